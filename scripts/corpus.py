@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import xxhash
+
 from files import read_json
 
 SPLITS = ("train", "validation")

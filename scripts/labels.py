@@ -7,6 +7,7 @@ i-th clip of the split in manifest order, which is also the number in a numbered
 from pathlib import Path
 
 import numpy as np
+
 from corpus import Corpus
 
 
