@@ -1,0 +1,51 @@
+"""float32 NumPy files of the fixed length, one a clip: nothing left to decode.
+
+A split's folder holds `000000.npy`, `000001.npy`, ... float32 (1, samples), where the number is the clip's position
+in the split, and the three label arrays of `scripts/labels.py`. `read` gives the target first and the other classes
+in ascending order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+REQUIRES = ("numpy",)
+BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+READERS = False
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+    """Write the .npy files and label arrays of one split into the empty folder `out`."""
+    import numpy as np
+
+    from arrays import npy_header
+    from corpus import to_float
+    from labels import write_labels
+
+    header = npy_header(np.float32, (1, corpus.samples))
+    for position, clip in enumerate(corpus.clips(split)):
+        with open(out / f"{position:06}.npy", "wb") as file:
+            file.write(header)
+            file.write(to_float(corpus.padded(clip)))
+        progress(1)
+    write_labels(corpus, split, out)
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, through numpy.load."""
+    import numpy as np
+
+    from labels import class_lists, read_labels
+
+    if not any(out.iterdir()):
+        return
+    clips, target, labels = read_labels(out)
+    for position, classes in enumerate(class_lists(target, labels)):
+        yield int(clips[position]), np.load(out / f"{position:06}.npy", allow_pickle=False), classes

@@ -1,0 +1,92 @@
+"""TorchRL's LazyMemmapStorage, one a split: memory-mapped tensors of audio and labels, nothing left to decode.
+
+A split's folder holds `audio.memmap` float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32
+(n, classes) and `clip.memmap` int64 (n,), all raw little-endian rows without a header, `meta.json` (dtypes and shapes)
+and `storage_metadata.json` (the number of rows): what `LazyMemmapStorage.dumps` leaves. No pickle is among them.
+
+A loader reopens the folder, without copying a byte, either as a storage,
+
+    storage = LazyMemmapStorage(clips, scratch_dir=folder, existsok=True, auto_cleanup=False)
+    storage.loads(folder)          # folder: a pathlib.Path, the same as scratch_dir; else all is copied elsewhere
+    batch = storage.get(torch.tensor([7, 3]))
+
+or as a plain TensorDict: `TensorDict.load_memmap(folder, allow_pickle=False)`. Files that may be written are mapped
+shared, others private; neither changes them unless one assigns. `read` gives the target first and the other classes
+in ascending order.
+
+The files are laid out by tensordict, and filled with plain writes: rows assigned through the storage would stay
+mapped, and count as memory of the process, until the last clip is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+REQUIRES = ("numpy", "torch", "tensordict")
+BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+READERS = False
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+    """Write the storage of one split into the empty folder `out`, front to back."""
+    from corpus import to_float
+    from files import write_json
+    from labels import label_rows
+
+    count = corpus.counts[split]
+    if not count:
+        return
+    _lay_out(out, count, corpus.samples, corpus.classes)
+    with open(out / "audio.memmap", "r+b") as audio:
+        for clip in corpus.clips(split):
+            audio.write(to_float(corpus.padded(clip)))
+            progress(1)
+    with (
+        open(out / "clip.memmap", "r+b") as clips,
+        open(out / "target.memmap", "r+b") as targets,
+        open(out / "labels.memmap", "r+b") as labels,
+    ):
+        for row in label_rows(corpus, split):
+            clips.write(row.clip.tobytes())
+            targets.write(row.target.tobytes())
+            labels.write(row.labels.tobytes())
+    write_json(out / "storage_metadata.json", {"metadata": {}, "is_pytree": False, "len": count})
+
+
+def _lay_out(out: Path, count: int, samples: int, classes: int) -> None:
+    """Let tensordict make meta.json and the four files in their full length, without a byte written."""
+    import torch
+    from tensordict import TensorDict
+
+    row = TensorDict(
+        {
+            "audio": torch.zeros((1, samples), dtype=torch.float32),
+            "target": torch.zeros((), dtype=torch.int64),
+            "labels": torch.zeros((classes,), dtype=torch.float32),
+            "clip": torch.zeros((), dtype=torch.int64),
+        },
+        device="cpu",
+    )
+    row.expand(count).memmap_like(prefix=out)
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, through TensorDict.load_memmap."""
+    import numpy as np
+    from tensordict import TensorDict
+
+    from labels import class_lists
+
+    if not any(out.iterdir()):
+        return
+    rows = TensorDict.load_memmap(out, allow_pickle=False)
+    classes = class_lists(rows["target"].tolist(), rows["labels"].numpy())
+    for clip, audio, numbers in zip(rows["clip"].tolist(), rows["audio"], classes, strict=True):
+        yield clip, np.array(audio.numpy()), numbers

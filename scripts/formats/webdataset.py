@@ -1,0 +1,77 @@
+"""WebDataset tar shards of 16-bit WAV in natural length: few large files, read front to back.
+
+A split's folder holds `shard-000000.tar`, `shard-000001.tar`, ... to be read in sorted order. A sample is two members:
+`000000000.wav`, the corpus's own file byte for byte, and `000000000.json`, {"clip": index in the manifest, "classes":
+[the target first, in the manifest's order]}; the number is the clip's position in the split. The clips are spread
+evenly: each shard holds consecutive ones, and no two shards differ by more than one. Equal clips make equal bytes.
+
+The layout depends on the number of parallel readers, since a reader without a shard of its own has nothing to do.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+REQUIRES = ("numpy", "soundfile", "webdataset")
+BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+READERS = True
+LARGEST_SHARD_BYTES = 500_000_000
+
+
+def shard_count(clips: int, samples: int, readers: int) -> int:
+    """Return how many shards `clips` clips of at most `samples` samples make: one a reader or more, none empty."""
+    by_size = -(-clips * BYTES_PER_CLIP(samples) // LARGEST_SHARD_BYTES)
+    return min(clips, max(readers, by_size))
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:
+    """Write the shards of one split into the empty folder `out`, one after another."""
+    count = corpus.counts[split]
+    shards = shard_count(count, corpus.samples, readers)
+    samples = enumerate(corpus.clips(split))
+    for shard in range(shards):
+        size = count * (shard + 1) // shards - count * shard // shards
+        with tarfile.open(out / f"shard-{shard:06}.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+            for _ in range(size):
+                position, clip = next(samples)
+                label = json.dumps({"clip": clip.index, "classes": list(clip.classes)}).encode()
+                _add(tar, f"{position:09}.wav", (corpus.root / clip.path).read_bytes())
+                _add(tar, f"{position:09}.json", label)
+                tar.members = []  # the list of what was written, which nobody asks for and which only grows
+                progress(1)
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)  # time, user and group are 0
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, through webdataset.WebDataset.
+
+    The members come as bytes and are decoded here: none of the library's decoders runs.
+    """
+    import numpy as np
+    import soundfile
+    import webdataset
+
+    shards = [str(path.absolute()) for path in sorted(out.glob("shard-*.tar"))]
+    if not shards:
+        return
+    for sample in webdataset.WebDataset(shards, shardshuffle=False):
+        label = json.loads(sample["json"])
+        decoded, _ = soundfile.read(io.BytesIO(sample["wav"]), frames=corpus.samples, dtype="float32")
+        audio = np.zeros((1, corpus.samples), dtype=np.float32)
+        audio[0, : len(decoded)] = decoded
+        yield label["clip"], audio, label["classes"]

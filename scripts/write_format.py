@@ -1,0 +1,119 @@
+"""Writes the corpus in one format: both splits, whole or not at all, and a record of what it cost.
+
+    python scripts/write_format.py --format npy --corpus results/corpus/demo --readers 2 \\
+        --out results/formats/demo/npy --record results/formats/demo/npy.json
+
+The record's `seconds` run from before the first clip is read until all bytes have reached the device (`syncfs` on the
+file system, see `storage.flush_tree`); the libraries that the format needs are imported before. Pages of the corpus
+that the page cache holds are not dropped first.
+"""
+
+import argparse
+import importlib
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tqdm import tqdm
+
+import plugins
+from corpus import SPLITS, Corpus
+from errors import UserError, run_main
+from files import tree_size, whole_directory, write_json
+from storage import flush_tree, room_for
+
+
+def open_corpus(path: Path) -> Corpus:
+    """Return the corpus in `path`. Raises UserError where there is none."""
+    if not (path / "corpus.json").is_file():
+        raise UserError(
+            f"--corpus {path}: found no corpus.json; allowed is a folder that scripts/index_corpus.py has written. "
+            "Type `snakemake --cores 1 FOLDER/corpus.json` with that folder to make it."
+        )
+    return Corpus(path)
+
+
+def import_libraries(name: str, module: ModuleType) -> None:
+    """Import what the format needs. Raises UserError where a library is absent."""
+    for library in module.REQUIRES:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise UserError(
+                f"format {name!r} needs {library}, which cannot be imported ({error}). "
+                "Use the project's environments: snakemake --use-conda."
+            ) from error
+
+
+def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
+    """Write both splits of `corpus` in format `name` to the folder `out`, replacing it, and return the record.
+
+    Raises UserError where the format or a library is unknown, the file system has too little room, or a file that the
+    manifest names is absent.
+    """
+    module = plugins.load("formats", name)
+    import_libraries(name, module)
+    clips = sum(corpus.counts.values())
+    clip_bytes = module.BYTES_PER_CLIP(corpus.samples)
+    with (
+        room_for(out, clips * clip_bytes),
+        tqdm(total=clips, desc=name, unit="clip", disable=None) as bar,
+        whole_directory(out) as aside,
+    ):
+        start = time.perf_counter()
+        for split in SPLITS:
+            (aside / split).mkdir()
+            _write_split(module, corpus, split, aside / split, readers, bar)
+        flush_tree(aside)
+        seconds = time.perf_counter() - start
+    size, files = tree_size(out)
+    return {
+        "record": "format",
+        "format": name,
+        "seconds": seconds,
+        "bytes": size,
+        "files": files,
+        "clips": clips,
+        "clip_bytes": clip_bytes,
+        "clips_per_second": clips / seconds,
+    }
+
+
+def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, readers: int, bar: tqdm) -> None:
+    written = 0
+
+    def progress(clips: int) -> None:
+        nonlocal written
+        written += clips
+        bar.update(clips)
+
+    try:
+        module.write(corpus, split, out, readers, progress)
+    except FileNotFoundError as error:
+        if not Path(error.filename or "").is_relative_to(corpus.root):
+            raise
+        raise UserError(
+            f"{error.filename}: the manifest names this file, and it is absent. A corpus must be complete: "
+            f"delete {corpus.root} and make it again."
+        ) from error
+    assert written == corpus.counts[split], (written, corpus.counts[split])
+
+
+def main() -> None:
+    """Read the command line, write the format, then the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--format", required=True, help=f"one of {', '.join(plugins.names('formats'))}")
+    parser.add_argument("--corpus", required=True, type=Path, help="folder with corpus.json and manifest.csv")
+    parser.add_argument("--readers", type=int, default=1, help="most parallel readers of a run (default: 1)")
+    parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
+    parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
+    args = parser.parse_args()
+    if args.readers < 1:
+        raise UserError(f"--readers {args.readers}: allowed is 1 or more. Type the largest number of workers, or 1.")
+    record = write_format(args.format, open_corpus(args.corpus), args.readers, args.out)
+    write_json(args.record, record)
+
+
+if __name__ == "__main__":
+    run_main(main)
