@@ -1,0 +1,130 @@
+"""Reads the plan and the records that it lists, checked against docs/run.schema.json."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from errors import UserError
+from files import read_json
+from measure.stats import median_of
+from tables import SETTINGS
+
+SCHEMA = Path(__file__).resolve().parent.parent / "docs" / "run.schema.json"
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return plan.json. Raises UserError where it is absent or is not a plan."""
+    if not path.is_file():
+        raise UserError(f"{path} is not there; expected is a plan. Make one: python scripts/plan.py --out {path}")
+    plan = _json(path, "Delete it and run plan.py again.")
+    lacking = [key for key in ("dataset", "config", "runs", "bounds", "skipped", "formats", "tiers") if key not in plan]
+    if lacking:
+        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run plan.py again.")
+    return plan
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return the record in `path`, or None where there is no such file.
+
+    Raises UserError that names the file, the place in it and the fault where it breaks the schema.
+    """
+    if not path.is_file():
+        return None
+    advice = "Delete the file to have it measured again."
+    record = _json(path, advice)
+    kind = record.get("record") if isinstance(record, dict) else None
+    if kind not in ("run", "bound"):
+        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run' and 'bound'. {advice}")
+    error = jsonschema.exceptions.best_match(_validator(kind).iter_errors(_without_arrivals(record)))
+    if error is not None:
+        place = ".".join(map(str, error.absolute_path)) or "the record"
+        raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
+    return record
+
+
+def _json(path: Path, advice: str) -> Any:
+    try:
+        return read_json(path)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: found no JSON ({error}), expected is a whole JSON file. {advice}") from None
+
+
+@cache
+def _validator(kind: str) -> jsonschema.Draft202012Validator:
+    schema = read_json(SCHEMA)
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
+
+
+def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `record` with its long arrays cut to a few items: the tables do not use them, and there are millions."""
+    times = record.get("times")
+    if not isinstance(times, dict) or not isinstance(times.get("epochs"), list):
+        return record
+    epochs = [
+        {key: value[:3] if isinstance(value, list) else value for key, value in epoch.items()}
+        if isinstance(epoch, dict)
+        else epoch
+        for epoch in times["epochs"]
+    ]
+    return {**record, "times": {**times, "epochs": epochs}}
+
+
+def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None) -> Iterator[tuple[dict, dict | None]]:
+    """Yield (plan entry, record or None where there is no file) of each planned run, of one loader or of all.
+
+    Raises UserError where a file holds the record of another run than the one that the plan expects there.
+    """
+    for entry in plan["runs"]:
+        if loader is not None and entry["loader"] != loader:
+            continue
+        record = read_record(root / entry["path"])
+        for key in ("loader", "tier", "format", "slug", "repeat") if record else ():
+            if record.get(key) != entry[key]:
+                raise UserError(
+                    f"{root / entry['path']}: {key}: found {record.get(key)!r}, the plan expects {entry[key]!r}. "
+                    "Delete the file to have it measured again."
+                )
+        yield entry, record
+
+
+def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the row of runs.csv for a planned run: times in seconds, speed in clips/s and payload in MB/s."""
+    row = {key: entry[key] for key in ("loader", "tier", "format", "slug", "repeat")}
+    row |= setting_columns((record or entry)["settings"])
+    if record is None:
+        reason = "no record: the run was not made, or it broke off"
+        return {**row, "task": "traverse", "cache": "warm", "status": "missing", "reason": reason, "warnings": 0}
+    times = record.get("times") or {}
+    epochs = times.get("epochs") or []
+    speed = record["clips_per_second"] if record["status"] == "ok" else None
+    return row | {
+        **{key: record[key] for key in ("task", "cache", "status", "clips", "started")},
+        **{key: times.get(key) for key in ("construct_seconds", "first_batch_seconds", "verify_seconds")},
+        "reason": reason_of(record),
+        "clips_per_second": speed,
+        "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
+        "epochs": len(epochs),
+        "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
+        "warnings": len(record["warnings"]),
+    }
+
+
+def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row for `settings`: the common ones, and `options` as JSON for what is left."""
+    options = {key: value for key, value in settings.items() if key not in SETTINGS and value is not None}
+    columns = {key: settings.get(key) for key in SETTINGS}
+    return {**columns, "options": json.dumps(options, sort_keys=True) if options else ""}
+
+
+def reason_of(record: Mapping[str, Any]) -> str:
+    """Return why a run has no speed: its reason and what the verification found, each once."""
+    if record["status"] == "ok":
+        return ""
+    parts = [record["reason"] or ""]
+    problems = (record.get("verification") or {}).get("problems") or []
+    parts += [problem for problem in problems if problem not in parts[0]]
+    return "; ".join(filter(None, parts))

@@ -1,0 +1,136 @@
+"""The tables between measuring and reporting: their columns, how they are written and read, how a cell is shown."""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from errors import UserError
+from files import read_json
+
+SETTINGS = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # every other setting goes into `options`
+_RESULT = ("loader", "tier", "format", "task", "cache", *SETTINGS, "options", "slug")
+_RANKING = (
+    "rank", *_RESULT, "runs", "failed", "clips_per_second", "lowest", "highest", "percent_of_bound",
+    "times_slower_than_best", "first_batch_seconds", "status", "reason", "warnings", "about",
+)  # fmt: skip
+COLUMNS = {
+    "runs": (
+        *_RESULT, "repeat", "status", "reason", "clips_per_second", "construct_seconds", "first_batch_seconds",
+        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second", "warnings", "started",
+    ),
+    "ranking": _RANKING,
+    "best": _RANKING,
+    "formats": ("format", "seconds", "bytes", "files", "clips", "clips_per_second"),
+    "tiers": (
+        "tier", "path", "kind", "filesystem", "device", "model", "rotational", "scheduler",
+        "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms", "warnings", "reason",
+    ),
+    "bounds": ("bound", "device", "batch_size", "runs", "clips_per_second", "lowest", "highest"),
+    "skipped": ("loader", "tier", "slug", "repeats", "status", "reason"),
+    "warnings": ("loader", "tier", "slug", "repeat", "code", "seen", "cause", "hint"),
+}  # fmt: skip
+DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
+_INTEGERS = {"rank", "batch_size", "workers", "prefetch", "runs", "failed", "repeat", "repeats", "epochs", "clips",
+             "warnings", "bytes", "files"}  # fmt: skip
+_FLOATS = {
+    "clips_per_second", "lowest", "highest", "percent_of_bound", "times_slower_than_best", "first_batch_seconds",
+    "construct_seconds", "verify_seconds", "epoch_gap_seconds", "megabytes_per_second", "seconds",
+    "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms",
+}  # fmt: skip
+_TRUTHS = {"pin_memory", "rotational"}
+
+
+def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write `folder`/`name`.csv with the columns of that table; a row's missing keys and None become blanks."""
+    with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(COLUMNS[name])
+        for row in rows:
+            table.writerow(_written(row.get(column)) for column in COLUMNS[name])
+
+
+def _written(value: Any) -> Any:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else value
+
+
+def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of `folder`/`name`.csv; numbers as int or float, blanks in number columns as None.
+
+    Raises UserError where the file is absent or its columns are not those of this version.
+    """
+    path = folder / f"{name}.csv"
+    if not path.is_file():
+        raise UserError(f"{path} is not there. Tables are made by: python scripts/make_tables.py --out {folder}")
+    with open(path, encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        if tuple(table.fieldnames or ()) != COLUMNS[name]:
+            raise UserError(
+                f"{path} has the columns {', '.join(table.fieldnames or ())}; expected are {', '.join(COLUMNS[name])}. "
+                f"Delete the folder {folder} and run make_tables.py again."
+            )
+        return [{column: _typed(column, text) for column, text in row.items()} for row in table]
+
+
+def _typed(column: str, text: str) -> Any:
+    if column in _INTEGERS and text:
+        return int(text)
+    if column in _FLOATS and text:
+        return float(text)
+    if column in _TRUTHS and text:
+        return text == "true"
+    blank = column in _INTEGERS | _FLOATS | _TRUTHS
+    return None if blank else text
+
+
+def read_tables(folder: Path) -> dict[str, Any]:
+    """Return all tables (lists of rows) and documents (`dataset`, `host`) of `folder` by name."""
+    tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
+    for name in DOCUMENTS:
+        path = folder / f"{name}.json"
+        if not path.is_file():
+            raise UserError(f"{path} is not there. Tables are made by: python scripts/make_tables.py --out {folder}")
+        tables[name] = read_json(path)
+    return tables
+
+
+def devices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the devices that occur in `rows`, sorted; results are only compared within one."""
+    return sorted({row["device"] for row in rows if row["device"]})
+
+
+def settings_text(row: Mapping[str, Any]) -> str:
+    """Return a result's settings in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
+    parts = [] if row["batch_size"] is None else [f"batch {row['batch_size']}"]
+    if row["workers"] is not None:
+        parts.append("1 worker" if row["workers"] == 1 else f"{row['workers']} workers")
+    if row["prefetch"] is not None:
+        parts.append(f"prefetch {row['prefetch']}")
+    if row["pin_memory"]:
+        parts.append("pinned memory")
+    options = json.loads(row["options"] or "{}")
+    parts += [f"{name}={value}" for name, value in options.items()]
+    return ", ".join(parts)
+
+
+def number_text(value: float | None, digits: int = 3) -> str:
+    """Return `value` with at least `digits` significant digits and no false precision: 24,103, 1.52, 0.00481."""
+    if value is None:
+        return ""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def bytes_text(value: float | None) -> str:
+    """Return a number of bytes in decimal units with three digits, e.g. ``1.52 GB``."""
+    if value is None:
+        return ""
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{number_text(value)} {unit}" if unit != "B" else f"{value:.0f} B"
+        value /= 1000
+    return f"{number_text(value)} TB"
