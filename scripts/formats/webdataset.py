@@ -58,20 +58,25 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through webdataset.WebDataset.
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's own tar reader.
 
-    The members come as bytes and are decoded here: none of the library's decoders runs.
+    The members come as bytes and are decoded here: none of the library's decoders runs. The shards are opened here as
+    well, since `webdataset.WebDataset` leaves it to the garbage collector to close them.
     """
     import numpy as np
     import soundfile
-    import webdataset
+    from webdataset.tariterators import group_by_keys, tar_file_expander
 
-    shards = [str(path.absolute()) for path in sorted(out.glob("shard-*.tar"))]
-    if not shards:
-        return
-    for sample in webdataset.WebDataset(shards, shardshuffle=False):
+    for sample in group_by_keys(tar_file_expander(_opened(out))):
         label = json.loads(sample["json"])
         decoded, _ = soundfile.read(io.BytesIO(sample["wav"]), frames=corpus.samples, dtype="float32")
         audio = np.zeros((1, corpus.samples), dtype=np.float32)
         audio[0, : len(decoded)] = decoded
         yield label["clip"], audio, label["classes"]
+
+
+def _opened(out: Path) -> Iterator[dict]:
+    """Yield each shard with its open stream, as the library's reader wants it, and close it."""
+    for path in sorted(out.glob("shard-*.tar")):
+        with open(path, "rb") as stream:
+            yield {"url": str(path), "stream": stream}
