@@ -1,0 +1,79 @@
+"""A folder on any mounted file system: a disk, a network share, or RAM (tmpfs).
+
+The kind of tier for everything that has a path. What lies behind the path is read from the kernel
+(`scripts/devices.py`) and measured with fio (`scripts/fio_reads.py`).
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import devices
+from errors import UserError
+from files import tree_size, whole_directory
+from storage import copy_tree, flush_tree, nearest_existing, room_for
+
+OPTIONS = {
+    "path": {
+        "type": "string",
+        "minLength": 1,
+        "description": "the folder on that storage; it is made where it does not exist",
+    }
+}
+
+
+def check(options: dict[str, Any]) -> None:
+    """Return where folders can be made at the tier's path. Raises UserError where they cannot."""
+    parent = nearest_existing(Path(options["path"]))
+    if not parent.is_dir():
+        found = "which is not a folder"
+    elif "ro" in devices.mount_of(parent).options.split(","):
+        found = "which is mounted read-only"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        found = "where you may not write"
+    else:
+        return
+    raise UserError(
+        f"path {options['path']}: found {parent}, {found}; allowed is a folder that you may write, or one that can be "
+        "made. Set another path for the tier in config.yaml, or leave the tier out of `tiers`."
+    )
+
+
+def volatile(options: dict[str, Any]) -> bool:
+    """Return whether files at the tier's path live in RAM, so that a copy there is to be given back."""
+    return devices.in_memory(Path(options["path"]))
+
+
+def place(source: Path, destination: Path) -> None:
+    """Copy the folder `source` to `destination`, replacing it, and return once the bytes are on the device.
+
+    Raises UserError where the file system has too little room; then `destination` is what it was before.
+    """
+    needed, _ = tree_size(source)
+    with room_for(destination, needed), whole_directory(destination) as aside:
+        copy_tree(source, aside)
+        if not devices.in_memory(aside):
+            flush_tree(aside)
+
+
+def profile(options: dict[str, Any], clip_bytes: int, seconds: float) -> dict[str, Any]:
+    """Return what the tier is and gives: `devices.describe`, free and total bytes, fio's measurement, warnings.
+
+    `fio` is None, and `reason` says why, where there is no measurement. The path is made where it does not exist.
+    """
+    from fio_reads import measure_reads
+
+    path = Path(options["path"])
+    path.mkdir(parents=True, exist_ok=True)
+    description = devices.describe(path)
+    space = shutil.disk_usage(path)
+    measurement, reason = measure_reads(path, clip_bytes, seconds, devices.in_memory(path))
+    return {
+        **description,
+        "free_bytes": space.free,
+        "total_bytes": space.total,
+        "fio": measurement,
+        "reason": reason,
+        "warnings": devices.hidden(description),
+    }
