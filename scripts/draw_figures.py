@@ -1,0 +1,301 @@
+"""Draws the report's figures from the tables, each as SVG and PNG: throughput, scaling, first_batch, conversion.
+
+    python scripts/draw_figures.py --tables results/tables/demo --out report/figures
+
+Tiers differ in colour and in marker, so that the figures survive a grey printer. The same tables give the same bytes.
+"""
+
+import argparse
+import textwrap
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from errors import run_main
+from files import whole_file
+from tables import devices, number_text, read_tables
+
+INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
+_RC = {
+    "figure.facecolor": PAPER, "axes.facecolor": PAPER, "axes.edgecolor": RULE, "grid.color": RULE,
+    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "grid.linewidth": 0.7,
+    "axes.titlesize": 10, "axes.titleweight": "bold", "axes.titlelocation": "left", "legend.frameon": False,
+    "font.size": 9, "axes.labelsize": 9, "xtick.labelsize": 9, "ytick.labelsize": 9, "legend.fontsize": 9,
+    "font.family": "DejaVu Sans", "text.parse_math": False, "figure.constrained_layout.use": True,
+    "svg.hashsalt": "feedrate", "savefig.dpi": 150,
+}  # fmt: skip
+_LABEL = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "size": 8}
+_LABEL |= {"bbox": {"boxstyle": "square,pad=0.1", "facecolor": PAPER, "linewidth": 0}}
+_NUMBERS = FuncFormatter(lambda value, _: f"{value:,.10g}")
+_NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+
+Rows = list[dict[str, Any]]
+
+
+def throughput(tables: Mapping[str, Any]) -> Figure:
+    """Return clips/s by loader and tier at each one's best settings: every run, the median, the warm bound."""
+    return _by_loader(tables, "clips_per_second", "clips per second, more is better", fastest=max)
+
+
+def first_batch(tables: Mapping[str, Any]) -> Figure:
+    """Return seconds from before construction to the first batch, by loader and tier, at the settings of throughput."""
+    label = "seconds to the first batch, construction included, less is better"
+    return _by_loader(tables, "first_batch_seconds", label, fastest=min)
+
+
+def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Callable[..., float]) -> Figure:
+    names = devices(row for row in tables["best"] if row[column] is not None)
+    if not names:
+        return _nothing("No loader has a verified result to draw.", tables["best"])
+    tiers = _tiers(tables)
+    loaders = {device: _loaders(tables["best"], device, column, fastest) for device in names}
+    heights = [0.7 + len(loaders[device]) * max(0.3, 0.19 * len(tiers)) for device in names]
+    figure, axes = plt.subplots(
+        len(names), figsize=(8, sum(heights) + 0.8), squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    for axis, device in zip(axes[:, 0], names, strict=True):
+        best = [row for row in tables["best"] if row["device"] == device and row["tier"]]
+        bounds = tables["bounds"] if column == "clips_per_second" else []
+        _rows_of_points(axis, best, tables["runs"], column, loaders[device], tiers)
+        _bound_lines(axis, bounds, device, {row["batch_size"] for row in best})
+        _number_axis(axis, label)
+        axis.set_title(device.upper() if len(names) > 1 else "")
+    handles = _tier_handles(tiers)
+    handles.append(
+        Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=2, linestyle="", label="median")
+    )
+    _legend(figure, handles + axes[0, 0].get_legend_handles_labels()[0])
+    _footnote(figure, [row for row in tables["best"] if row["device"] not in names or not row["tier"]])
+    return figure
+
+
+def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: list[str], tiers: list[str]) -> None:
+    """Draw a row per loader, within it one per tier: a marker for every run, a tick and a number for the median."""
+    step = 0.7 / len(tiers)
+    for row in best:
+        y = loaders.index(row["loader"]) + (tiers.index(row["tier"]) - (len(tiers) - 1) / 2) * step
+        if row[column] is None:
+            word = f"{_plain(row['tier'])}: {row['status']}"
+            axis.annotate(word, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
+            continue
+        same = (row["loader"], row["tier"], row["slug"])
+        values = [run[column] for run in runs if (run["loader"], run["tier"], run["slug"]) == same]
+        values = [value for value in values if value is not None]
+        marker, colour = _look(tiers)[row["tier"]]
+        axis.plot([min(values), max(values)], [y, y], color=colour, linewidth=1.2, zorder=2)
+        axis.scatter(values, [y] * len(values), s=30, marker=marker, color=colour, edgecolor=PAPER, zorder=3)
+        axis.plot([row[column]] * 2, [y - step * 0.42, y + step * 0.42], color=INK, linewidth=2, zorder=4)
+        axis.annotate(number_text(row[column]), (max(values), y), zorder=5, **_LABEL)
+    axis.set_yticks(range(len(loaders)), [_plain(loader) for loader in loaders])
+    axis.set_ylim(len(loaders) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)
+
+
+def _bound_lines(axis: Axes, bounds: Rows, device: str, batch_sizes: set[int]) -> None:
+    fitting = [row for row in bounds if row["device"] == device and row["batch_size"] in batch_sizes]
+    styles = ("--", ":", "-.")
+    for number, row in enumerate(row for row in fitting if row["clips_per_second"]):
+        label = f"{row['bound']} bound, batch {row['batch_size']}: {number_text(row['clips_per_second'])}"
+        axis.axvline(row["clips_per_second"], color=INK, linestyle=styles[number % 3], linewidth=1.2, label=label)
+
+
+def _number_axis(axis: Axes, label: str) -> None:
+    """Begin the x axis at 0, or scale it by logarithms where the values span too much, and say so."""
+    values = [float(x) for line in axis.lines for x in line.get_xdata() if x > 0]
+    logarithmic = max(values) > _LOG_FROM * min(values)
+    if logarithmic:
+        axis.set_xscale("log")
+        axis.set_xlim(min(values) / 2, max(values) * 3)
+        many = max(values) > 1e4 * min(values)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1,) if many else (1, 3)))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.xaxis.set_minor_locator(NullLocator())
+    else:
+        axis.set_xlim(0, max(values) * 1.15)
+    axis.xaxis.set_major_formatter(_NUMBERS)
+    axis.set_xlabel(f"{label} (logarithmic scale)" if logarithmic else label)
+
+
+def scaling(tables: Mapping[str, Any]) -> Figure:
+    """Return clips/s against workers, a panel per loader and a line per tier: the median and the range of its runs.
+
+    Of several settings with the same number of workers the fastest is drawn.
+    """
+    chosen = _best_by_workers(tables["ranking"])
+    counts: dict[tuple[str, str], set[int]] = {}
+    for row in chosen:
+        counts.setdefault((row["loader"], row["device"]), set()).add(row["workers"])
+    panels = [panel for panel, workers in counts.items() if len(workers) > 1]
+    if not panels:
+        return _nothing("No loader has verified results for two numbers of workers.", tables["best"])
+    keys = {(row["loader"], row["tier"], row["slug"]) for row in chosen}
+    frame = pd.DataFrame(run for run in tables["runs"] if (run["loader"], run["tier"], run["slug"]) in keys)
+    frame = frame[frame.status == "ok"]
+    columns = min(3, len(panels))
+    lines = -(-len(panels) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(8, 0.9 + 1.9 * lines), squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    tiers = _tiers(tables)
+    for axis, (loader, device) in zip(axes.flat, panels, strict=False):
+        _scaling_panel(axis, frame[(frame.loader == loader) & (frame.device == device)], tiers)
+        axis.set_title(_plain(loader) + (f" ({device})" if len(devices(chosen)) > 1 else ""))
+    _legend(figure, _tier_handles(tiers))
+    left_out = sorted({_plain(loader) for loader, device in counts if (loader, device) not in panels})
+    lines_below = [f"One number of workers only: {', '.join(left_out)}."] if left_out else []
+    _footnote(figure, tables["best"], lines_below)
+    return figure
+
+
+def _best_by_workers(ranking: Rows) -> Rows:
+    """Return of each loader, tier, device and number of workers the fastest row; the ranking is sorted."""
+    first: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in ranking:
+        if row["status"] == "ok" and row["workers"] is not None:
+            first.setdefault((row["loader"], row["tier"], row["device"], row["workers"]), row)
+    return list(first.values())
+
+
+def _scaling_panel(axis: Axes, frame: pd.DataFrame, tiers: list[str]) -> None:
+    present = [tier for tier in tiers if tier in set(frame.tier)]
+    look = _look(tiers)
+    sns.lineplot(
+        frame, x="workers", y="clips_per_second", hue="tier", style="tier", hue_order=present, style_order=present,
+        palette={tier: look[tier][1] for tier in present}, markers={tier: look[tier][0] for tier in present},
+        dashes=False, estimator="median", errorbar=("pi", 100), err_style="bars", markersize=7, legend=False, ax=axis,
+    )  # fmt: skip
+    axis.set_ylim(0, frame.clips_per_second.max() * 1.1)
+    axis.xaxis.set_major_locator(FixedLocator(sorted(set(frame.workers))))
+    axis.yaxis.set_major_locator(MaxNLocator(4))
+    axis.yaxis.set_major_formatter(_NUMBERS)
+    axis.set(xlabel="workers", ylabel="clips per second")
+    axis.grid(axis="x", visible=False)
+
+
+def conversion(tables: Mapping[str, Any]) -> Figure:
+    """Return what each format costs: seconds to write all clips, and the bytes that it takes."""
+    rows = [row for row in tables["formats"] if row["seconds"] is not None and row["bytes"] is not None]
+    if not rows:
+        return _nothing("No format has a record of its conversion.", [])
+    rows.sort(key=lambda row: (row["seconds"], row["format"]))
+    largest = max(row["bytes"] for row in rows)
+    unit, size = next(((u, s) for u, s in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if largest >= s), ("kB", 1e3))
+    figure, axes = plt.subplots(1, 2, figsize=(8, 1.1 + 0.36 * len(rows)), sharey=True)
+    frame = pd.DataFrame(rows).assign(
+        size=lambda table: table.bytes / size, name=lambda table: table.format.map(_plain)
+    )
+    colours = sns.color_palette("colorblind")
+    panels = (
+        ("seconds", "seconds to write all clips", colours[0], ""),
+        ("size", f"{unit} on the disk", colours[1], "//"),
+    )
+    for axis, (column, label, colour, hatch) in zip(axes, panels, strict=True):
+        sns.barplot(frame, x=column, y="name", color=colour, hatch=hatch, edgecolor=PAPER, saturation=1, ax=axis)
+        for number, value in enumerate(frame[column]):
+            axis.annotate(number_text(value), (value, number), **_LABEL)
+        axis.set(xlabel=label, ylabel="", xlim=(0, (frame[column].max() or 1) * 1.2))
+        axis.xaxis.set_major_formatter(_NUMBERS)
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+    return figure
+
+
+FIGURES = {"throughput": throughput, "scaling": scaling, "first_batch": first_batch, "conversion": conversion}
+
+
+def _tiers(tables: Mapping[str, Any]) -> list[str]:
+    """Return the tiers in the order of the plan."""
+    return list(dict.fromkeys(row["tier"] for row in (*tables["tiers"], *tables["best"]) if row["tier"]))
+
+
+def _look(tiers: list[str]) -> dict[str, tuple[str, Any]]:
+    """Return the marker and the colour of each tier."""
+    colours = sns.color_palette("colorblind", len(tiers))
+    return {tier: (_MARKERS[number % len(_MARKERS)], colours[number]) for number, tier in enumerate(tiers)}
+
+
+def _tier_handles(tiers: list[str]) -> list[Any]:
+    return [
+        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=7, label=_plain(tier))
+        for tier, (marker, colour) in _look(tiers).items()
+    ]
+
+
+def _loaders(best: Rows, device: str, column: str, fastest: Callable[..., float]) -> list[str]:
+    """Return the loaders of a device, best first, those without a value last."""
+    values: dict[str, list[float]] = {}
+    for row in best:
+        if row["device"] == device and row["tier"]:
+            values.setdefault(row["loader"], []).extend([] if row[column] is None else [row[column]])
+    sign = -1 if fastest is max else 1
+    return sorted(values, key=lambda name: (not values[name], sign * fastest(values[name], default=0), name))
+
+
+def _plain(text: str) -> str:
+    """Return a name on one line, short enough for a figure."""
+    return textwrap.shorten("".join(sign if sign.isprintable() else " " for sign in text), 40, placeholder="...")
+
+
+def _legend(figure: Figure, handles: list[Any]) -> None:
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4), handletextpad=0.3)
+
+
+def _footnote(figure: Figure, best: Rows, lines: Iterable[str] = ()) -> None:
+    """Write below the figure which results have no point in it, and why in one word."""
+    lines = list(lines)
+    shown = {row["loader"] for row in best if row["status"] == "ok"}
+    for status in ("failed", "missing", "skipped"):
+        lost = [row for row in best if row["status"] == status]
+        names = {f"{row['loader']} ({row['tier']})" if row["loader"] in shown else row["loader"] for row in lost}
+        if names:
+            lines.append(f"No verified speed, {status}: {', '.join(sorted(map(_plain, names)))}.")
+    if lines:
+        text = "\n".join(line for one in lines for line in textwrap.wrap(one, 110))
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=8)
+
+
+def _nothing(text: str, best: Rows) -> Figure:
+    figure, axis = plt.subplots(figsize=(8, 1.8))
+    axis.set_axis_off()
+    axis.text(0.5, 0.5, text, ha="center", va="center", size=11)
+    _footnote(figure, best)
+    return figure
+
+
+def draw(tables: Mapping[str, Any], out: Path) -> None:
+    """Write every figure into `out` as NAME.svg and NAME.png, each file whole or not at all."""
+    with warnings.catch_warnings(), matplotlib.rc_context():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
+        plt.switch_backend("agg")
+        sns.set_theme(style="whitegrid", rc=_RC)
+        for name, function in FIGURES.items():
+            figure = function(tables)
+            with whole_file(out / f"{name}.svg", "wb") as file:
+                figure.savefig(file, format="svg", metadata=_NO_METADATA)
+            with whole_file(out / f"{name}.png", "wb") as file:
+                figure.savefig(file, format="png", metadata={"Software": None})
+            plt.close(figure)
+
+
+def main() -> None:
+    """Draw all figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
+    parser.add_argument("--out", required=True, type=Path, help="folder for the figures")
+    arguments = parser.parse_args()
+    draw(read_tables(arguments.tables), arguments.out)
+
+
+if __name__ == "__main__":
+    run_main(main)
