@@ -34,8 +34,8 @@ def measure_reads(
     each for at most `seconds`. The file has no name, so that it vanishes with this process, however that ends.
 
     The measurement: `version` of fio, `way` (see above), `file_bytes`, and for `sequential` and `random` each
-    `block_bytes`, `reads`, `seconds`, `bytes_per_second`, `reads_per_second`, `latency_mean_seconds`,
-    `latency_p99_seconds`.
+    `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes), `reads_per_second`, `mean_latency_ms`,
+    `p99_latency_ms`; `random` also has `clips_per_second`, a read being a clip.
     """
     program = shutil.which("fio")
     if program is None:
@@ -55,6 +55,7 @@ def measure_reads(
             }
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return None, f"fio could not measure {folder}: {error}"
+    jobs["random"]["clips_per_second"] = jobs["random"]["reads_per_second"]
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return {"version": version, "way": way, "file_bytes": size, **jobs}, None
 
@@ -106,8 +107,8 @@ def _run(program: str, handle: int, pattern: str, block: int, size: int, seconds
         "block_bytes": block,
         "reads": reads["total_ios"],
         "seconds": reads["runtime"] / 1000,
-        "bytes_per_second": reads["bw_bytes"],
+        "megabytes_per_second": reads["bw_bytes"] / 1e6,
         "reads_per_second": reads["iops"],
-        "latency_mean_seconds": reads["clat_ns"]["mean"] / 1e9,
-        "latency_p99_seconds": reads["clat_ns"]["percentile"]["99.000000"] / 1e9,
+        "mean_latency_ms": reads["clat_ns"]["mean"] / 1e6,
+        "p99_latency_ms": reads["clat_ns"]["percentile"]["99.000000"] / 1e6,
     }

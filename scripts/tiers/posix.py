@@ -25,19 +25,29 @@ OPTIONS = {
 
 def check(options: dict[str, Any]) -> None:
     """Return where folders can be made at the tier's path. Raises UserError where they cannot."""
-    parent = nearest_existing(Path(options["path"]))
+    path = Path(options["path"])
+    parent = nearest_existing(path)
     if not parent.is_dir():
-        found = "which is not a folder"
-    elif "ro" in devices.mount_of(parent).options.split(","):
-        found = "which is mounted read-only"
-    elif not os.access(parent, os.W_OK | os.X_OK):
-        found = "where you may not write"
-    else:
-        return
-    raise UserError(
-        f"path {options['path']}: found {parent}, {found}; allowed is a folder that you may write, or one that can be "
-        "made. Set another path for the tier in config.yaml, or leave the tier out of `tiers`."
+        raise _unusable(path, f"{parent}, which is not a folder")
+    if "ro" in devices.mount_of(parent).options.split(","):
+        raise _unusable(path, f"{parent}, which is mounted read-only")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise _unusable(path, f"{parent}, where you may not write")
+
+
+def _unusable(path: Path, found: str) -> UserError:
+    return UserError(
+        f"path {path}: found {found}; allowed is a folder that you may write, or one that can be made. "
+        "Set another path for the tier in config.yaml, or leave the tier out of `tiers`."
     )
+
+
+def _make_folder(path: Path) -> None:
+    """Make the folder and those above it. Raises UserError where the file system refuses."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(path, f"that no folder can be made there ({error.strerror})") from error
 
 
 def volatile(options: dict[str, Any]) -> bool:
@@ -48,9 +58,11 @@ def volatile(options: dict[str, Any]) -> bool:
 def place(source: Path, destination: Path) -> None:
     """Copy the folder `source` to `destination`, replacing it, and return once the bytes are on the device.
 
-    Raises UserError where the file system has too little room; then `destination` is what it was before.
+    Raises UserError where the file system has too little room or the folders above cannot be made; then `destination`
+    is what it was before.
     """
     needed, _ = tree_size(source)
+    _make_folder(destination.parent)
     with room_for(destination, needed), whole_directory(destination) as aside:
         copy_tree(source, aside)
         if not devices.in_memory(aside):
@@ -61,11 +73,12 @@ def profile(options: dict[str, Any], clip_bytes: int, seconds: float) -> dict[st
     """Return what the tier is and gives: `devices.describe`, free and total bytes, fio's measurement, warnings.
 
     `fio` is None, and `reason` says why, where there is no measurement. The path is made where it does not exist.
+    Raises UserError where it cannot be made.
     """
     from fio_reads import measure_reads
 
     path = Path(options["path"])
-    path.mkdir(parents=True, exist_ok=True)
+    _make_folder(path)
     description = devices.describe(path)
     space = shutil.disk_usage(path)
     measurement, reason = measure_reads(path, clip_bytes, seconds, devices.in_memory(path))
