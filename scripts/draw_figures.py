@@ -74,7 +74,7 @@ def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Call
         axis.set_title(device.upper() if len(names) > 1 else "")
     handles = _tier_handles(tiers)
     handles.append(
-        Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=2, linestyle="", label="median")
+        Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=1.2, linestyle="", label="median")
     )
     _legend(figure, handles + axes[0, 0].get_legend_handles_labels()[0])
     _footnote(figure, [row for row in tables["best"] if row["device"] not in names or not row["tier"]])
@@ -95,8 +95,8 @@ def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: li
         values = [value for value in values if value is not None]
         marker, colour = _look(tiers)[row["tier"]]
         axis.plot([min(values), max(values)], [y, y], color=colour, linewidth=1.2, zorder=2)
-        axis.scatter(values, [y] * len(values), s=30, marker=marker, color=colour, edgecolor=PAPER, zorder=3)
-        axis.plot([row[column]] * 2, [y - step * 0.42, y + step * 0.42], color=INK, linewidth=2, zorder=4)
+        axis.scatter(values, [y] * len(values), s=30, marker=marker, color=colour, alpha=0.75, linewidth=0, zorder=3)
+        axis.plot([row[column]] * 2, [y - step * 0.42, y + step * 0.42], color=INK, linewidth=1.2, zorder=4)
         axis.annotate(number_text(row[column]), (max(values), y), zorder=5, **_LABEL)
     axis.set_yticks(range(len(loaders)), [_plain(loader) for loader in loaders])
     axis.set_ylim(len(loaders) - 0.5, -0.5)
