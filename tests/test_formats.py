@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +17,10 @@ import storage
 from corpus import SPLITS, clip_hash, to_float
 from errors import UserError
 from files import read_json
+from format_program import SCRIPTS, command, peak_bytes
 from made_corpus import make_corpus
 from write_format import write_format
 
-PROGRAM = Path(__file__).parents[1] / "scripts" / "write_format.py"
 FORMATS = plugins.names("formats")
 every_format = pytest.mark.parametrize("name", FORMATS)
 
@@ -29,12 +28,6 @@ every_format = pytest.mark.parametrize("name", FORMATS)
 def written(name, corpus, out, readers=2):
     """Write `corpus` in format `name` to `out` and return (plug-in, record)."""
     return plugins.load("formats", name), write_format(name, corpus, readers, out)
-
-
-def command(name, corpus, folder):
-    """Return the command line that writes the format to `folder`/out with its record."""
-    options = ["--format", name, "--corpus", corpus.root, "--readers", "2"]
-    return [sys.executable, PROGRAM, *options, "--out", folder / "out", "--record", folder / "out.json"]
 
 
 @every_format
@@ -157,24 +150,12 @@ def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
     assert not any(tmp_path.glob(".out.partial-*"))
 
 
-MEASURED = """
-import runpy, sys
-sys.path.insert(0, {folder!r})
-sys.argv = {arguments!r}
-runpy.run_path(sys.argv[0], run_name="__main__")
-print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
-"""
-
-
 @every_format
 def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
     peaks = []
     for clips in (64, 640):
         corpus = make_corpus(tmp_path / str(clips) / "corpus", clips=clips, seconds=1.0, validation=4)
-        arguments = [str(part) for part in command(name, corpus, tmp_path / str(clips))[1:]]
-        code = MEASURED.format(folder=str(PROGRAM.parent), arguments=arguments)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        peaks.append(int(done.stdout.split()[-1]) * 1024)
+        peaks.append(peak_bytes(name, corpus, tmp_path / str(clips)))
     payload = 576 * corpus.samples * plugins.load("formats", name).BYTES_PER_CLIP(1)
     assert peaks[1] - peaks[0] < payload / 2, peaks
 
@@ -286,7 +267,7 @@ def test_memmap_can_be_mapped(tmp_path):
 
 def test_formats_are_named_without_their_libraries():
     code = (
-        f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r}); import plugins; "
+        f"import sys; sys.path.insert(0, {str(SCRIPTS)!r}); import plugins; "
         "[plugins.load('formats', name) for name in plugins.names('formats')]; "
         "print(sorted({'numpy', 'torch', 'tensordict', 'webdataset', 'soundfile'} & set(sys.modules)))"
     )
