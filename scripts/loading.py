@@ -1,6 +1,6 @@
 """What a loader is asked for. The contract that it keeps is in docs/architecture.md."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,3 +25,22 @@ class LoaderRequest:
     rank: int = 0
     world: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
+
+
+def epoch_order(request: LoaderRequest, epoch: int) -> Any:
+    """Return int64 (share,): the positions in the split that this rank delivers in `epoch`, in order.
+
+    The ranks' shares are disjoint and complete within an epoch, and differ from epoch to epoch when shuffling.
+    """
+    import numpy as np
+
+    positions = np.arange(request.clips)
+    if request.shuffle:
+        positions = np.random.default_rng([request.seed, epoch]).permutation(positions)
+    return positions[request.rank :: request.world]
+
+
+def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
+    """Yield `positions` in slices of `batch_size`; the last one may be shorter."""
+    for start in range(0, len(positions), batch_size):
+        yield positions[start : start + batch_size]

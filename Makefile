@@ -1,0 +1,37 @@
+# `make demo` and `make test` do all their own set-up; a second run does none of it again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+READY := $(VENV)/.ready
+export PATH := $(BIN):$(PATH)
+
+.PHONY: demo test bench lock clean-env
+.DEFAULT_GOAL := demo
+
+demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
+	@snakemake --config dataset=demo --quiet rules host
+	@snakemake --config dataset=demo --quiet all --report report.html
+	@python scripts/print_ranking.py --tables results/tables/demo --reports report/index.html report.html
+
+test: $(READY) ## every test
+	@ruff check .
+	@ruff format --check --quiet .
+	@snakefmt --check --quiet workflow
+	@python -m pytest
+
+bench: $(READY) ## ratios, each measured side by side in one run
+	@python tests/bench.py
+
+lock: $(READY) ## renew requirements.lock and envs/*.yaml from pyproject.toml
+	@python envs/make_envs.py requirements > $(VENV)/requirements.in
+	@pip-compile --quiet --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--no-emit-options --no-header --annotation-style line -o requirements.lock $(VENV)/requirements.in
+	@sed -i 's# -r [^ ,]*requirements.in# pyproject.toml#' requirements.lock
+	@python envs/make_envs.py
+
+$(READY): requirements.lock envs/system_packages.sh
+	@PYTHON=$(PYTHON) sh envs/system_packages.sh
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing the pinned packages into $(VENV) (about 6 GB, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@

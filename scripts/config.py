@@ -1,0 +1,205 @@
+"""Reads the experiment: fills in the schema's defaults, and refuses what is wrong before anything runs.
+
+Needs nothing but Snakemake's own dependencies, since the Snakefile calls it each time it is parsed.
+"""
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+import plugins
+from errors import UserError, nearest
+
+PROJECT = Path(__file__).resolve().parent.parent
+SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
+SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory")
+
+
+def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `raw` with every default filled in.
+
+    Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
+    """
+    schema = schema_for(raw)
+    config = _with_defaults(copy.deepcopy(dict(raw)), schema)
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda error: list(error.path))
+    if errors:
+        raise UserError("\n".join("config: " + _explain(error) for error in errors))
+    _check_references(config)
+    return config
+
+
+def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config's JSON schema with the OPTIONS of each plug-in that `raw` names in its place."""
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    top = schema["properties"]
+    _splice_entries(top["datasets"], raw.get("datasets"), "source", "sources", "datasets", None)
+    default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
+    _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
+    _splice_loaders(top, raw.get("loaders"))
+    return schema
+
+
+def _splice_entries(schema: dict, entries: Any, selector: str, kind: str, key: str, default: str | None) -> None:
+    """Give each named entry (of data sets, of tiers) the options of the plug-in it selects."""
+    base = schema["additionalProperties"]
+    schema["properties"] = {}
+    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        chosen = entry.get(selector, default) if isinstance(entry, Mapping) else None
+        if isinstance(chosen, str):
+            options = _plugin(kind, chosen, f"{key}.{name}.{selector}").OPTIONS
+            schema["properties"][str(name)] = _closed(base, options)
+
+
+def _splice_loaders(top: dict, loaders: Any) -> None:
+    """Give each loader entry the sweep keys that it understands, and its own options, as lists."""
+    sweep = top["sweep"]["properties"]
+    schema = top["loaders"]
+    base = schema["items"]
+    schema["prefixItems"] = []
+    for position, entry in enumerate(loaders if isinstance(loaders, list) else ()):
+        name = entry.get("name") if isinstance(entry, Mapping) else entry
+        if not isinstance(name, str):
+            schema["prefixItems"].append(base)
+            continue
+        module = _plugin("loaders", name, f"loaders[{position}]")
+        lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in understood(module)}
+        for option, fragment in getattr(module, "OPTIONS", {}).items():
+            items = {key: value for key, value in fragment.items() if key != "default"}
+            lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
+        item = _closed(base, lists)
+        item["required"] = ["name"]
+        schema["prefixItems"].append(item)
+
+
+def understood(loader: Any) -> tuple[str, ...]:
+    """Return the names of the sweep settings that a loader understands, in the order of the sweep."""
+    return tuple(key for key in SWEEP if key in ("device", "batch_size") or key in loader.SETTINGS)
+
+
+def _plugin(kind: str, name: str, key: str) -> Any:
+    try:
+        return plugins.load(kind, name)
+    except UserError as error:
+        raise UserError(f"config: {key}: {error}") from None
+
+
+def _closed(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `options` as further properties, those without a default required, and no others allowed."""
+    closed = copy.deepcopy(dict(base))
+    closed["properties"] = {**closed.get("properties", {}), **options}
+    closed["required"] = closed.get("required", []) + [key for key, value in options.items() if "default" not in value]
+    closed["additionalProperties"] = False
+    return closed
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Fill the defaults of `schema` into `value`, in place, and return it."""
+    if isinstance(value, dict):
+        for key, part in schema.get("properties", {}).items():
+            if key not in value and "default" in part:
+                value[key] = copy.deepcopy(part["default"])
+            if key in value:
+                value[key] = _with_defaults(value[key], part)
+    return value
+
+
+def _check_references(config: Mapping[str, Any]) -> None:
+    """Check what a schema cannot: names that refer to one another, paths, and loaders named twice."""
+    datasets = config["datasets"]
+    if config["dataset"] not in datasets:
+        found = config["dataset"]
+        raise UserError(
+            f"config: dataset: found {found!r}, allowed are the entries of datasets: {', '.join(datasets)}."
+            f"{nearest(found, datasets)} Name one of them, or add {found!r} below datasets."
+        )
+    selected = datasets[config["dataset"]]
+    source = plugins.load("sources", selected["source"])
+    _check(f"datasets.{config['dataset']}", lambda: source.check(selected))
+    for name, tier in config["storage"].items():
+        kind = plugins.load("tiers", tier["kind"])
+        _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
+    if config["audio"]["min_seconds"] > config["audio"]["seconds"]:
+        raise UserError(
+            f"config: audio.min_seconds: found {config['audio']['min_seconds']}, allowed is at most "
+            f"audio.seconds, {config['audio']['seconds']}. Lower it, or raise audio.seconds."
+        )
+
+
+def _check(key: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except UserError as error:
+        raise UserError(f"config: {key}.{error}") from None
+
+
+def key_path(parts: Iterable[Any]) -> str:
+    """Return ``sweep.workers[1]`` for ("sweep", "workers", 1)."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _explain(error: jsonschema.ValidationError) -> str:
+    """Return what was found, what is allowed and what to type, for one error of the schema."""
+    where = key_path(error.absolute_path)
+    schema = error.schema
+    if error.validator == "additionalProperties":
+        allowed = sorted(schema.get("properties", {}))
+        unknown = [key for key in error.instance if key not in allowed]
+        return "; ".join(
+            f"{key_path([*error.absolute_path, key])}: found an unknown key, allowed are "
+            f"{', '.join(allowed) or 'none'}.{nearest(key, allowed)} Rename or remove it."
+            for key in unknown
+        )
+    if error.validator == "required":
+        missing = [key for key in schema["required"] if key not in error.instance]
+        return "; ".join(
+            f"{key_path([*error.absolute_path, key])}: found nothing, allowed is "
+            f"{_allowed(schema['properties'][key])}. Add a line {key}: ..."
+            for key in missing
+        )
+    if "propertyNames" in list(error.absolute_schema_path):
+        return f"{where}: found the name {error.instance!r}, allowed are letters, digits and underscores. Rename it."
+    if error.validator in ("minItems", "minProperties"):
+        kind = "list" if error.validator == "minItems" else "mapping"
+        return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."
+    if error.validator == "uniqueItems":
+        return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
+    guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
+    return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} Change it."
+
+
+def _show(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Return in words what a schema fragment allows."""
+    if "enum" in schema:
+        return "one of " + ", ".join(_show(value) for value in schema["enum"])
+    kinds = schema.get("type", "any value")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
+    texts = []
+    for kind in kinds:
+        if kind == "string" and schema.get("pattern") == "^auto$":
+            texts.append("auto")
+        elif kind in ("integer", "number"):
+            limits = [
+                f"{sign} {schema[key]}"
+                for key, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
+                if key in schema
+            ]
+            texts.append(" ".join([f"a{'n' if kind == 'integer' else ''} {kind}", " and ".join(limits)]).strip())
+        else:
+            texts.append(words.get(kind, kind))
+    items = f" of {_allowed(schema['items'])}" if "array" in kinds and isinstance(schema.get("items"), Mapping) else ""
+    about = f" ({schema['description']})" if "description" in schema else ""
+    return " or ".join(texts) + items + about

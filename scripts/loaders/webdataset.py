@@ -1,0 +1,74 @@
+"""WebDataset: tar shards read as streams, WAV members decoded by soundfile, batched in each worker.
+
+The order of an epoch is made of shards in random order and a shuffle buffer of 1,000 clips, as its guide says. Each
+worker (and rank) reads its own shards and ends with its own short batch. Its time goes into unpacking and decoding:
+set workers to the number of cores. `shuffle_buffer` trades memory for a better shuffle.
+"""
+
+from contextlib import contextmanager
+
+from torch_dataloader import simplify, stop_workers, to_device, worker_arguments  # noqa: F401
+
+FORMAT = "webdataset"
+ENV = "webdataset"
+REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the shards of this rank."""
+    import webdataset as wds
+
+    shards = sorted(str(path) for path in request.data.glob("*.tar"))[request.rank :: request.world]
+    dataset = wds.WebDataset(
+        shards,
+        shardshuffle=len(shards) if request.shuffle else False,
+        detshuffle=True,
+        seed=request.seed,
+        nodesplitter=None,
+        workersplitter=wds.split_by_worker,
+        empty_check=False,
+    )
+    if request.shuffle:
+        size = request.options["shuffle_buffer"]
+        dataset = dataset.compose(wds.detshuffle(bufsize=size, initial=size, seed=request.seed))
+    dataset = dataset.map(_decoder(request)).batched(request.batch_size, partial=True, collation_fn=_collate)
+    loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
+    torch_loader = loader.pipeline[0]
+
+    def epoch(_number):
+        return to_device(iter(loader), request)
+
+    try:
+        yield epoch
+    finally:
+        stop_workers(torch_loader)
+
+
+def _decoder(request):
+    """Return a function from a raw tar sample to one item of the loader contract."""
+    import io
+    import json
+
+    import numpy as np
+    import soundfile
+
+    def decode(sample):
+        pcm, _ = soundfile.read(io.BytesIO(sample["wav"]), dtype="float32")
+        audio = np.zeros((1, request.samples), dtype=np.float32)
+        audio[0, : len(pcm)] = pcm[: request.samples]
+        about = json.loads(sample["json"])
+        labels = np.zeros(request.classes, dtype=np.float32)
+        labels[about["classes"]] = 1.0
+        return {"audio": audio, "target": about["classes"][0], "labels": labels, "clip": about["clip"]}
+
+    return decode
+
+
+def _collate(items):
+    """Return a batch of the contract's four tensors, without the keys that WebDataset adds to each sample."""
+    import torch
+
+    return torch.utils.data.default_collate([{k: v for k, v in item.items() if k[:2] != "__"} for item in items])

@@ -1,0 +1,126 @@
+"""The protocol of one run: construct, first batch, verify epoch (untimed), timed epochs, tear down.
+
+It knows no clock, no library and no loader but what it is given, so that tests hold it to the order of its phases.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Batch = Mapping[str, Any]
+Epoch = Callable[[int], Iterator[Batch]]
+
+
+class Verifier(Protocol):
+    """Looks at every batch of the verify epoch; see measure/verify.py."""
+
+    def check(self, batch: Batch) -> None:
+        """Compare one batch with the manifest."""
+
+    def finish(self) -> None:
+        """Look at the verify epoch as a whole: what is missing."""
+
+    def check_epoch(self, number: int, clips: list[Any]) -> None:
+        """Compare the clip indices of a timed epoch, a list of int64 (batch,), with the manifest."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong so far; asked after the verify epoch."""
+
+
+class Sink(Protocol):
+    """Consumes every byte of a batch; see measure/sink.py."""
+
+    def consume(self, batch: Batch) -> None:
+        """Consume one batch."""
+
+    def finish(self) -> None:
+        """Wait until all of it is consumed."""
+
+
+@dataclass
+class EpochTimes:
+    """One timed epoch, from asking for it to its end. Arrivals count from its start."""
+
+    seconds: float
+    gap_seconds: float  # from the last batch of the epoch before (if that was timed) to the first of this one
+    clips: int
+    arrivals_seconds: list[float]
+    batch_clips: list[int]
+
+
+@dataclass
+class Times:
+    """The phases of a run in seconds; the first two count from before construction."""
+
+    construct_seconds: float = 0.0
+    first_batch_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    teardown_seconds: float = 0.0
+    epochs: list[EpochTimes] = field(default_factory=list)
+
+
+def run(
+    opened: Callable[[], AbstractContextManager[Epoch]],
+    verifier: Verifier,
+    sink: Sink,
+    epochs: int,
+    clock: Callable[[], float],
+    around: Callable[[str], None] = lambda _phase: None,
+) -> Times:
+    """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
+
+    `opened` constructs the loader; `around` is called with "before" and "after" the timed epochs, to look at the host.
+    Nothing but the epochs happens between the two: a loader that reads ahead would use the time.
+    """
+    times = Times()
+    start = clock()
+    with opened() as epoch:
+        times.construct_seconds = clock() - start
+        _verify(epoch, verifier, times, start, clock)
+        delivered = []
+        if verifier.ok:
+            around("before")
+            delivered = time_epochs(epoch, range(1, epochs + 1), sink, clock, times.epochs)
+            around("after")
+        closing = clock()
+    times.teardown_seconds = clock() - closing
+    for number, clips in enumerate(delivered, start=1):
+        verifier.check_epoch(number, clips)
+    return times
+
+
+def _verify(epoch: Epoch, verifier: Verifier, times: Times, start: float, clock: Callable[[], float]) -> None:
+    """Pass the verify epoch to the verifier; note when its first batch came."""
+    began = clock()
+    for number, batch in enumerate(epoch(0)):
+        if number == 0:
+            times.first_batch_seconds = clock() - start
+        verifier.check(batch)
+    verifier.finish()
+    times.verify_seconds = clock() - began
+
+
+def time_epochs(
+    epoch: Epoch, numbers: Iterable[int], sink: Sink, clock: Callable[[], float], into: list[EpochTimes]
+) -> list[list[Any]]:
+    """Time epochs without a pause between them, adding to `into`; return the clip indices that each delivered."""
+    delivered = []
+    last_arrival = None
+    for number in numbers:
+        arrivals, clips = [], []
+        start = clock()
+        for batch in epoch(number):
+            arrivals.append(clock())
+            sink.consume(batch)
+            clips.append(batch["clip"].clone())
+        sink.finish()
+        end = clock()
+        first = arrivals[0] if arrivals else end
+        gap = first - (start if last_arrival is None else last_arrival)
+        sizes = [len(indices) for indices in clips]
+        into.append(EpochTimes(end - start, gap, sum(sizes), [at - start for at in arrivals], sizes))
+        last_arrival = arrivals[-1] if arrivals else end
+        delivered.append(clips)
+    return delivered

@@ -1,0 +1,166 @@
+"""Proof before numbers: every clip of the split exactly once, bit-identical, with its labels.
+
+Each delivered clip is hashed and compared with the manifest. What is wrong is explained from the corpus itself, so
+that the author of a loader reads "scaled by 0.99997" and not "hash differs".
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from corpus import Clip, Corpus, clip_hash, to_float
+
+SHOWN = 5  # problems and clips named in full; the rest is counted
+
+
+class Verifier:
+    """Compares the batches of one epoch with one split of a corpus.
+
+    `problems` holds a line for each kind of fault, with the first clips that have it.
+    """
+
+    def __init__(self, corpus: Corpus, split: str, batch_size: int, short_batches: int, device: str = "cpu") -> None:
+        self.corpus = corpus
+        self.clips: dict[int, Clip] = {clip.index: clip for clip in corpus.clips(split)}
+        self.batch_size = batch_size
+        self.short_batches = short_batches  # allowed number of batches that are not full
+        self.device = device
+        self.seen: Counter[int] = Counter()
+        self.short = 0
+        self.faults: dict[str, list[str]] = {}
+        self.by_hash: dict[str, int] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong so far."""
+        return not self.faults
+
+    @property
+    def problems(self) -> list[str]:
+        """One line a kind of fault, with the first cases; of many kinds, the first ones."""
+        lines = []
+        for kind, cases in self.faults.items():
+            shown = "; ".join(cases[:SHOWN])
+            more = f"; and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+            lines.append(f"{kind}: {shown}{more}" if shown else kind)
+        more_kinds = [f"and {len(lines) - SHOWN} more kinds of fault"] if len(lines) > SHOWN else []
+        return lines[:SHOWN] + more_kinds
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verification's part of a run's record."""
+        delivered = sum(self.seen.values())
+        return {"ok": self.ok, "expected": len(self.clips), "delivered": delivered, "problems": self.problems}
+
+    def check(self, batch: Mapping[str, Any]) -> None:
+        """Compare one batch of the verify epoch with the manifest."""
+        shape = self._wrong_shape(batch)
+        if shape:
+            self._fault("wrong batch", shape)
+            return
+        arrays = {name: batch[name].cpu().numpy() for name in ("audio", "target", "labels", "clip")}
+        if len(arrays["clip"]) < self.batch_size:
+            self.short += 1
+        for row, index in enumerate(arrays["clip"].tolist()):
+            self.seen[index] += 1
+            clip = self.clips.get(index)
+            if clip is None:
+                self._fault("clips that are not in the split", f"clip {index}")
+                continue
+            self._check_audio(clip, arrays["audio"][row, 0])
+            self._check_labels(clip, int(arrays["target"][row]), arrays["labels"][row])
+
+    def finish(self) -> None:
+        """Look at the verify epoch as a whole: missing and doubled clips, short batches."""
+        self._check_counts(self.seen, "")
+        if self.short > self.short_batches:
+            self._fault("short batches", f"{self.short} batches were not full, allowed are {self.short_batches}")
+
+    def check_epoch(self, number: int, clips: list[Any]) -> None:
+        """Compare the clip indices of a timed epoch with the manifest."""
+        counts = Counter(index for batch in clips for index in batch.tolist())
+        self._check_counts(counts, f" in timed epoch {number}")
+
+    def _fault(self, kind: str, case: str) -> None:
+        self.faults.setdefault(kind, []).append(case)
+
+    def _check_counts(self, counts: Counter[int], where: str) -> None:
+        missing = sorted(set(self.clips) - set(counts))
+        if missing:
+            self._fault(f"missing clips{where}", f"{len(missing)} of {len(self.clips)}: {_some(missing)}")
+        for index, count in sorted(counts.items()):
+            if count > 1:
+                self._fault(f"doubled clips{where}", f"clip {index} came {count} times")
+
+    def _wrong_shape(self, batch: Mapping[str, Any]) -> str | None:
+        """Return what is wrong with a batch's keys, types, shapes or device, or None."""
+        count = len(batch["clip"]) if "clip" in batch else 0
+        wanted = {
+            "audio": ("torch.float32", (count, 1, self.corpus.samples)),
+            "target": ("torch.int64", (count,)),
+            "labels": ("torch.float32", (count, self.corpus.classes)),
+            "clip": ("torch.int64", (count,)),
+        }
+        if set(batch) != set(wanted):
+            return f"found the keys {', '.join(map(str, batch))}, allowed are {', '.join(wanted)}"
+        for name, (dtype, shape) in wanted.items():
+            tensor = batch[name]
+            found = (str(tensor.dtype), tuple(tensor.shape), tensor.device.type)
+            if found != (dtype, shape, self.device):
+                return f"{name} is {found[0]} {found[1]} on {found[2]}, expected {dtype} {shape} on {self.device}"
+        if count > self.batch_size:
+            return f"{count} clips in a batch, asked were {self.batch_size}"
+        return None if count else "an empty batch"
+
+    def _check_labels(self, clip: Clip, target: int, labels: np.ndarray) -> None:
+        if target != clip.classes[0]:
+            self._fault("wrong targets", f"clip {clip.index} has target {target}, expected {clip.classes[0]}")
+        expected = np.zeros(self.corpus.classes, dtype=np.float32)
+        expected[list(clip.classes)] = 1.0
+        if not np.array_equal(labels, expected):
+            found = np.flatnonzero(labels).tolist()
+            self._fault("wrong labels", f"clip {clip.index} has labels {found}, expected {sorted(set(clip.classes))}")
+
+    def _check_audio(self, clip: Clip, audio: np.ndarray) -> None:
+        """Compare by hash; the float32 values must be pcm / 32768 to the bit."""
+        with np.errstate(invalid="ignore"):
+            pcm = (audio * np.float32(32768)).astype(np.int32).astype(np.int16)
+        exact = np.array_equal(to_float(pcm).view(np.int32), np.ascontiguousarray(audio).view(np.int32))
+        if not (exact and clip_hash(pcm) == clip.hash):
+            self._fault("altered clips", f"clip {clip.index} {self._explain(clip, audio, pcm, exact)}")
+
+    def _explain(self, clip: Clip, audio: np.ndarray, pcm: np.ndarray, exact: bool) -> str:
+        """Return what happened to the audio of a clip, as far as it can be told."""
+        if not np.isfinite(audio).all():
+            return "has values that are not finite"
+        other = self._owner(pcm) if exact else None
+        if other is not None:
+            return f"carries the audio of clip {other}"
+        expected = to_float(self.corpus.padded(clip))
+        natural = min(clip.frames, len(expected))
+        if np.array_equal(audio[:natural], expected[:natural]):
+            return f"is right up to its end at sample {natural}, wrong in the padding"
+        error = audio.astype(np.float64) - expected
+        wrapped = np.round(error * 32768) % 65536 == 0
+        if wrapped.all():
+            return f"wraps around the int16 range at {np.count_nonzero(error)} samples"
+        power = float(expected.astype(np.float64) @ expected)
+        scale = float(audio.astype(np.float64) @ expected) / power if power else 0.0
+        if np.abs(audio - scale * expected.astype(np.float64)).max() < 1e-6:
+            return f"is scaled by {scale:.6f}"
+        for shift in range(-2, 3):
+            if shift and np.array_equal(np.roll(audio, shift)[2:-2], expected[2:-2]):
+                return f"is shifted by {-shift} samples"
+        return f"differs at {np.count_nonzero(error)} of {len(expected)} samples, by up to {np.abs(error).max():.6f}"
+
+    def _owner(self, pcm: np.ndarray) -> int | None:
+        """Return the index of the clip that this audio belongs to, if it is one of the split's."""
+        if self.by_hash is None:
+            self.by_hash = {clip.hash: clip.index for clip in self.clips.values()}
+        return self.by_hash.get(clip_hash(pcm))
+
+
+def _some(numbers: list[int]) -> str:
+    more = ", ..." if len(numbers) > SHOWN else ""
+    return ", ".join(map(str, numbers[:SHOWN])) + more

@@ -1,0 +1,229 @@
+"""Decides what is to be done: which formats, placements, runs and bounds an experiment asks for.
+
+The Snakefile calls it when it is parsed, so it reads no long list and imports nothing heavy.
+By hand, `python scripts/plan.py --config JSON --out plan.json` writes the plan down for the tables.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import config as configuration
+import plugins
+from errors import UserError, run_main
+from files import write_json
+
+PROTOCOL = 1  # raise it when a change to the protocol of a run makes older runs incomparable
+SPLIT = "train"
+HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fresh process: one loader, on one tier, with one set of settings, for one repeat."""
+
+    loader: str
+    tier: str
+    format: str
+    slug: str
+    settings: Mapping[str, Any]  # null for a setting that the loader does not understand
+    repeat: int
+    path: str  # of the record, relative to the project
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One measurement of what the machine can do."""
+
+    bound: str
+    slug: str
+    settings: Mapping[str, Any]
+    repeat: int
+    path: str
+
+
+class Plan:
+    """The experiment of a config, resolved. Raises UserError for a config that is wrong."""
+
+    def __init__(self, raw: Mapping[str, Any], project: Path | None = None) -> None:
+        self.config = configuration.resolve(raw)
+        self.project = Path(project or Path.cwd()).resolve()
+        self.dataset: str = self.config["dataset"]
+        self.options: dict[str, Any] = self.config["datasets"][self.dataset]
+        self.source: str = self.options["source"]
+        self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
+        self.entries = [{"name": e} if isinstance(e, str) else e for e in self.config["loaders"]]
+        self.loaders: dict[str, ModuleType] = {e["name"]: plugins.load("loaders", e["name"]) for e in self.entries}
+        if len(self.loaders) != len(self.entries):
+            raise UserError("config: loaders: found a loader twice, allowed is each once: give its settings as lists.")
+        self.formats: dict[str, ModuleType] = {
+            module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
+        }
+
+    @cached_property
+    def shards(self) -> int:
+        """The number of shards that the clips come in."""
+        count = plugins.load("sources", self.source).shards(self.options)
+        assert 1 <= count <= HIGHEST_SHARDS, count
+        return count
+
+    @cached_property
+    def shard_names(self) -> list[str]:
+        """``0000``, ``0001``, ... one a shard."""
+        return [f"{shard:04d}" for shard in range(self.shards)]
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
+        seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
+        return seen and not hidden
+
+    def devices(self, wanted: list[str]) -> list[str]:
+        """Return the devices that a sweep's list stands for, each once."""
+        auto = ["cpu", "cuda"] if self.has_gpu else ["cpu"]
+        return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
+
+    def settings(self, loader: str) -> Iterator[dict[str, Any]]:
+        """Yield every combination of settings that makes a difference to `loader`, each once."""
+        module = self.loaders[loader]
+        entry = next(e for e in self.entries if e["name"] == loader)
+        lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
+        lists["device"] = self.devices(lists["device"])
+        for option, fragment in getattr(module, "OPTIONS", {}).items():
+            lists[option] = entry.get(option, [fragment["default"]])
+        simplify = getattr(module, "simplify", lambda settings: settings)
+        known = (*configuration.understood(module), *getattr(module, "OPTIONS", {}))
+        seen = set()
+        for values in itertools.product(*lists.values()):
+            settings = dict(zip(lists, values, strict=True))
+            settings = {key: value if key in known else None for key, value in settings.items()}
+            if settings["device"] == "cpu" and settings["pin_memory"]:
+                settings["pin_memory"] = False  # page-locked memory serves the copy to a GPU alone
+            settings = simplify(settings)
+            if slug(settings) not in seen:
+                seen.add(slug(settings))
+                yield settings
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs of the experiment, in the order of the config."""
+        runs = []
+        for loader, module in self.loaders.items():
+            for tier, settings in itertools.product(self.tiers, list(self.settings(loader))):
+                for repeat in range(self.config["measure"]["repeats"]):
+                    name = slug(settings)
+                    path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
+                    runs.append(Run(loader, tier, module.FORMAT, name, settings, repeat, path))
+        return runs
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        """The warm bound for each device and batch size that a run uses."""
+        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
+        bounds = []
+        for (device, batch_size), repeat in itertools.product(pairs, range(self.config["measure"]["repeats"])):
+            settings = {"device": device, "batch_size": batch_size}
+            path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
+            bounds.append(Bound("warm", slug(settings), settings, repeat, path))
+        return bounds
+
+    @cached_property
+    def by_path(self) -> dict[str, Run | Bound]:
+        """Runs and bounds by the path of their record."""
+        return {item.path: item for item in (*self.runs, *self.bounds)}
+
+    @property
+    def skipped(self) -> list[dict[str, Any]]:
+        """What the config asks for and this machine cannot have at all: a reason for each loader."""
+        if "auto" not in self.config["sweep"]["device"] or self.has_gpu:
+            return []
+        reason = "no NVIDIA GPU is visible on this machine"
+        settings = {"device": "cuda"}
+        return [{"loader": name, "tier": None, "settings": settings, "reason": reason} for name in self.loaders]
+
+    def readers(self, format: str) -> int:
+        """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
+        if not self.formats[format].READERS:
+            return 1
+        return max([1] + [run.settings["workers"] or 0 for run in self.runs if run.format == format])
+
+    def folder(self, stage: str) -> str:
+        """Return the folder of a stage for the selected data set, relative to the project."""
+        return f"results/{stage}/{self.dataset}"
+
+    def tier_folder(self, tier: str) -> str:
+        """Return where a tier's copies of the selected data set lie.
+
+        The folder's name holds a hash of the project's path, so that two checkouts share a tier without meeting.
+        """
+        checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
+        return os.path.join(self.tiers[tier]["path"], f"feedrate-{checkout}", self.dataset)
+
+    def volatile(self, tier: str) -> bool:
+        """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""
+        return plugins.load("tiers", self.tiers[tier]["kind"]).volatile(self.tiers[tier])
+
+    def order(self, path: str) -> int:
+        """Return the priority, 1,000 to 1,999, of a run: a random order of runs, set by `measure.seed`.
+
+        Above the priority of everything else, so that a format in RAM is used up before the next is placed.
+        """
+        digest = hashlib.sha256(f"{self.config['measure']['seed']}:{path}".encode()).digest()
+        return 1000 + int.from_bytes(digest[:4]) % 1000
+
+    @property
+    def clip_samples(self) -> int:
+        """The fixed length of a delivered clip in samples."""
+        return round(self.config["audio"]["sample_rate"] * self.config["audio"]["seconds"])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as docs/architecture.md describes plan.json."""
+        return {
+            "dataset": self.dataset,
+            "config": self.config,
+            "runs": [vars(run) for run in self.runs],
+            "bounds": [vars(bound) for bound in self.bounds],
+            "skipped": self.skipped,
+            "formats": list(self.formats),
+            "tiers": list(self.tiers),
+        }
+
+
+def slug(settings: Mapping[str, Any]) -> str:
+    """Return settings as a file name, such as ``cpu-b32-w2-p2``; a setting that is null is left out."""
+    short = {"batch_size": "b", "workers": "w", "prefetch": "p"}
+    parts = []
+    for key, value in settings.items():
+        if value is None or (key == "pin_memory" and value is False):
+            continue
+        if key == "device":
+            parts.append(value)
+        elif key == "pin_memory":
+            parts.append("pin")
+        elif key in short:
+            parts.append(f"{short[key]}{value}")
+        else:
+            parts.append(f"{key}_{value}".replace("-", "_").replace("/", "_"))
+    return "-".join(parts)
+
+
+def main() -> None:
+    """Write the plan of a config to a file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", required=True, type=json.loads, help="the config as JSON")
+    parser.add_argument("--out", required=True, type=Path)
+    arguments = parser.parse_args()
+    write_json(arguments.out, Plan(arguments.config).as_json())
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,249 @@
+"""Measures one loader once: a fresh process, one split, one set of settings; writes one JSON record.
+
+A loader that cannot run, that delivers wrong data or that breaks gives a record too, with the reason and no speed.
+"""
+
+import argparse
+import json
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import plugins
+from errors import UserError, run_main
+from files import write_json
+from loading import LoaderRequest
+from measure import child, protocol
+from plan import PROTOCOL, SPLIT, slug
+
+LEAST_EPOCHS = 2
+QUEUES = 20  # a run must be longer than this many times what workers and queues hold
+
+
+def main() -> None:
+    """Measure in a child process, and record its crash if it crashes."""
+    arguments = parse()
+    module = plugins.load("loaders", arguments.loader)
+    if child.is_child():
+        write_json(arguments.out, measure(module, arguments))
+        return
+    arguments.out.unlink(missing_ok=True)
+    crash = child.run_again(threads_of(arguments.threads))
+    if crash:
+        write_json(arguments.out, without_speed(new_record(module, arguments), "failed", crash))
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--loader", required=True, help="a file in scripts/loaders, without .py")
+    add("--data", required=True, type=Path, help="folder of the format that the loader reads, on its tier")
+    add("--corpus", required=True, type=Path, help="folder of the corpus, which says what is right")
+    add("--out", required=True, type=Path, help="the JSON record to write")
+    add("--settings", default={}, type=json.loads, help='JSON, such as {"batch_size": 32, "workers": 2}')
+    add("--epochs", default="auto", help="timed epochs; auto: as many as the run needs to be long enough")
+    add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
+    add("--seed", default=0, type=int)
+    add("--repeat", default=0, type=int)
+    add("--dataset", default="by_hand")
+    add("--tier", default="by_hand")
+    return parser.parse_args()
+
+
+def threads_of(value: str) -> int:
+    """Return the number of threads that a --threads value stands for."""
+    if value == "auto":
+        from measure.host import cores_allowed
+
+        return cores_allowed()
+    if not value.isdigit() or int(value) < 1:
+        raise UserError(f"--threads: found {value!r}, allowed is auto or a whole number of at least 1")
+    return int(value)
+
+
+def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given` settings completed by those of LoaderRequest and the loader's OPTIONS. Refuses unknown ones."""
+    options = {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()}
+    known = {"device": "cpu", "batch_size": 32, "workers": 0, "prefetch": 2, "pin_memory": False, **options}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UserError(f"--settings: found {', '.join(unknown)}, allowed are {', '.join(known)}")
+    return {**known, **given}
+
+
+def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the record of a run that has not begun."""
+    settings = complete(module, arguments.settings)
+    return {
+        "record": "run",
+        "protocol": PROTOCOL,
+        "status": "ok",
+        "reason": None,
+        "dataset": arguments.dataset,
+        "loader": arguments.loader,
+        "format": module.FORMAT,
+        "tier": arguments.tier,
+        "split": SPLIT,
+        "task": "traverse",
+        "cache": "warm",
+        "repeat": arguments.repeat,
+        "slug": slug(settings),
+        "settings": settings,
+        "threads": threads_of(arguments.threads),
+        "seed": arguments.seed,
+        "clips": None,
+        "clip_bytes": None,
+        "times": None,
+        "clips_per_second": None,
+        "verification": None,
+        "host": None,
+        "versions": None,
+        "before": None,
+        "after": None,
+        "warnings": [],
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def without_speed(record: dict[str, Any], status: str, reason: str) -> dict[str, Any]:
+    """Return `record` as one of a run that gives no number, with the reason why."""
+    return {**record, "status": status, "reason": reason, "clips_per_second": None}
+
+
+def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Take the loader through the protocol and return the run's record, whatever happens to the loader."""
+    record = new_record(module, arguments)
+    missing = [name for name in module.REQUIRES if not _installed(name)]
+    if missing:
+        return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
+    import torch
+
+    from corpus import Corpus
+
+    torch.set_num_threads(record["threads"])
+    corpus = Corpus(arguments.corpus)
+    request = request_for(record, module, corpus, arguments.data / SPLIT)
+    record["clips"], record["clip_bytes"] = request.clips, module_bytes(corpus)
+    reason = cannot_run(module, request)
+    if reason:
+        return without_speed(record, "skipped", reason)
+    epochs, refused = epochs_for(arguments.epochs, request)
+    if refused:
+        return without_speed(record, "skipped", refused)
+    return take_through(module, request, corpus, epochs, record)
+
+
+def _installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def module_bytes(corpus: Any) -> int:
+    """Return the payload of one delivered clip: float32, whatever the format keeps on disk."""
+    return corpus.samples * 4
+
+
+def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, data: Path) -> LoaderRequest:
+    """Return what the loader is asked for."""
+    settings = record["settings"]
+    return LoaderRequest(
+        data=data,
+        clips=corpus.counts[SPLIT],
+        samples=corpus.samples,
+        classes=corpus.classes,
+        batch_size=settings["batch_size"],
+        workers=settings["workers"] or 0,
+        prefetch=settings["prefetch"] or 1,
+        pin_memory=bool(settings["pin_memory"]),
+        threads=record["threads"],
+        device=settings["device"],
+        seed=record["seed"],
+        options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
+    )
+
+
+def cannot_run(module: ModuleType, request: LoaderRequest) -> str | None:
+    """Return why this request cannot run on this machine, or None."""
+    import torch
+
+    if request.device == "cuda" and not torch.cuda.is_available():
+        return "no GPU that torch can use is visible to this process"
+    unsuited = getattr(module, "unsuited", None)
+    return unsuited(request) if unsuited else None
+
+
+def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
+    """Return (timed epochs, None), or (0, why the run would be too short): it would only drain its queues."""
+    batches = -(-request.clips // request.batch_size)
+    needed = max(LEAST_EPOCHS, -(-QUEUES * request.workers * request.prefetch // batches))
+    if wanted == "auto":
+        return needed, None
+    if not wanted.isdigit() or int(wanted) < 1:
+        raise UserError(f"--epochs: found {wanted!r}, allowed is auto or a whole number of at least 1")
+    if int(wanted) * batches < QUEUES * request.workers * request.prefetch:
+        return 0, (
+            f"too short: {wanted} epochs are {int(wanted) * batches} batches, and {request.workers} workers with "
+            f"prefetch {request.prefetch} need {QUEUES * request.workers * request.prefetch}; set measure.epochs to "
+            f"{needed} or auto"
+        )
+    return int(wanted), None
+
+
+def take_through(
+    module: ModuleType, request: LoaderRequest, corpus: Any, epochs: int, record: dict[str, Any]
+) -> dict[str, Any]:
+    """Run the protocol on one loader; return the record with times, verification, host and warnings."""
+    from measure import host
+    from measure.sink import Sink
+    from measure.verify import Verifier
+
+    verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
+    moments: dict[str, host.Moment] = {}
+    record["host"], record["versions"] = host.describe(module.REQUIRES)
+
+    def around(phase: str) -> None:
+        moments[phase] = host.look(time.perf_counter)
+
+    try:
+        opened = lambda: module.open_epochs(request)  # noqa: E731
+        times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, around)
+    except Exception as error:
+        traceback.print_exc()
+        record["verification"] = verifier.as_json()
+        return without_speed(record, "failed", f"{type(error).__name__}: {_one_line(error, request)}")
+    record["times"] = asdict(times)
+    record["verification"] = verifier.as_json()
+    if not verifier.ok:
+        record["times"]["epochs"] = []
+        return without_speed(record, "failed", "verification: " + " | ".join(verifier.problems))
+    record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
+    record["warnings"] = host.disturbance(moments["before"], moments["after"])
+    record["clips_per_second"] = rate(times)
+    return record
+
+
+def _one_line(error: Exception, request: LoaderRequest) -> str:
+    """Return an error's text as one line, without tracebacks inside it and without the path of the data."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    noise = ("Traceback", "Original Traceback", "File ", "^", "~", "C++ context")
+    text = " ".join(line for line in lines if line and not line.startswith(noise)) or "no message"
+    return text.replace(str(request.data.parent), "...")[:300]
+
+
+def rate(times: protocol.Times) -> float:
+    """Return clips per second: the clips of all timed epochs over their wall-clock time."""
+    return sum(epoch.clips for epoch in times.epochs) / sum(epoch.seconds for epoch in times.epochs)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,77 @@
+import json
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, str(Path(workflow.basedir).parent / "scripts"))
+from errors import UserError
+from plan import PROTOCOL, Plan
+
+try:
+    plan = Plan(config)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
+    plan.folder(stage)
+    for stage in ("clips", "corpus", "formats", "placed", "runs", "tables", "logs")
+)
+
+
+wildcard_constraints:
+    shard=r"\d{4}",
+    repeat=r"\d+",
+    format="|".join(plan.formats),
+    loader="|".join(plan.loaders),
+    tier="|".join(plan.tiers),
+
+
+def env(name):
+    """Return the path of a conda environment, seen from workflow/rules."""
+    return f"../../envs/{name}.yaml"
+
+
+def loader_env(wildcards):
+    """Return the environment of the run's loader."""
+    return env(plan.loaders[wildcards.loader].ENV)
+
+
+def loader_data(wildcards):
+    """Return the folder of the run's format on its tier."""
+    return f"{plan.tier_folder(wildcards.tier)}/{plan.loaders[wildcards.loader].FORMAT}"
+
+
+def loader_format(wildcards):
+    """Return the record of the format that the run reads."""
+    return f"{FORMATS}/{plan.loaders[wildcards.loader].FORMAT}.json"
+
+
+def loader_runs(wildcards):
+    """Return the records of all runs of a loader."""
+    return [run.path for run in plan.runs if run.loader == wildcards.loader]
+
+
+def run_path(wildcards):
+    """Return the path of the run's record."""
+    return f"{RUNS}/{wildcards.tier}/{wildcards.loader}/{wildcards.slug}/{wildcards.repeat}.json"
+
+
+def bound_path(wildcards):
+    """Return the path of the bound's record."""
+    return f"{RUNS}/bounds/warm/{wildcards.slug}/{wildcards.repeat}.json"
+
+
+def settings(path):
+    """Return the settings of a run or bound as JSON; those of an unknown path are empty, and nobody asks for it."""
+    return json.dumps(dict(plan.by_path[path].settings)) if path in plan.by_path else ""
+
+
+def run_priority(wildcards):
+    """Return the run's place in the seeded random order of runs."""
+    return plan.order(run_path(wildcards))
+
+
+def bound_priority(wildcards):
+    """Return the bound's place in the seeded random order of runs."""
+    return plan.order(bound_path(wildcards))

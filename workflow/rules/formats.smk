@@ -1,0 +1,19 @@
+rule write_format:
+    """Write the corpus in one format; how long that takes, and how much it makes, is a result."""
+    input:
+        manifest=f"{CORPUS}/manifest.csv",
+        code="scripts/formats/{format}.py",
+    output:
+        data=directory(f"{FORMATS}/{{format}}"),
+        record=f"{FORMATS}/{{format}}.json",
+    log:
+        f"{LOGS}/write_format/{{format}}.log",
+    conda:
+        env("formats")
+    threads: workflow.cores
+    params:
+        corpus=CORPUS,
+        readers=lambda wildcards: plan.readers(wildcards.format),
+    shell:
+        "python scripts/write_format.py --format {wildcards.format} --corpus {params.corpus:q}"
+        " --readers {params.readers} --out {output.data:q} --record {output.record:q} 2>&1 | tee {log:q}"

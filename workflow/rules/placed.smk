@@ -1,0 +1,51 @@
+for tier, options in plan.tiers.items():
+
+    rule:
+        """Copy one format to a tier; a copy in RAM is given back when the last run that needs it has ended."""
+        name:
+            f"place_on_{tier}"
+        input:
+            data=f"{FORMATS}/{{format}}",
+            record=f"{FORMATS}/{{format}}.json",
+            code=f"scripts/tiers/{options['kind']}.py",
+        output:
+            data=(
+                temp(directory(f"{plan.tier_folder(tier)}/{{format}}"))
+                if plan.volatile(tier)
+                else directory(f"{plan.tier_folder(tier)}/{{format}}")
+            ),
+            record=f"{PLACED}/{tier}/{{format}}.json",
+        log:
+            f"{LOGS}/place_on_{tier}/{{format}}.log",
+        conda:
+            env("formats")
+        threads: workflow.cores
+        params:
+            tier=tier,
+            kind=options["kind"],
+            options=json.dumps(options),
+        shell:
+            "python scripts/place_format.py --kind {params.kind} --options {params.options:q} --tier {params.tier}"
+            " --format {wildcards.format} --source {input.data:q} --out {output.data:q}"
+            " --record {output.record:q} 2>&1 | tee {log:q}"
+
+
+rule profile_tier:
+    """Find out what a tier is (device, file system) and what fio reads from it at clip size."""
+    input:
+        code=lambda wildcards: f"scripts/tiers/{plan.tiers[wildcards.tier]['kind']}.py",
+    output:
+        record=f"{PLACED}/{{tier}}.json",
+    log:
+        f"{LOGS}/profile_tier/{{tier}}.log",
+    conda:
+        env("formats")
+    threads: workflow.cores
+    params:
+        kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
+        options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
+        clip_bytes=plan.clip_samples * 4,
+        seconds=plan.config["measure"]["profile_seconds"],
+    shell:
+        "python scripts/profile_tier.py --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"
+        " --clip-bytes {params.clip_bytes} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,63 @@
+rule draw_figures:
+    """Draw the figures, for our own report and for Snakemake's."""
+    input:
+        tables=TABLES,
+        code="scripts/draw_figures.py",
+    output:
+        throughput=report(
+            "report/figures/throughput.svg",
+            caption="../../report/captions/throughput.rst",
+            category="Results",
+            labels={"figure": "Throughput by loader and tier"},
+        ),
+        scaling=report(
+            "report/figures/scaling.svg",
+            caption="../../report/captions/scaling.rst",
+            category="Results",
+            labels={"figure": "Scaling with workers"},
+        ),
+        first_batch=report(
+            "report/figures/first_batch.svg",
+            caption="../../report/captions/first_batch.rst",
+            category="Results",
+            labels={"figure": "Time to first batch"},
+        ),
+        conversion=report(
+            "report/figures/conversion.svg",
+            caption="../../report/captions/conversion.rst",
+            category="Costs",
+            labels={"figure": "Conversion cost by format"},
+        ),
+    log:
+        f"{LOGS}/draw_figures.log",
+    conda:
+        env("report")
+    params:
+        folder="report/figures",
+    shell:
+        "python scripts/draw_figures.py --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
+
+
+rule render_report:
+    """Render our own report: one HTML file that needs nothing else."""
+    input:
+        tables=TABLES,
+        figures=rules.draw_figures.output,
+        template="report/template",
+        code="scripts/render_report.py",
+    output:
+        report=report(
+            "report/index.html",
+            caption="../../report/captions/report.rst",
+            category="Report",
+            labels={"figure": "The full report"},
+        ),
+    log:
+        f"{LOGS}/render_report.log",
+    conda:
+        env("report")
+    params:
+        figures="report/figures",
+    shell:
+        "python scripts/render_report.py --tables {input.tables:q} --figures {params.figures:q}"
+        " --out {output.report:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,55 @@
+rule run_loader:
+    """Measure one loader once, in a process of its own, with nothing beside it."""
+    input:
+        data=ancient(loader_data),
+        format=loader_format,
+        manifest=f"{CORPUS}/manifest.csv",
+        code="scripts/loaders/{loader}.py",
+    output:
+        record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.json",
+    log:
+        f"{LOGS}/run_loader/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.log",
+    priority: run_priority
+    conda:
+        loader_env
+    threads: workflow.cores
+    params:
+        protocol=PROTOCOL,
+        corpus=CORPUS,
+        dataset=plan.dataset,
+        tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
+        settings=lambda wildcards: settings(run_path(wildcards)),
+        epochs=plan.config["measure"]["epochs"],
+        threads=plan.config["measure"]["threads"],
+        seed=plan.config["measure"]["seed"],
+    shell:
+        "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
+        " --settings {params.settings:q} --epochs {params.epochs} --threads {params.threads} --seed {params.seed}"
+        " --repeat {wildcards.repeat} --dataset {params.dataset} --tier {wildcards.tier}"
+        " --out {output.record:q} > {log:q} 2>&1"
+
+
+rule measure_bound:
+    """Measure once what this machine gives when the data is in RAM and nothing has to be loaded."""
+    input:
+        info=f"{CORPUS}/corpus.json",
+        code="scripts/measure_bound.py",
+    output:
+        record=f"{RUNS}/bounds/warm/{{slug}}/{{repeat}}.json",
+    log:
+        f"{LOGS}/measure_bound/{{slug}}/{{repeat}}.log",
+    priority: bound_priority
+    conda:
+        env("torch")
+    threads: workflow.cores
+    params:
+        protocol=PROTOCOL,
+        corpus=CORPUS,
+        dataset=plan.dataset,
+        settings=lambda wildcards: settings(bound_path(wildcards)),
+        threads=plan.config["measure"]["threads"],
+        seed=plan.config["measure"]["seed"],
+    shell:
+        "python scripts/measure_bound.py --corpus {params.corpus:q} --settings {params.settings:q}"
+        " --threads {params.threads} --seed {params.seed} --repeat {wildcards.repeat} --dataset {params.dataset}"
+        " --out {output.record:q} > {log:q} 2>&1"

@@ -1,0 +1,49 @@
+rule write_plan:
+    """Write down what the config asks for, so that the tables hold just that."""
+    output:
+        plan=f"{RUNS}/plan.json",
+    log:
+        f"{LOGS}/write_plan.log",
+    conda:
+        env("workflow")
+    params:
+        config=json.dumps(plan.config),
+        gpu=plan.has_gpu,
+    shell:
+        "python scripts/plan.py --config {params.config:q} --out {output.plan:q} 2> {log:q}"
+
+
+rule make_tables:
+    """Derive the tables from the runs."""
+    input:
+        plan=f"{RUNS}/plan.json",
+        runs=[run.path for run in plan.runs],
+        bounds=[bound.path for bound in plan.bounds],
+        formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
+        tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
+        info=f"{CORPUS}/corpus.json",
+        code="scripts/make_tables.py",
+    output:
+        tables=directory(TABLES),
+    log:
+        f"{LOGS}/make_tables.log",
+    conda:
+        env("report")
+    shell:
+        "python scripts/make_tables.py --plan {input.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
+
+
+rule summarize_loader:
+    """Gather all runs of one loader with their summary."""
+    input:
+        plan=f"{RUNS}/plan.json",
+        runs=loader_runs,
+    output:
+        summary="results/{loader}.json",
+    log:
+        f"{LOGS}/summarize_loader/{{loader}}.log",
+    conda:
+        env("report")
+    shell:
+        "python scripts/summarize_loader.py --plan {input.plan:q} --loader {wildcards.loader} --root ."
+        " --out {output.summary:q} 2>&1 | tee {log:q}"
