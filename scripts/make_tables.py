@@ -80,10 +80,13 @@ def _bound_rows(plan: Mapping[str, Any], bounds: Iterable[Record]) -> Iterator[d
         if record["status"] == "ok":
             speeds.setdefault(key, []).append(record["clips_per_second"])
     for (bound, device, batch_size), values in speeds.items():
-        row = {"bound": bound, "device": device, "batch_size": batch_size, "runs": len(values)}
-        if middle := spread(values):
-            row |= {"clips_per_second": middle.median, "lowest": middle.lowest, "highest": middle.highest}
-        yield row
+        middle = spread(values)
+        yield {
+            **{"bound": bound, "device": device, "batch_size": batch_size, "runs": len(values)},
+            "clips_per_second": middle and middle.median,
+            "lowest": middle and middle.lowest,
+            "highest": middle and middle.highest,
+        }
 
 
 def _never_planned(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from tables import devices, number_text, read_tables
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS = ("rank", "loader", "tier", "settings", "clips/s", "lowest - highest", "of bound", "first s")
-_WIDEST = (5, 22, 10, 20, 9, 17, 8, 7)  # longer cells are cut; with a blank between the columns 95 in all
+_WIDEST = (4, 20, 10, 18, 9, 17, 8, 7)  # longer cells are cut; with a blank between the columns WIDTH in all
 _NUMBERS = (0, 4, 5, 6, 7)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
 

@@ -1,0 +1,274 @@
+"""The figures and the report, as a reader meets them."""
+
+import base64
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import draw_figures
+import make_tables
+import render_report
+from errors import UserError
+from made_runs import WARNING, Made, example, make_results
+from run_records import read_plan
+from tables import read_tables
+
+SCRIPTS = Path(make_tables.__file__).parent
+HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }}"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
+
+
+def report_of(root, made, bounds=None, skipped=()):
+    """Return (tables, figures folder, HTML) of made runs."""
+    make_tables.make_tables(read_plan(make_results(root, made, bounds, skipped)), root, root / "tables")
+    tables = read_tables(root / "tables")
+    draw_figures.draw(tables, root / "figures")
+    return tables, root / "figures", render_report.render(tables, root / "figures")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """The example's tables, figures and report."""
+    made, bounds = example()
+    no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
+    return report_of(tmp_path_factory.mktemp("example"), made, bounds, [no_gpu])
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A report in which every text from outside is an attack."""
+    warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
+    made = [
+        Made(HOSTILE, HOSTILE, [5.0, 6.0], warnings=[warning], options={HOSTILE: HOSTILE}),
+        Made("b", "ram", ["failed"] * 2, problems=[HOSTILE]),
+        Made("c", "ram", ["skipped"] * 2, reason=HOSTILE),
+    ]
+    return report_of(tmp_path_factory.mktemp("hostile"), made)
+
+
+class Page(HTMLParser):
+    """Notes the tags of a page, its text, and that every tag is closed."""
+
+    VOID = ("meta", "img", "link", "br", "hr", "input")
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.open, self.text = [], [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    @property
+    def words(self):
+        return " ".join(self.text.split())
+
+
+def test_every_figure_is_there_as_svg_and_png(drawn):
+    _, figures, _ = drawn
+    names = {f"{name}.{kind}" for name in draw_figures.FIGURES for kind in ("svg", "png")}
+    assert {path.name for path in figures.iterdir()} == names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures.glob("*.png"))
+
+
+def test_figures_are_the_same_bytes_each_time(drawn, tmp_path):
+    tables, figures, _ = drawn
+    draw_figures.draw(tables, tmp_path)
+    for path in figures.iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+
+
+def test_the_axes_say_when_they_are_logarithmic(drawn):
+    tables, _, _ = drawn
+    label = draw_figures.throughput(tables).axes[0].get_xlabel()
+    assert "logarithmic" in label  # torchaudio is 370 times below the bound
+    few = {**tables, "best": [row for row in tables["best"] if "memmap" in row["loader"]]}
+    assert "logarithmic" not in draw_figures.throughput(few).axes[0].get_xlabel()
+
+
+def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
+    tables, _, _ = drawn
+    axis = draw_figures.throughput(tables).axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()][-1] == "dali_wav"
+    assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped", None])
+def test_nothing_to_draw_is_said_in_words(tmp_path, outcome):
+    _, figures, html = report_of(tmp_path, [Made("a", "ram", [outcome])])
+    assert (figures / "throughput.png").stat().st_size > 0
+    assert "No loader has a verified result, so there is nothing to recommend" in Page(html).words
+
+
+def test_one_run_of_one_loader_and_no_bound(tmp_path):
+    _, _, html = report_of(tmp_path, [Made("only", "ram", [1234.0])])
+    words = Page(html).words
+    assert "On the CPU, only was the fastest in a single run: 1,234 clips/s" in words
+    assert "how near that is to what this machine can do was not measured" in words
+    assert "Each number is 1 run" in words
+    assert "measure.repeats: 5" in words
+
+
+def test_two_devices_have_two_verdicts(tmp_path):
+    made = [Made("a", "ram", [10.0]), Made("a", "ram", [20.0], device="cuda"), Made("b", "ram", [9.0])]
+    words = Page(report_of(tmp_path, made)[2]).words
+    assert "On the CPU, a was the fastest" in words
+    assert "On the GPU, a was the fastest" in words
+
+
+def test_five_runs_need_no_caveat(tmp_path):
+    words = Page(report_of(tmp_path, [Made("a", "ram", [1.0, 2.0, 3.0, 4.0, 5.0])])[2]).words
+    assert "median of 5 runs" in words
+    assert "not fit to publish" not in words
+
+
+def test_the_verdict_names_the_tie_the_bound_and_what_to_do(drawn):
+    words = Page(drawn[2]).words
+    assert "On the CPU, numpy_memmap is the fastest: 24,000 clips/s, 77 % of what this machine can do" in words
+    assert "reading format memmap from tier ram with batch 32, 0 workers, prefetch 2. Not distinguishable" in words
+    assert "lazy_memmap on ram (23,800)." in words
+    assert "fewer than 5 runs this ranking is not fit to publish: set measure.repeats: 5" in words
+
+
+def test_the_report_has_all_its_parts(drawn):
+    words = Page(drawn[2]).words
+    for part in (
+        "3 clips altered, first 17",
+        "no such library: dali",
+        "no GPU is visible",
+        WARNING["seen"],
+        WARNING["hint"],
+        "shorter than 0.5 s",
+        "0123456789abcdef",
+        "Example CPU 9000",
+        "64.0 GB",
+        "2.11.0",
+        "2,146 MB/s",
+        "fio is not installed",
+        "1.33 hours",
+        "2026-01-01T00:00:00Z",
+    ):
+        assert part in words, part
+
+
+def test_tables_are_readable_without_eyes(drawn):
+    page = Page(drawn[2])
+    assert page.open == []
+    assert all(attrs.get("scope") for tag, attrs in page.tags if tag == "th")
+    assert all(len(attrs.get("alt", "")) > 20 for tag, attrs in page.tags if tag == "img")
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {a["href"][1:] for tag, a in page.tags if tag == "a"} <= set(ids)
+    assert {a["aria-labelledby"] for _, a in page.tags if "aria-labelledby" in a} <= set(ids)
+
+
+def test_text_from_outside_is_text(hostile):
+    _, _, html = hostile
+    page = Page(html)
+    assert "<script" not in html
+    assert not any(tag == "script" or name.startswith("on") for tag, attrs in page.tags for name in attrs)
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+
+
+def test_hostile_names_do_not_break_the_figures(hostile):
+    _, figures, _ = hostile
+    svg = (figures / "throughput.svg").read_text(encoding="utf-8")
+    assert "<script" not in svg
+    assert "alert(1)" not in svg or "&lt;script" in svg
+
+
+def everything_in(html):
+    """Return the report's text with its pictures decoded."""
+    pictures = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", html)
+    assert len(pictures) == len(render_report.FIGURES)
+    return html + "".join(base64.b64decode(picture).decode() for picture in pictures)
+
+
+def test_the_report_needs_nothing_from_outside(drawn):
+    text = everything_in(drawn[2])
+    for namespace in NAMESPACES:
+        text = text.replace(f'="{namespace}"', "")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "@import" not in text
+    assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", text))
+
+
+def test_five_hundred_runs_stay_below_five_megabytes(tmp_path):
+    settings = [(loader, tier, workers) for loader in range(5) for tier in ("ram", "disk") for workers in range(10)]
+    made = [
+        Made(f"loader_{loader}", tier, [100.0 + loader * 7 + repeat for repeat in range(5)], workers=workers)
+        for loader, tier, workers in settings
+    ]
+    tables, _, html = report_of(tmp_path, made, {("cpu", 32): [200.0]})
+    assert len(tables["runs"]) == 500
+    assert len(html.encode()) < 5_000_000
+
+
+def test_homes_and_user_names_are_left_out(monkeypatch):
+    monkeypatch.setattr(render_report.getpass, "getuser", lambda: "alice")
+    monkeypatch.setenv("HOME", "/root")
+    value = {"a": ["/root/data", "/home/bob/x", "cannot read '/Users/carol/y z'", "/scratch/alice/feedrate"]}
+    assert render_report.anonymous(value) == {"a": ["~/data", "~/x", "cannot read '~/y z'", "/scratch/USER/feedrate"]}
+    assert render_report.anonymous("/rootless/home/x 24 clips/s alice") == "/rootless/home/x 24 clips/s alice"
+
+
+def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):
+    with pytest.raises(UserError, match="draw_figures"):
+        render_report.render(drawn[0], tmp_path)
+
+
+def test_programs_by_hand(drawn, tmp_path):
+    tables = drawn[1].parent / "tables"
+    for program, arguments in (
+        ("draw_figures.py", ["--tables", tables, "--out", tmp_path / "figures"]),
+        ("render_report.py", ["--tables", tables, "--figures", drawn[1], "--out", tmp_path / "index.html"]),
+    ):
+        done = subprocess.run([sys.executable, SCRIPTS / program, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "index.html").read_text(encoding="utf-8") == drawn[2]
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "draw_figures.py", "--tables", tmp_path / "none", "--out", tmp_path / "no"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_browser_shows_the_report(drawn, tmp_path, width):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    (tmp_path / "index.html").write_text(drawn[2], encoding="utf-8")
+    picture = tmp_path / "page.png"
+    options = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    command = [browser, *options.split(), "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [f"--screenshot={picture}", f"--window-size={width},1200", (tmp_path / "index.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    pixels = matplotlib_image(picture)
+    assert pixels.shape[:2] == (1200, width)
+    assert pixels[: 1200 // 3].std() > 0.05  # the verdict is on the first screen: neither blank nor one colour
+
+
+def matplotlib_image(path):
+    from matplotlib.image import imread
+
+    return imread(path)[..., :3]
