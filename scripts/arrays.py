@@ -1,12 +1,15 @@
-"""The .npy layout for writers that stream: the header alone, so that the rows can follow as they come.
+"""For writers that stream arrays of float32 clips: the rows one after another, and the .npy header that precedes them.
 
 `numpy.lib.format.open_memmap` would do the same through mapped pages, which count as memory of the process until the
 kernel takes them back; plain writes keep it flat however long the array is.
 """
 
 import io
+from collections.abc import Iterator
 
 import numpy as np
+
+from corpus import Corpus
 
 
 def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...]) -> bytes:
@@ -19,3 +22,17 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...]) -> bytes:
     }
     np.lib.format.write_array_header_1_0(header, fields)
     return header.getvalue()
+
+
+def float_clips(corpus: Corpus, split: str) -> Iterator[np.ndarray]:
+    """Yield float32 (1, samples) for each clip of the split in manifest order: pcm / 32768, padded or cut.
+
+    It is one array, filled anew for each clip, valid until the next is asked for: the same values as
+    `corpus.to_float(corpus.padded(clip))` without two fresh arrays a clip, whose pages cost as much as the arithmetic.
+    """
+    row = np.zeros((1, corpus.samples), dtype=np.float32)
+    for clip in corpus.clips(split):
+        pcm = corpus.pcm(clip)[: corpus.samples]
+        np.multiply(pcm, np.float32(1 / 32768), out=row[0, : len(pcm)])
+        row[0, len(pcm) :] = 0
+        yield row

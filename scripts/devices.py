@@ -163,6 +163,12 @@ def in_memory(path: Path, proc: Path = PROC) -> bool:
     return re.fullmatch(RAM, mount_of(path, proc).filesystem) is not None
 
 
+def available_ram(proc: Path = PROC) -> int:
+    """Return the bytes of RAM that can still be taken without swapping: MemAvailable of /proc/meminfo."""
+    fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
 def describe(path: Path, proc: Path = PROC, sys: Path = SYS) -> dict[str, Any]:
     """Return file system, kind, device and mount of `path`, as a tier's record holds them; None for what is not known.
 

@@ -21,7 +21,7 @@ def tier_options(text: str) -> dict[str, Any]:
         options = json.loads(text)
     except json.JSONDecodeError as error:
         raise UserError(f"--options {text!r}: found no JSON ({error}), {_ALLOWED}") from error
-    if not isinstance(options, dict) or not isinstance(options.get("path", ""), str):
+    if not isinstance(options, dict):
         raise UserError(f"--options {text!r}: found another value, {_ALLOWED}")
     return options
 

@@ -28,13 +28,15 @@ def free_bytes(path: Path) -> int:
 
 
 @contextmanager
-def room_for(path: Path, needed: int) -> Iterator[None]:
+def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[None]:
     """Run the block, which writes about `needed` bytes at `path`, where that much is free.
+
+    `at_most` lowers what counts as free: a file system in RAM may promise more than the RAM that is left.
 
     Raises UserError before the block where too little is free, and also where the file system (or a quota) runs full
     inside the block.
     """
-    free = free_bytes(path)
+    free = free_bytes(path) if at_most is None else min(at_most, free_bytes(path))
     text = (
         f"{path}: needs {needed:,} bytes on its file system ({nearest_existing(path)}), where {{}}. "
         "Free some space, use fewer clips, or set a path on a larger file system."

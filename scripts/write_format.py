@@ -35,8 +35,11 @@ def open_corpus(path: Path) -> Corpus:
 
 
 def import_libraries(name: str, module: ModuleType) -> None:
-    """Import what the format needs. Raises UserError where a library is absent."""
-    for library in module.REQUIRES:
+    """Import what the format's `write` will import: its REQUIRES, if it has some.
+
+    Raises UserError where a library is absent.
+    """
+    for library in getattr(module, "REQUIRES", ()):
         try:
             importlib.import_module(library)
         except ImportError as error:

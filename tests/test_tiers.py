@@ -337,6 +337,21 @@ def test_place_leaves_nothing_where_it_fails(posix, tmp_path, monkeypatch):
         subprocess.run(["umount", tier], check=True)
 
 
+def test_place_in_ram_counts_the_ram_that_is_left(posix, tmp_path, monkeypatch):
+    source = make_source(tmp_path)
+    tier = tmp_path / "tier"
+    tier.mkdir()
+    mount(tier, "size=64m")
+    try:
+        assert 0 < devices.available_ram() < 2**50
+        monkeypatch.setattr(devices, "available_ram", lambda: 1_000_000)
+        with pytest.raises(UserError, match="where 1,000,000 are free"):
+            posix.place(source, tier / "npy")
+        assert list(tier.iterdir()) == []
+    finally:
+        subprocess.run(["umount", tier], check=True)
+
+
 def test_place_below_a_file_is_told(posix, tmp_path):
     source = make_source(tmp_path)
     (tmp_path / "file").write_text("")
@@ -387,6 +402,7 @@ def test_users_mistakes_are_told(tmp_path):
         ("place_format.py", ["--options", "{", *places, source], "found no JSON"),
         ("profile_tier.py", ["--options", blocked, *profiles, "1000"], "which is not a folder"),
         ("profile_tier.py", ["--options", good, *profiles, "0"], "numbers above 0"),
+        ("profile_tier.py", ["--options", "{}", *profiles, "1000"], "found no path"),
         ("profile_tier.py", ["--options", "[]", *profiles, "1000"], "found another value"),
     ):
         done = run_program(program, *arguments)

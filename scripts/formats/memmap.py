@@ -25,8 +25,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write audio.npy and the label arrays of one split into the empty folder `out`, front to back."""
     import numpy as np
 
-    from arrays import npy_header
-    from corpus import to_float
+    from arrays import float_clips, npy_header
     from labels import write_labels
 
     count = corpus.counts[split]
@@ -34,8 +33,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
         return
     with open(out / "audio.npy", "wb") as file:
         file.write(npy_header(np.float32, (count, 1, corpus.samples)))
-        for clip in corpus.clips(split):
-            file.write(to_float(corpus.padded(clip)))
+        for row in float_clips(corpus, split):
+            file.write(row)
             progress(1)
     write_labels(corpus, split, out)
 

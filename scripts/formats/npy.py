@@ -25,15 +25,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write the .npy files and label arrays of one split into the empty folder `out`."""
     import numpy as np
 
-    from arrays import npy_header
-    from corpus import to_float
+    from arrays import float_clips, npy_header
     from labels import write_labels
 
     header = npy_header(np.float32, (1, corpus.samples))
-    for position, clip in enumerate(corpus.clips(split)):
+    for position, row in enumerate(float_clips(corpus, split)):
         with open(out / f"{position:06}.npy", "wb") as file:
             file.write(header)
-            file.write(to_float(corpus.padded(clip)))
+            file.write(row)
         progress(1)
     write_labels(corpus, split, out)
 

@@ -36,7 +36,7 @@ READERS = False
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
     """Write the storage of one split into the empty folder `out`, front to back."""
-    from corpus import to_float
+    from arrays import float_clips
     from files import write_json
     from labels import label_rows
 
@@ -45,8 +45,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
         return
     _lay_out(out, count, corpus.samples, corpus.classes)
     with open(out / "audio.memmap", "r+b") as audio:
-        for clip in corpus.clips(split):
-            audio.write(to_float(corpus.padded(clip)))
+        for row in float_clips(corpus, split):
+            audio.write(row)
             progress(1)
     with (
         open(out / "clip.memmap", "r+b") as clips,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from corpus import Corpus
 
-REQUIRES = ("numpy", "soundfile")
+REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
 READERS = False
 

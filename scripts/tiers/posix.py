@@ -25,6 +25,11 @@ OPTIONS = {
 
 def check(options: dict[str, Any]) -> None:
     """Return where folders can be made at the tier's path. Raises UserError where they cannot."""
+    if not isinstance(options.get("path"), str) or not options["path"]:
+        raise UserError(
+            f"a posix tier with the options {options}: found no path; allowed is any folder. "
+            'Write for example {path: "/mnt/nvme/feedrate"}.'
+        )
     path = Path(options["path"])
     parent = nearest_existing(path)
     if not parent.is_dir():
@@ -63,9 +68,10 @@ def place(source: Path, destination: Path) -> None:
     """
     needed, _ = tree_size(source)
     _make_folder(destination.parent)
-    with room_for(destination, needed), whole_directory(destination) as aside:
+    free_ram = devices.available_ram() if devices.in_memory(destination) else None
+    with room_for(destination, needed, at_most=free_ram), whole_directory(destination) as aside:
         copy_tree(source, aside)
-        if not devices.in_memory(aside):
+        if free_ram is None:
             flush_tree(aside)
 
 
