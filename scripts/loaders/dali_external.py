@@ -31,7 +31,7 @@ def open_epochs(request):
         def __iter__(self):
             self.number += 1
             for positions in batches_of(epoch_order(request, self.number), request.batch_size):
-                yield mapped[positions], positions[:, None]
+                yield mapped[positions], np.ascontiguousarray(positions)[:, None]
 
     def outputs():
         return tuple(fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise"))

@@ -20,21 +20,23 @@ OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
 def open_epochs(request):
     """Yield the epoch function over the shards of this rank."""
     import webdataset as wds
+    from webdataset.tariterators import group_by_keys, tar_file_expander
 
     shards = sorted(str(path) for path in request.data.glob("*.tar"))[request.rank :: request.world]
-    dataset = wds.WebDataset(
-        shards,
-        shardshuffle=len(shards) if request.shuffle else False,
-        detshuffle=True,
-        seed=request.seed,
-        nodesplitter=None,
-        workersplitter=wds.split_by_worker,
-        empty_check=False,
+    size = request.options["shuffle_buffer"]
+    in_any_order = wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=request.seed)
+    through_a_buffer = wds.detshuffle(bufsize=size, initial=min(size, 100), seed=request.seed)
+    dataset = wds.DataPipeline(
+        wds.SimpleShardList(shards),
+        wds.split_by_worker,
+        *([in_any_order] if request.shuffle else []),
+        _opened,
+        tar_file_expander,
+        group_by_keys,
+        *([through_a_buffer] if request.shuffle else []),
+        wds.map(_decoder(request)),
+        wds.batched(request.batch_size, partial=True, collation_fn=_collate),
     )
-    if request.shuffle:
-        size = request.options["shuffle_buffer"]
-        dataset = dataset.compose(wds.detshuffle(bufsize=size, initial=size, seed=request.seed))
-    dataset = dataset.map(_decoder(request)).batched(request.batch_size, partial=True, collation_fn=_collate)
     loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
     torch_loader = loader.pipeline[0]
 
@@ -45,6 +47,13 @@ def open_epochs(request):
         yield epoch
     finally:
         stop_workers(torch_loader)
+
+
+def _opened(shards):
+    """Yield each shard with its open stream, and close it: the library's own opener leaves that to the collector."""
+    for shard in shards:
+        with open(shard["url"], "rb") as stream:
+            yield {**shard, "stream": stream}
 
 
 def _decoder(request):

@@ -18,10 +18,12 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 
 def is_child() -> bool:
     """Return whether this process is the child; if so it will be killed when its parent ends."""
-    if CHILD not in os.environ:
+    parent = os.environ.pop(CHILD, None)
+    if parent is None:
         return False
-    del os.environ[CHILD]
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it ended before the call above
+        sys.exit(1)
     return True
 
 
@@ -33,7 +35,7 @@ def run_again(threads: int) -> str | None:
     """
     kills = _out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    environment = {**os.environ, **pools, CHILD: "1"}
+    environment = {**os.environ, **pools, CHILD: str(os.getpid())}
     child = subprocess.Popen([sys.executable, *sys.argv], env=environment)
     try:
         status = child.wait()

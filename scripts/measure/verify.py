@@ -142,8 +142,7 @@ class Verifier:
         if np.array_equal(audio[:natural], expected[:natural]):
             return f"is right up to its end at sample {natural}, wrong in the padding"
         error = audio.astype(np.float64) - expected
-        wrapped = np.round(error * 32768) % 65536 == 0
-        if wrapped.all():
+        if not (error * 32768 % 65536).any():
             return f"wraps around the int16 range at {np.count_nonzero(error)} samples"
         power = float(expected.astype(np.float64) @ expected)
         scale = float(audio.astype(np.float64) @ expected) / power if power else 0.0

@@ -1,0 +1,104 @@
+"""The order of phases of a run, and what each time means, with a clock that tests turn by hand."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from measure import protocol
+
+
+class Clock:
+    """Time that passes only when something takes it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Scene:
+    """A loader, a verifier and a sink that take known times, and a list of what happened."""
+
+    def __init__(self, ok: bool = True) -> None:
+        self.clock = Clock()
+        self.events: list[str] = []
+        self.ok = ok
+
+    def take(self, event: str, seconds: float) -> None:
+        self.events.append(event)
+        self.clock.now += seconds
+
+    @contextmanager
+    def opened(self):
+        self.take("construct", 7)
+        yield self.epoch
+        self.take("tear down", 3)
+
+    def epoch(self, number):
+        self.take(f"start {number}", 2)
+        for batch in range(3):
+            self.take(f"load {number}.{batch}", 1)
+            yield {"clip": torch.arange(4 if batch < 2 else 1)}
+        self.take(f"end {number}", 0.5)
+
+    def check(self, _batch):
+        self.take("check", 10)
+
+    def finish(self):
+        self.take("finish", 0.25)
+
+    def consume(self, _batch):
+        self.take("consume", 0.1)
+
+    def check_epoch(self, number, clips):
+        self.take(f"check epoch {number}: {sum(map(len, clips))}", 50)
+
+    def run(self, epochs=2):
+        around = lambda phase: self.take(phase, 20)  # noqa: E731
+        return protocol.run(self.opened, self, self, epochs, self.clock, around)
+
+
+BATCHES = ["load {0}.0", "{1}", "load {0}.1", "{1}", "load {0}.2", "{1}"]
+
+
+def epoch_events(number: int, what: str) -> list[str]:
+    steps = [step.format(number, what) for step in BATCHES]
+    return [f"start {number}", *steps, f"end {number}", "finish"]
+
+
+def test_phases_come_in_order_and_nothing_between_timed_epochs():
+    scene = Scene()
+    scene.run()
+    timed = epoch_events(1, "consume") + epoch_events(2, "consume")
+    checks = ["check epoch 1: 9", "check epoch 2: 9"]
+    assert scene.events == ["construct", *epoch_events(0, "check"), "before", *timed, "after", "tear down", *checks]
+
+
+def test_times_mean_what_they_say():
+    times = Scene().run()
+    assert times.construct_seconds == 7
+    assert times.first_batch_seconds == 7 + 2 + 1
+    assert times.verify_seconds == pytest.approx(2 + 3 * 11 + 0.5 + 0.25)
+    assert times.teardown_seconds == 3
+    first, second = times.epochs
+    assert first.seconds == pytest.approx(2 + 3 * 1.1 + 0.5 + 0.25)
+    assert first.arrivals_seconds == pytest.approx([3, 4.1, 5.2])
+    assert first.batch_clips == [4, 4, 1]
+    assert first.gap_seconds == pytest.approx(3)
+    assert second.gap_seconds == pytest.approx(0.1 + 0.5 + 0.25 + 3), "from the last batch of the epoch before"
+    assert first.clips == second.clips == 9
+
+
+def test_nothing_is_timed_when_the_verify_epoch_was_wrong():
+    scene = Scene(ok=False)
+    assert scene.run().epochs == []
+    assert scene.events == ["construct", *epoch_events(0, "check"), "tear down"]
+
+
+def test_an_empty_epoch_has_times_too():
+    scene = Scene()
+    scene.epoch = lambda number: iter([])  # noqa: ARG005
+    times = scene.run(epochs=1)
+    assert (times.epochs[0].clips, times.epochs[0].arrivals_seconds) == (0, [])
