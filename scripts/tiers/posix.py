@@ -43,7 +43,7 @@ def check(options: dict[str, Any]) -> None:
 def _unusable(path: Path, found: str) -> UserError:
     return UserError(
         f"path {path}: found {found}; allowed is a folder that you may write, or one that can be made. "
-        "Set another path for the tier in config.yaml, or leave the tier out of `tiers`."
+        "Set another path for the tier in config.yaml, or leave the tier out of `storage`."
     )
 
 
