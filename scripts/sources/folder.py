@@ -1,0 +1,185 @@
+"""A folder of the user's own recordings, read where they lie: anything that FFmpeg decodes, of any length."""
+
+import csv
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from errors import UserError, nearest
+from ledger import LedgerRow, SourceRequest
+
+OPTIONS = {
+    "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},
+    "shards": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1000,
+        "default": 1,
+        "description": "Parts that are worked on as jobs of their own; one per few hundred recordings is plenty.",
+    },
+    "labels": {
+        "type": "string",
+        "minLength": 1,
+        "default": "labels.csv",
+        "description": "CSV in the folder with the columns file and labels (several separated by ';'). "
+        "Without such a file the name of a recording's folder is its label.",
+    },
+}
+
+COLUMNS = ("file", "labels")
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise UserError where the folder is absent, is no folder or cannot be read, or its labels file is not usable."""
+    root = _root(options)
+    if not root.exists():
+        raise UserError(f"path: found {str(root)!r}, which does not exist. Type the path of a folder of recordings.")
+    if not root.is_dir():
+        raise UserError(f"path: found {str(root)!r}, which is a file. Type the folder that holds it: {root.parent}")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise UserError(f"path: found {str(root)!r}, which you may not read. Try: chmod u+rx {str(root)!r}")
+    for _ in _label_rows(root, options):
+        break
+
+
+def shards(options: Mapping[str, Any]) -> int:
+    """Return the number of shards that the user asked for: counting the files first could take minutes."""
+    return options["shards"]
+
+
+def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
+    """Yield a row per file of this shard, then a row per labelled file that the folder does not hold.
+
+    Nothing is copied. A file belongs to the shard that the hash of its id names, so that adding files moves none.
+    """
+    import xxhash
+
+    def ours(found: str) -> bool:
+        return xxhash.xxh3_64_intdigest(escape(found)) % request.shards == request.shard
+
+    check(request.options)
+    root = _root(request.options)
+    labels = _read_labels(root, request.options, ours)
+    labels_file = posixpath.normpath(request.options["labels"])
+    for found in _walk(str(root), "", frozenset()):
+        if found.relative != labels_file and ours(found.relative):
+            yield _row(root, found, labels)
+    if labels is not None:
+        reason = "the labels file names it, the folder does not hold it (hidden files are not looked at)"
+        for relative in sorted(labels):
+            yield LedgerRow(escape(relative), "unavailable", reason)
+
+
+def escape(relative: str) -> str:
+    """Return the id of the file `relative`: '%', '#' (which separates recording from clip) and non-UTF-8 bytes as %XX.
+
+    `relative` is as Python gives file names: bytes that are not UTF-8 are lone surrogates.
+    """
+    return re.sub("[%#\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", relative)
+
+
+class _Found(NamedTuple):
+    """A file below the folder."""
+
+    relative: str  # path relative to the folder, with /
+    problem: str  # why it cannot be read, else empty
+
+
+def _root(options: Mapping[str, Any]) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(options["path"])))
+
+
+def _walk(folder: str, relative: str, ancestors: frozenset[tuple[int, int]]) -> Iterator[_Found]:
+    """Yield the files below `folder` by name; a link back to one of the `ancestors` (device, inode) is not entered."""
+    try:
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in ancestors:
+            return
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+    except OSError as error:
+        yield _Found(relative, f"folder cannot be read: {error.strerror}")
+        return
+    ancestors |= {(status.st_dev, status.st_ino)}
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        below = f"{relative}/{entry.name}" if relative else entry.name
+        try:
+            if entry.is_dir():
+                yield from _walk(entry.path, below, ancestors)
+            elif entry.is_file():
+                yield _Found(below, "")
+            elif entry.is_symlink() and not os.path.exists(entry.path):
+                yield _Found(below, "link to a file that does not exist")
+        except OSError as error:  # a link to itself
+            yield _Found(below, f"link that leads nowhere: {error.strerror}")
+
+
+def _row(root: Path, found: _Found, labels: dict[str, list[str]] | None) -> LedgerRow:
+    """Return the ledger row of one file, and take it out of `labels`."""
+    if not _is_utf8(found.relative):
+        return LedgerRow(escape(found.relative), "failed", "the file name is not valid UTF-8: rename the file")
+    clip_id = escape(found.relative)
+    if labels is None:
+        names = [posixpath.basename(posixpath.dirname(found.relative)) or root.name or "folder"]
+    else:
+        names = labels.pop(found.relative, None)
+    if found.problem:
+        return LedgerRow(clip_id, "unavailable", found.problem)
+    if names is None:
+        return LedgerRow(clip_id, "failed", "no row in the labels file")
+    return LedgerRow(clip_id, "fetched", path=f"{root}/{found.relative}", cut=True, labels=names)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_labels(root: Path, options: Mapping[str, Any], ours: Callable[[str], bool]) -> dict[str, list[str]] | None:
+    """Return {path relative to the folder: labels} for the files that are `ours`, or None without a labels file.
+
+    A file may have several rows: their labels are joined, in order.
+    """
+    if not (root / options["labels"]).exists():
+        return None
+    table: dict[str, list[str]] = {}
+    for file, names in _label_rows(root, options):
+        relative = posixpath.normpath(file) if file else ""
+        if relative and ours(relative):
+            known = table.setdefault(relative, [])
+            known += [name for name in dict.fromkeys(names) if name not in known]
+    return table
+
+
+def _label_rows(root: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield (file, labels) of each row of the labels file, if there is one; UserError for one of another form."""
+    path = root / options["labels"]
+    if not path.exists():
+        if options["labels"] != OPTIONS["labels"]["default"]:
+            raise UserError(
+                f"labels: found {options['labels']!r}, and no such file in {str(root)!r}. Allowed is the name of a "
+                f"CSV file in the folder.{nearest(options['labels'], os.listdir(root))} "
+                "Leave the option out to label recordings by their folder."
+            )
+        return
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, restval="")
+            missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
+            if missing:
+                found = ", ".join(rows.fieldnames or ["(none)"])
+                raise UserError(
+                    f"{path}: found the columns {found}; needed are file and labels. Make the first line: file,labels"
+                )
+            for row in rows:
+                yield row["file"], [name.strip() for name in row["labels"].split(";") if name.strip()]
+    except (csv.Error, OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as CSV ({error}). Save it as CSV in UTF-8.") from None

@@ -1,0 +1,201 @@
+"""Audio made on this machine: tones, sweeps, noise, pulses and speech-like bursts in five codecs; needs no network."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from files import whole_file
+from ledger import LedgerRow, SourceRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+OPTIONS = {
+    "clips": {"type": "integer", "minimum": 1, "default": 512, "description": "How many clips to make."},
+    "seed": {"type": "integer", "minimum": 0, "default": 7, "description": "Another seed makes another data set."},
+}
+
+CLIPS_PER_SHARD = 256
+MOST_SHARDS = 1000
+RECIPE = 1  # counted up when a clip of the same seed and number sounds different, so that no stale file is met
+MUXERS = {"m4a": "ipod", "opus": "opus", "flac": "flac", "mp3": "mp3", "wav": "wav"}  # file ending: FFmpeg's muxer
+CLASSES = ("chirp", "noise", "pulses", "speech", "tone")
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Do nothing: the schema already holds all that can be wrong."""
+
+
+def shards(options: Mapping[str, Any]) -> int:
+    """Return the number of shards: of 256 clips each, or larger so that there are never more than 1,000."""
+    return min(MOST_SHARDS, -(-options["clips"] // CLIPS_PER_SHARD))
+
+
+def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
+    """Yield this shard's clips in order of their number; a clip that the store already holds is not made again."""
+    clips, seed = request.options["clips"], request.options["seed"]
+    first, end = (clips * shard // request.shards for shard in (request.shard, request.shard + 1))
+    for number in range(first, end):
+        recipe, rng = draw_recipe(seed, number)
+        clip_id = f"synthetic-{seed}-{number:06d}"
+        # A thousand files a folder: some file systems grow slow with millions of names in one.
+        path = Path(f"synthetic-{RECIPE}-{seed}", f"{number // 1000:04d}", f"{clip_id}.{recipe.ending}")
+        if not (request.store / path).exists():
+            encode(request.store / path, recipe, synthesize(recipe, rng))
+        yield LedgerRow(clip_id, "fetched", path=path.as_posix(), labels=list(recipe.labels))
+
+
+class Recipe(NamedTuple):
+    """What one clip is made of."""
+
+    ending: str  # of its file, a key of MUXERS
+    sample_rate: int
+    channels: int
+    frames: int  # 1.5 to 10 seconds
+    labels: tuple[str, ...]  # one to three of CLASSES, the loudest first
+
+
+def draw_recipe(seed: int, number: int) -> "tuple[Recipe, np.random.Generator]":
+    """Return clip `number`'s recipe and the generator that goes on to draw its signal; depends on nothing else."""
+    import numpy as np
+
+    rng = np.random.default_rng([seed, number])
+    ending = tuple(MUXERS)[number % len(MUXERS)]
+    sample_rate = 48_000 if ending == "opus" else int(rng.choice([44_100, 48_000]))  # Opus is always 48 kHz
+    # Short clips are the commoner, as in most collections: the logarithm of the length is uniform.
+    frames = int(100 * np.exp(rng.uniform(np.log(1.5), np.log(10)))) * sample_rate // 100
+    labels = rng.permutation(CLASSES)[: rng.integers(1, 4)]
+    return Recipe(ending, sample_rate, int(rng.integers(1, 3)), frames, tuple(str(label) for label in labels)), rng
+
+
+def synthesize(recipe: Recipe, rng: "np.random.Generator") -> "np.ndarray":
+    """Return float32 (channels, frames) below full scale: each label's signal, the later ones softer, and a hiss."""
+    import numpy as np
+
+    makers: dict[str, Callable[..., np.ndarray]] = {
+        "chirp": _chirp,
+        "noise": _noise,
+        "pulses": _pulses,
+        "speech": _speech,
+        "tone": _tone,
+    }
+    seconds = np.arange(recipe.frames) / recipe.sample_rate
+    audio = 1e-3 * rng.standard_normal((recipe.channels, recipe.frames), dtype=np.float32)
+    for rank, label in enumerate(recipe.labels):
+        signal = makers[label](rng, seconds, recipe.sample_rate)
+        signal *= 0.5**rank / max(float(np.abs(signal).max()), 1e-9)
+        places = rng.uniform(0.4, 1.0, (recipe.channels, 1)).astype(np.float32)  # of the channels, none silent
+        audio += places * signal.astype(np.float32)
+    return audio * np.float32(rng.uniform(0.3, 0.8) / np.abs(audio).max())
+
+
+def encode(path: Path, recipe: Recipe, audio: "np.ndarray") -> None:
+    """Write float32 (channels, frames) to `path` in the recipe's codec, whole or not at all, in this process."""
+    import torch
+    from torchcodec.encoders import AudioEncoder
+
+    encoder = AudioEncoder(torch.from_numpy(audio), sample_rate=recipe.sample_rate)
+    encoded = encoder.to_tensor(format=MUXERS[recipe.ending])
+    with whole_file(path, "wb") as file:
+        file.write(encoded.numpy())
+
+
+def _harmonics(phase: "np.ndarray", weights: "np.ndarray") -> "np.ndarray":
+    """Return the sum of weights[k] * sin((k + 1) * phase).
+
+    By the recurrence sin((k + 1) p) = 2 cos(p) sin(k p) - sin((k - 1) p), which needs no further sine; in blocks that
+    stay in the processor's cache.
+    """
+    import numpy as np
+
+    total = np.empty_like(phase)
+    for start in range(0, len(phase), 4096):
+        block = phase[start : start + 4096]
+        before, current, twice_cosine = np.zeros_like(block), np.sin(block), 2 * np.cos(block)
+        summed = weights[0] * current
+        for weight in weights[1:]:
+            before, current = current, twice_cosine * current - before
+            summed += weight * current
+        total[start : start + 4096] = summed
+    return total
+
+
+def _steps(rng: "np.random.Generator", seconds: "np.ndarray", period: float) -> "tuple[np.ndarray, np.ndarray]":
+    """Return for each sample (number of its period, seconds since the period began), from a random first offset."""
+    import numpy as np
+
+    position = seconds + rng.uniform(0, period)
+    number = np.floor(position / period).astype(np.int64)
+    return number, position - number * period
+
+
+def _chirp(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return logarithmic sweeps, up or down, over one to five octaves."""
+    import numpy as np
+
+    _, since = _steps(rng, seconds, rng.uniform(0.4, 2.5))
+    octaves = rng.choice([-1, 1]) * rng.uniform(1, 5) * since / since.max()
+    start = rng.uniform(150, 400) * (2 ** -octaves.min() if octaves.min() < 0 else 1)
+    return np.sin(2 * np.pi * np.cumsum(start * 2**octaves) / sample_rate)
+
+
+def _band(rng: "np.random.Generator", frames: int, sample_rate: int) -> "np.ndarray":
+    """Return noise of a random band between 60 Hz and 16 kHz, at least an octave wide; it repeats after 2.7 s or more.
+
+    The transform of a power of two is quick; a longer one would tell nobody more.
+    """
+    import numpy as np
+
+    size = 1 << 17
+    spectrum = np.fft.rfft(rng.standard_normal(size, dtype=np.float32))
+    frequency = np.fft.rfftfreq(size, 1 / sample_rate)
+    low = np.exp(rng.uniform(np.log(60), np.log(4000)))
+    high = low * 2 ** rng.uniform(1, 2)
+    spectrum[(frequency < low) | (frequency > high)] = 0
+    return np.resize(np.fft.irfft(spectrum, size), frames)
+
+
+def _noise(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return band-limited noise whose level swells slowly, like wind or water."""
+    import numpy as np
+
+    swell = 0.7 + 0.3 * np.sin(2 * np.pi * (rng.uniform(0.1, 0.8) * seconds + rng.uniform()))
+    return swell * _band(rng, len(seconds), sample_rate)
+
+
+def _pulses(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return short decaying bursts of noise at a steady pace, like steps or a drum."""
+    import numpy as np
+
+    _, since = _steps(rng, seconds, rng.uniform(0.12, 0.6))
+    return np.exp(-since / rng.uniform(0.01, 0.05)) * _band(rng, len(seconds), sample_rate)
+
+
+def _tone(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return a melody of decaying harmonic notes with vibrato."""
+    import numpy as np
+
+    number, since = _steps(rng, seconds, rng.uniform(0.25, 1.5))
+    notes = rng.integers(0, 13, number[-1] + 1)[number]
+    vibrato = 1 + rng.uniform(0, 0.02) * np.sin(2 * np.pi * rng.uniform(4, 7) * seconds)
+    frequency = rng.uniform(80, 400) * 2 ** (notes / 12) * vibrato
+    weights = 1 / np.arange(1, rng.integers(4, 10)) ** rng.uniform(0.7, 2)
+    decay = np.exp(-since / rng.uniform(0.2, 1.0)) * np.minimum(1, since / 0.005)  # 5 ms of attack: no click
+    return decay * _harmonics(2 * np.pi * np.cumsum(frequency) / sample_rate, weights)
+
+
+def _speech(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return voiced bursts at the pace of syllables: a gliding pitch under two formants, with pauses."""
+    import numpy as np
+
+    period = 1 / rng.uniform(3, 6)
+    number, since = _steps(rng, seconds, period)
+    gains = rng.uniform(0.3, 1.0, number[-1] + 1) * (rng.uniform(size=number[-1] + 1) > 0.2)
+    gains[number[len(number) // 2]] = 1.0  # at least one syllable is spoken
+    envelope = gains[number] * np.sin(np.pi * since / period) ** 2
+    pitch = rng.uniform(90, 240)
+    glide = 1 + 0.1 * np.sin(2 * np.pi * (rng.uniform(0.3, 0.9) * seconds + rng.uniform()))
+    partials = pitch * np.arange(1, 19)
+    formants = ((rng.uniform(300, 800), 120), (rng.uniform(900, 2500), 200))  # centre and width in Hz
+    weights = sum(1 / (1 + ((partials - centre) / width) ** 2) for centre, width in formants)
+    return envelope * _harmonics(2 * np.pi * np.cumsum(pitch * glide) / sample_rate, weights)
