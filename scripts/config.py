@@ -34,6 +34,33 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
+def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `raw` with the values of the command line (`--config`) in it.
+
+    Snakemake has merged them already, but leaves numbers inside braces and brackets as text: those are read as YAML.
+    """
+    merged = dict(raw)
+    for key, value in overrides.items():
+        under = merged.get(key)
+        nested = isinstance(value, Mapping) and isinstance(under, Mapping)
+        merged[key] = with_overrides(under, value) if nested else _typed(value)
+    return merged
+
+
+def _typed(value: Any) -> Any:
+    """Return text as the YAML value that it spells; lists and mappings part by part."""
+    if isinstance(value, Mapping):
+        return {key: _typed(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_typed(part) for part in value]
+    if isinstance(value, str):
+        try:
+            return yaml.safe_load(value) if value else value
+        except yaml.YAMLError:
+            return value
+    return value
+
+
 def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config's JSON schema with the OPTIONS of each plug-in that `raw` names in its place."""
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))

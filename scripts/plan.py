@@ -53,8 +53,10 @@ class Bound:
 class Plan:
     """The experiment of a config, resolved. Raises UserError for a config that is wrong."""
 
-    def __init__(self, raw: Mapping[str, Any], project: Path | None = None) -> None:
-        self.config = configuration.resolve(raw)
+    def __init__(
+        self, raw: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, project: Path | None = None
+    ) -> None:
+        self.config = configuration.resolve(configuration.with_overrides(raw, overrides or {}))
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -167,6 +169,19 @@ class Plan:
         """
         checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
         return os.path.join(self.tiers[tier]["path"], f"feedrate-{checkout}", self.dataset)
+
+    def copy_name(self, tier: str) -> str:
+        """Return the pattern of a copy's name on a tier: one for each format, or, in RAM, for each loader.
+
+        A copy in RAM is gone after its runs. If two loaders shared it, running one again would place it again, and
+        Snakemake would then run the other again too.
+        """
+        return "{loader}/{format}" if self.volatile(tier) else "{format}"
+
+    def placed(self, tier: str) -> str:
+        """Return the pattern of the folder where a copy lies on a tier, with {format} and perhaps {loader} in it."""
+        folder = self.tier_folder(tier).replace("{", "{{").replace("}", "}}")
+        return f"{folder}/{self.copy_name(tier)}"
 
     def volatile(self, tier: str) -> bool:
         """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""

@@ -9,7 +9,7 @@ from errors import UserError
 from plan import PROTOCOL, Plan
 
 try:
-    plan = Plan(config)
+    plan = Plan(config, workflow.config_settings.overwrite_config)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -39,7 +39,8 @@ def loader_env(wildcards):
 
 def loader_data(wildcards):
     """Return the folder of the run's format on its tier."""
-    return f"{plan.tier_folder(wildcards.tier)}/{plan.loaders[wildcards.loader].FORMAT}"
+    format = plan.loaders[wildcards.loader].FORMAT
+    return plan.placed(wildcards.tier).format(loader=wildcards.loader, format=format)
 
 
 def loader_format(wildcards):

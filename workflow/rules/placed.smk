@@ -1,7 +1,7 @@
 for tier, options in plan.tiers.items():
 
     rule:
-        """Copy one format to a tier; a copy in RAM is given back when the last run that needs it has ended."""
+        """Copy a format to a tier; a copy in RAM serves one loader, and is given back after its last run."""
         name:
             f"place_on_{tier}"
         input:
@@ -10,13 +10,13 @@ for tier, options in plan.tiers.items():
             code=f"scripts/tiers/{options['kind']}.py",
         output:
             data=(
-                temp(directory(f"{plan.tier_folder(tier)}/{{format}}"))
+                temp(directory(plan.placed(tier)))
                 if plan.volatile(tier)
-                else directory(f"{plan.tier_folder(tier)}/{{format}}")
+                else directory(plan.placed(tier))
             ),
-            record=f"{PLACED}/{tier}/{{format}}.json",
+            record=f"{PLACED}/{tier}/{plan.copy_name(tier)}.json",
         log:
-            f"{LOGS}/place_on_{tier}/{{format}}.log",
+            f"{LOGS}/place_on_{tier}/{plan.copy_name(tier)}.log",
         conda:
             env("formats")
         threads: workflow.cores
