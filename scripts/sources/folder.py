@@ -58,7 +58,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     import xxhash
 
     def ours(found: str) -> bool:
-        return xxhash.xxh3_64_intdigest(escape(found)) % request.shards == request.shard
+        return xxhash.xxh3_64_intdigest(escape(found).encode()) % request.shards == request.shard
 
     check(request.options)
     root = _root(request.options)
