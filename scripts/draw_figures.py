@@ -71,12 +71,12 @@ def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Call
         _rows_of_points(axis, best, tables["runs"], column, loaders[device], tiers)
         _bound_lines(axis, bounds, device, {row["batch_size"] for row in best})
         _number_axis(axis, label)
-        axis.set_title(device.upper() if len(names) > 1 else "")
+        axis.set_title(device.upper() if len(names) > 1 else "", loc="left")
     handles = _tier_handles(tiers)
     handles.append(
         Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=1.2, linestyle="", label="median")
     )
-    _legend(figure, handles + axes[0, 0].get_legend_handles_labels()[0])
+    _legend(figure, handles)
     _footnote(figure, [row for row in tables["best"] if row["device"] not in names or not row["tier"]])
     return figure
 
@@ -104,11 +104,16 @@ def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: li
 
 
 def _bound_lines(axis: Axes, bounds: Rows, device: str, batch_sizes: set[int]) -> None:
+    """Draw the bounds that apply to a device as lines, with their numbers above its panel."""
+    styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
+    labels = []
     fitting = [row for row in bounds if row["device"] == device and row["batch_size"] in batch_sizes]
-    styles = ("--", ":", "-.")
     for number, row in enumerate(row for row in fitting if row["clips_per_second"]):
-        label = f"{row['bound']} bound, batch {row['batch_size']}: {number_text(row['clips_per_second'])}"
-        axis.axvline(row["clips_per_second"], color=INK, linestyle=styles[number % 3], linewidth=1.2, label=label)
+        name, style = styles[number % len(styles)]
+        axis.axvline(row["clips_per_second"], color=INK, linestyle=style, linewidth=1.2)
+        speed = number_text(row["clips_per_second"])
+        labels.append(f"{name}: the {row['bound']} bound for batch {row['batch_size']}, {speed} clips/s")
+    axis.set_title("\n".join(labels), loc="right", fontsize=8, fontweight="normal")
 
 
 def _number_axis(axis: Axes, label: str) -> None:

@@ -57,7 +57,8 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
 
 def _check_out(out: Path) -> None:
     known = {f"{name}.csv" for name in COLUMNS} | {f"{name}.json" for name in DOCUMENTS}
-    foreign = sorted(path.name for path in out.iterdir() if path.name not in known) if out.is_dir() else []
+    found = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    foreign = [name for name in found if name not in known and not name.startswith(".snakemake")]
     if foreign:
         raise UserError(
             f"--out {out}: found {foreign[0]!r} there, allowed is a folder of tables alone, since it is replaced as a "

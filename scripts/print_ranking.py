@@ -16,7 +16,7 @@ from tables import devices, number_text, read_tables
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS = ("rank", "loader", "tier", "settings", "clips/s", "lowest - highest", "of bound", "first s")
-_WIDEST = (4, 20, 10, 18, 9, 17, 8, 7)  # longer cells are cut; with a blank between the columns WIDTH in all
+_TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 7)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
 
@@ -46,7 +46,9 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
 def _table(rows: Sequence[Row], colour: bool) -> list[str]:
     ties = [row["rank"] for row in rows]
     cells = [_HEADS, *(_cells(row, ties) for row in rows)]
-    widths = [min(limit, max(len(line[column]) for line in cells)) for column, limit in enumerate(_WIDEST)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADS))]
+    while sum(widths) + len(widths) - 1 > WIDTH:
+        widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
     lines = []
     for line, row in zip(cells, [None, *rows], strict=True):
         texts = [_cut(text, width) for text, width in zip(line, widths, strict=True)]

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from errors import UserError, run_main
 from files import whole_file
-from tables import bytes_text, devices, number_text, read_tables, settings_text
+from tables import bytes_text, devices, duration_text, number_text, read_tables, settings_text
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
 FIGURES = ("throughput", "scaling", "first_batch", "conversion")
@@ -34,8 +33,13 @@ def render(tables: Mapping[str, Any], figures: Path) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"number": number_text, "bytes": bytes_text, "settings": settings_text}
-    environment.globals["style"] = Markup((TEMPLATE / "style.css").read_text(encoding="utf-8"))
+    environment.filters |= {
+        "number": number_text,
+        "bytes": bytes_text,
+        "duration": duration_text,
+        "settings": settings_text,
+    }
+    environment.globals["style"] = (TEMPLATE / "style.css").read_text(encoding="utf-8")
     pictures = {name: picture(figures / f"{name}.svg") for name in FIGURES}
     return environment.get_template("report.html.j2").render(figures=pictures, **context(anonymous(tables)))
 

@@ -134,3 +134,11 @@ def bytes_text(value: float | None) -> str:
             return f"{number_text(value)} {unit}" if unit != "B" else f"{value:.0f} B"
         value /= 1000
     return f"{number_text(value)} TB"
+
+
+def duration_text(seconds: float | None) -> str:
+    """Return a length of audio in the unit that suits it, e.g. ``1.33 hours``."""
+    if seconds is None:
+        return ""
+    unit, size = next((u, n) for u, n in (("hours", 3600), ("minutes", 60), ("seconds", 1)) if seconds >= n or n == 1)
+    return f"{number_text(seconds / size)} {unit}"

@@ -1,5 +1,6 @@
 """Makes a results folder, with a plan and run records, whose answer is known, as the workflow would leave it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,9 +120,8 @@ def make_results(
 
 def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]]:
     for repeat, outcome in enumerate(made.outcomes):
-        path = f"results/runs/{dataset}/{made.tier}/{made.loader}/{made.slug}/{repeat}.json"
-        if "/" in made.loader + made.tier:
-            path = f"results/runs/{dataset}/other/{abs(hash(made.loader + made.tier))}-{made.slug}/{repeat}.json"
+        parts = (re.sub(r"\W", "_", part) for part in (made.tier, made.loader, made.slug))
+        path = f"results/runs/{dataset}/{'/'.join(parts)}/{repeat}.json"
         if outcome is not None:
             write_json(root / path, run_record(made, repeat, dataset))
         yield {

@@ -18,7 +18,7 @@ from errors import UserError
 from files import read_json, write_json
 from made_runs import WARNING, Made, bound_record, example, make_results, run_record
 from measure.stats import Spread, shared_ranks, spread
-from tables import COLUMNS, bytes_text, number_text, read_table, read_tables, settings_text
+from tables import COLUMNS, bytes_text, duration_text, number_text, read_table, read_tables, settings_text
 
 SCRIPTS = Path(make_tables.__file__).parent
 
@@ -203,6 +203,14 @@ def test_the_folder_of_tables_is_whole_or_not_there(tmp_path):
     assert not (tmp_path / "tables").exists()
 
 
+def test_tables_are_made_anew_in_a_folder_that_snakemake_has_marked(tmp_path):
+    plan = run_records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    (tmp_path / "tables" / ".snakemake_timestamp").touch()
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    assert read_table(tmp_path / "tables", "runs")
+
+
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     plan = run_records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
     (tmp_path / "mine").mkdir()
@@ -332,3 +340,4 @@ def test_numbers_have_no_false_precision():
         "",
     ]
     assert [bytes_text(value) for value in (12, 1500, 328_000_000, 2.5e13)] == ["12 B", "1.50 kB", "328 MB", "25.0 TB"]
+    assert [duration_text(value) for value in (0.5, 80.0, 4800.0)] == ["0.500 seconds", "1.33 minutes", "1.33 hours"]
