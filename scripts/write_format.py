@@ -21,6 +21,7 @@ import plugins
 from corpus import SPLITS, Corpus
 from errors import UserError, run_main
 from files import tree_size, whole_directory, write_json
+from progress import progress_bar
 from storage import flush_tree, room_for
 
 
@@ -61,7 +62,7 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
     clip_bytes = module.BYTES_PER_CLIP(corpus.samples)
     with (
         room_for(out, clips * clip_bytes),
-        tqdm(total=clips, desc=name, unit="clip", disable=None) as bar,
+        progress_bar(total=clips, name=name) as bar,
         whole_directory(out) as aside,
     ):
         start = time.perf_counter()

@@ -4,8 +4,8 @@ The kind of tier for everything that has a path. What lies behind the path is re
 (`scripts/devices.py`) and measured with fio (`scripts/fio_reads.py`).
 """
 
-import os
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,10 @@ def check(options: dict[str, Any]) -> None:
         raise _unusable(path, f"{parent}, which is not a folder")
     if "ro" in devices.mount_of(parent).options.split(","):
         raise _unusable(path, f"{parent}, which is mounted read-only")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise _unusable(path, f"{parent}, where you may not write")
+    try:  # root may do all that the mode says, and still not write to /proc
+        tempfile.TemporaryFile(dir=parent).close()
+    except OSError as error:
+        raise _unusable(path, f"{parent}, where no file can be written ({error.strerror})") from error
 
 
 def _unusable(path: Path, found: str) -> UserError:

@@ -1,0 +1,180 @@
+"""The config: defaults from the schema alone, and errors that name key, found value, allowed values, nearest name."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+import config as configuration
+from errors import UserError
+from plan import Plan, slug
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def raw() -> dict:
+    """The shipped config."""
+    return yaml.safe_load((PROJECT / "config.yaml").read_text())
+
+
+def refused(raw) -> str:
+    with pytest.raises(UserError) as error:
+        Plan(raw)
+    return str(error.value)
+
+
+def test_the_shipped_config_says_nothing_but_defaults(raw):
+    """What config.yaml spells out for its reader are the schema's defaults: leaving a section out changes nothing."""
+    complete = configuration.resolve(raw)
+    for section in ("audio", "split", "sweep", "measure"):
+        short = {key: value for key, value in raw.items() if key != section}
+        assert configuration.resolve(short)[section] == complete[section]
+
+
+def test_every_key_of_the_shipped_config_has_a_comment():
+    """Each line with a key has a comment on it, or above it, or stands in a section explained above."""
+    lines = (PROJECT / "config.yaml").read_text().splitlines()
+    for number, line in enumerate(lines):
+        key = line.strip().partition(":")[0]
+        if key in ("audio", "split", "sweep", "measure") or not line.strip() or line.strip().startswith(("#", "-")):
+            continue
+        block = lines[max(0, number - 4) : number + 1]
+        assert any("#" in above for above in block), line
+
+
+WRONG = [
+    (lambda c: c.update(datset="demo"), ["datset: found an unknown key", "Did you mean 'dataset'?"]),
+    (lambda c: c["sweep"].update(batchsize=[1]), ["sweep.batchsize: found an unknown key", "'batch_size'"]),
+    (lambda c: c["sweep"].update(workers=["two"]), ['sweep.workers[0]: found "two"', "an integer >= 0"]),
+    (lambda c: c["sweep"].update(workers=4), ["sweep.workers: found 4", "a list of an integer"]),
+    (lambda c: c["sweep"].update(workers=[]), ["sweep.workers: found an empty list"]),
+    (lambda c: c["sweep"].update(workers=[1, 1]), ["sweep.workers: found [1, 1]", "each value once"]),
+    (lambda c: c["sweep"].update(device=["gpu"]), ['sweep.device[0]: found "gpu"', '"cuda"']),
+    (lambda c: c.update(loaders=[]), ["loaders: found an empty list"]),
+    (lambda c: c.update(loaders=["dali_np"]), ["loaders[0]", "found 'dali_np'", "Did you mean 'dali_npy'?"]),
+    (lambda c: c.update(loaders=["dali_npy", "dali_npy"]), ["loaders: found", "twice"]),
+    (lambda c: c.update(loaders=[{"name": "dali_npy", "pin_memory": [True]}]), ["loaders[0].pin_memory: found an unk"]),
+    (lambda c: c.update(loaders=[{"name": "dali_npy", "worker": [1]}]), ["loaders[0].worker:", "'workers'"]),
+    (lambda c: c.update(loaders=[{"workers": [1]}]), ["loaders[0].name: found nothing"]),
+    (lambda c: c.update(loaders=[{"name": "numpy_memmap", "gather": ["all"]}]), ['loaders[0].gather[0]: found "all"']),
+    (lambda c: c.update(dataset="dmo"), ["dataset: found 'dmo'", "Did you mean 'demo'?"]),
+    (lambda c: c["datasets"]["demo"].update(source="synthtic"), ["datasets.demo.source", "'synthetic'"]),
+    (lambda c: c["datasets"]["demo"].update(clip=3), ["datasets.demo.clip: found an unknown key", "'clips'"]),
+    (lambda c: c["datasets"]["demo"].update(clips="many"), ['datasets.demo.clips: found "many"', "an integer >= 1"]),
+    (lambda c: c["datasets"]["my_folder"].pop("path"), ["datasets.my_folder.path: found nothing"]),
+    (lambda c: c["datasets"].update({"a b": {"source": "synthetic"}}), ["datasets", "the name 'a b'"]),
+    (lambda c: c.update(dataset="my_folder"), ["datasets.my_folder.path", "/path/to/audio"]),
+    (lambda c: c["storage"].update(nvme={"path": "/proc/nowhere/x"}), ["storage.nvme.path", "/proc"]),
+    (lambda c: c["storage"].update(nvme={"pth": "/mnt"}), ["storage.nvme.pth", "'path'"]),
+    (lambda c: c["storage"].update(nvme={"path": "/tmp", "kind": "posx"}), ["storage.nvme.kind", "'posix'"]),
+    (lambda c: c.update(storage={}), ["storage: found an empty mapping"]),
+    (lambda c: c["audio"].update(sample_rate="fast"), ['audio.sample_rate: found "fast"', ">= 1000"]),
+    (lambda c: c["audio"].update(seconds=0), ["audio.seconds: found 0", "> 0"]),
+    (lambda c: c["audio"].update(min_seconds=20), ["audio.min_seconds: found 20", "at most"]),
+    (lambda c: c["split"].update(validation=2), ["split.validation: found 2", "<= 0.9"]),
+    (lambda c: c["measure"].update(epochs="all"), ['measure.epochs: found "all"', "an integer >= 1 or auto"]),
+    (lambda c: c["measure"].update(repeats=0), ["measure.repeats: found 0"]),
+    (lambda c: c.update(audio=None), ["audio: found null", "a mapping"]),
+    (lambda c: c.pop("storage"), ["storage: found nothing"]),
+]
+
+
+@pytest.mark.parametrize(("spoil", "expected"), WRONG, ids=[expected[0][:40] for _, expected in WRONG])
+def test_a_wrong_config_is_refused(raw, spoil, expected):
+    spoil(raw)
+    message = refused(raw)
+    for part in expected:
+        assert part in message
+
+
+def test_all_errors_come_at_once(raw):
+    raw["sweep"]["batchsize"] = [1]
+    raw["audio"]["seconds"] = -1
+    assert refused(raw).count("config: ") == 2
+
+
+def test_values_of_the_command_line_are_typed(raw):
+    """Snakemake leaves numbers inside braces as text."""
+    merged = copy.deepcopy(raw)
+    merged["sweep"]["workers"] = ["0", "4"]
+    merged["datasets"]["demo"]["clips"] = "10"
+    plan = Plan(merged, {"sweep": {"workers": ["0", "4"]}, "datasets": {"demo": {"clips": "10"}}})
+    assert plan.config["sweep"]["workers"] == [0, 4]
+    assert plan.options["clips"] == 10
+    assert 'found "ten"' in str(refused_with(raw, {"datasets": {"demo": {"clips": "ten"}}}))
+
+
+def refused_with(raw, overrides) -> UserError:
+    with pytest.raises(UserError) as error:
+        Plan(raw, overrides)
+    return error.value
+
+
+def test_settings_that_make_no_difference_are_run_once(raw):
+    """Without workers nothing is prefetched; without a GPU nothing is pinned; DALI needs a thread."""
+    raw["sweep"] = {"device": ["cpu"], "workers": [0, 1], "prefetch": [1, 2], "pin_memory": [False, True]}
+    plan = Plan(raw)
+    assert [slug(s) for s in plan.settings("torchaudio")] == ["cpu-b32-w0", "cpu-b32-w1-p1", "cpu-b32-w1-p2"]
+    assert [slug(s) for s in plan.settings("dali_wav")] == ["cpu-b32-w1-p1", "cpu-b32-w1-p2"]
+    assert all(settings["pin_memory"] is None for settings in plan.settings("dali_wav"))
+
+
+def test_a_loader_may_override_the_sweep(raw):
+    raw["loaders"] = ["torchaudio", {"name": "numpy_memmap", "workers": [0], "gather": ["batch", "clip"]}]
+    raw["sweep"] = {"device": ["cpu"], "workers": [0, 2]}
+    plan = Plan(raw)
+    assert [slug(s) for s in plan.settings("numpy_memmap")] == ["cpu-b32-w0-gather_batch", "cpu-b32-w0-gather_clip"]
+    assert len(list(plan.settings("torchaudio"))) == 2
+
+
+def test_every_combination_is_a_run_for_each_tier_and_repeat(raw):
+    plan = Plan(raw)
+    expected = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers) * 3
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == expected
+    assert {run.path: run for run in plan.runs}.keys() <= plan.by_path.keys()
+
+
+def test_order_of_runs_is_random_seeded_and_above_other_jobs(raw):
+    plan = Plan(raw)
+    order = [plan.order(run.path) for run in plan.runs]
+    assert order == [Plan(raw).order(run.path) for run in plan.runs]
+    assert order != sorted(order)
+    assert min(order) >= 1000
+    raw["measure"]["seed"] = 1
+    assert order != [Plan(raw).order(run.path) for run in plan.runs]
+
+
+def test_gpu_rows_without_a_gpu_are_skipped_with_a_reason(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", False)
+    plan = Plan(raw)
+    assert {run.settings["device"] for run in plan.runs} == {"cpu"}
+    assert [entry["loader"] for entry in plan.skipped] == raw["loaders"]
+    assert all("no NVIDIA GPU" in entry["reason"] for entry in plan.skipped)
+
+
+def test_with_a_gpu_every_loader_runs_on_both(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", True)
+    plan = Plan(raw)
+    for loader in plan.loaders:
+        assert {run.settings["device"] for run in plan.runs if run.loader == loader} == {"cpu", "cuda"}
+    assert plan.skipped == []
+
+
+def test_webdataset_gets_a_shard_for_each_reader(raw):
+    raw["sweep"] = {"workers": [0, 7]}
+    plan = Plan(raw)
+    assert plan.readers("webdataset") == 7
+    assert plan.readers("wav") == 1
+
+
+def test_two_checkouts_share_a_tier_without_meeting(raw, tmp_path):
+    folders = {Plan(raw, project=tmp_path / name).tier_folder("ram") for name in ("a", "b")}
+    assert len(folders) == 2
+
+
+def test_shards_grow_with_the_set(raw):
+    """A DAG stays small: AudioSet's 2,041,789 segments in at most 1,000 shards."""
+    raw["datasets"]["demo"]["clips"] = 2_041_789
+    assert 500 <= Plan(raw).shards <= 1000
