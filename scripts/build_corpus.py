@@ -24,6 +24,7 @@ from decode import Rejected, load_decoder, open_recording
 from errors import UserError, run_main
 from files import whole_directory
 from ledger import LedgerRow, read_ledger
+from progress import progress_bar
 
 CLIP_COLUMNS = ("id", "frames", "hash", "path", "labels")
 REJECTED_COLUMNS = ("id", "reason", "status")
@@ -146,8 +147,10 @@ def _start_worker() -> None:
 
 
 def _new_pool(jobs: int) -> ProcessPoolExecutor:
-    # Forked, since torch and torchcodec take seconds to import and the parent has done so without starting a thread.
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _start_worker)
+    """Return a pool whose processes run: forked, since torch and torchcodec take seconds to import."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _start_worker)
+    pool.submit(int).result()
+    return pool
 
 
 @dataclass
@@ -160,15 +163,14 @@ class _Pending:
 
 
 def convert(
-    rows: Iterable[LedgerRow], settings: CorpusSettings, jobs: int, store: Path, work: Path
+    rows: Iterable[LedgerRow], settings: CorpusSettings, jobs: int, store: Path, work: Path, pool: ProcessPoolExecutor
 ) -> Iterator[tuple[LedgerRow, str, Outcome]]:
-    """Yield (row, prefix of its files in `work`, outcome) in the order of `rows`, decoded by `jobs` processes.
+    """Yield (row, prefix of its files in `work`, outcome) in the order of `rows`, decoded by `pool`'s `jobs` processes.
 
     A bounded number of rows is in flight. A row that kills its process is found by running the rows in flight again,
-    one at a time.
+    one at a time. The pool is shut down in the end.
     """
     window: deque[_Pending] = deque()
-    pool = _new_pool(jobs)
     numbered = enumerate(rows)
     more = True
     try:
@@ -237,9 +239,11 @@ def clip_ids(row: LedgerRow, outcome: Outcome, seconds: float) -> list[str]:
     return [f"{row.id}#{row.start_seconds + number * seconds:09.3f}" for number in range(parts)]
 
 
-def build(rows: Iterable[LedgerRow], settings: CorpusSettings, jobs: int, store: Path, out: Path) -> tuple[int, int]:
+def build(ledger: Path, settings: CorpusSettings, jobs: int, store: Path, out: Path) -> tuple[int, int]:
     """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`."""
     load_decoder()
+    pool = _new_pool(jobs)  # before the bar, whose thread had better not be there when processes are forked
+    total = sum(1 for _ in read_ledger(ledger))
     clips = rejections = 0
     with whole_directory(out) as folder:
         work = folder / "work"
@@ -251,7 +255,8 @@ def build(rows: Iterable[LedgerRow], settings: CorpusSettings, jobs: int, store:
             clip_table, rejected_table = csv.writer(clips_file), csv.writer(rejected_file)
             clip_table.writerow(CLIP_COLUMNS)
             rejected_table.writerow(REJECTED_COLUMNS)
-            for row, prefix, outcome in convert(rows, settings, jobs, store, work):
+            outcomes = convert(read_ledger(ledger), settings, jobs, store, work, pool)
+            for row, prefix, outcome in progress_bar(outcomes, total, "build_corpus"):
                 ids = clip_ids(row, outcome, settings.seconds)
                 labels = json.dumps(row.labels, ensure_ascii=False)
                 for number, piece in enumerate(outcome.pieces):
@@ -306,13 +311,9 @@ def check_arguments(arguments: argparse.Namespace) -> CorpusSettings:
 
 def main() -> None:
     """Build the shard and print how many clips it has and how many were left out."""
-    from tqdm import tqdm
-
     arguments = parse_arguments()
     settings = check_arguments(arguments)
-    total = sum(1 for _ in read_ledger(arguments.ledger))
-    rows = tqdm(read_ledger(arguments.ledger), total=total, unit="clip", disable=None)
-    clips, rejections = build(rows, settings, arguments.jobs, arguments.store, arguments.out)
+    clips, rejections = build(arguments.ledger, settings, arguments.jobs, arguments.store, arguments.out)
     print(f"{clips} clips, {rejections} rejected")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from errors import UserError, nearest, run_main
 from ledger import STATUSES, LedgerRow, SourceRequest, write_ledger
 from plugins import load
+from progress import progress_bar
 
 
 def parse_options(text: str, source: ModuleType) -> dict[str, Any]:
@@ -71,10 +72,8 @@ def main() -> None:
 
 
 def _counted(rows: Iterator[LedgerRow], counts: Counter[str]) -> Iterator[LedgerRow]:
-    """Pass `rows` on, counting them by status and showing progress on a terminal."""
-    from tqdm import tqdm
-
-    for row in tqdm(rows, unit="clip", disable=None):
+    """Pass `rows` on, counting them by status and showing progress."""
+    for row in progress_bar(rows, name="fetch_clips"):
         counts[row.status] += 1
         yield row
 

@@ -20,7 +20,6 @@ from measure import child, protocol
 from plan import SPLIT, slug
 from run_loader import LEAST_EPOCHS, cannot_run, rate, threads_of
 
-LEAST_SECONDS = 1.0
 MEMORY_SHARE = 0.25  # of what is available
 
 
@@ -69,6 +68,7 @@ def main() -> None:
     add("--out", required=True, type=Path)
     add("--settings", default={}, type=json.loads, help='JSON: {"device": "cpu", "batch_size": 32}')
     add("--threads", default="auto")
+    add("--seconds", default=1.0, type=float, help="gather for at least this long")
     add("--seed", default=0, type=int)
     add("--repeat", default=0, type=int)
     add("--dataset", default="by_hand")
@@ -107,7 +107,7 @@ def new_record(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the bound's record; at least LEAST_SECONDS of gathering."""
+    """Return the bound's record."""
     import psutil
     import torch
 
@@ -139,13 +139,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
-    def times_of(epochs: int) -> protocol.Times:
-        return protocol.run(
-            lambda: resident(request), Unchecked(), Sink(request.device), epochs, time.perf_counter, around
-        )
-
-    trial = times_of(1).epochs[0].seconds
-    times = times_of(max(LEAST_EPOCHS, int(LEAST_SECONDS / trial) + 1))
+    opened = lambda: resident(request)  # noqa: E731
+    sink = Sink(request.device)
+    times = protocol.run(opened, Unchecked(), sink, LEAST_EPOCHS, time.perf_counter, arguments.seconds, around)
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
     record["warnings"] = host.disturbance(moments["before"], moments["after"])
     return {**record, "times": asdict(times), "clips_per_second": rate(times)}

@@ -49,6 +49,7 @@ def parse() -> argparse.Namespace:
     add("--out", required=True, type=Path, help="the JSON record to write")
     add("--settings", default={}, type=json.loads, help='JSON, such as {"batch_size": 32, "workers": 2}')
     add("--epochs", default="auto", help="timed epochs; auto: as many as the run needs to be long enough")
+    add("--seconds", default=1.0, type=float, help="with --epochs auto, time epochs for at least this long")
     add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
     add("--seed", default=0, type=int)
     add("--repeat", default=0, type=int)
@@ -137,7 +138,8 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     epochs, refused = epochs_for(arguments.epochs, request)
     if refused:
         return without_speed(record, "skipped", refused)
-    return take_through(module, request, corpus, epochs, record)
+    seconds = arguments.seconds if arguments.epochs == "auto" else 0.0
+    return take_through(module, request, corpus, epochs, seconds, record)
 
 
 def _installed(distribution: str) -> bool:
@@ -200,7 +202,7 @@ def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
 
 
 def take_through(
-    module: ModuleType, request: LoaderRequest, corpus: Any, epochs: int, record: dict[str, Any]
+    module: ModuleType, request: LoaderRequest, corpus: Any, epochs: int, seconds: float, record: dict[str, Any]
 ) -> dict[str, Any]:
     """Run the protocol on one loader; return the record with times, verification, host and warnings."""
     from measure import host
@@ -216,7 +218,7 @@ def take_through(
 
     try:
         opened = lambda: module.open_epochs(request)  # noqa: E731
-        times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, around)
+        times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, seconds, around)
     except Exception as error:
         traceback.print_exc()
         record["verification"] = verifier.as_json()

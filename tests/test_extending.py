@@ -30,7 +30,11 @@ def run(project: Path, *command: str) -> str:
 
 
 def test_the_page_has_its_three_files():
-    assert sorted(str(Path(path).parent) for path in EXAMPLES) == ["scripts/formats", "scripts/loaders", "scripts/sources"]
+    assert sorted(str(Path(path).parent) for path in EXAMPLES) == [
+        "scripts/formats",
+        "scripts/loaders",
+        "scripts/sources",
+    ]
 
 
 @pytest.mark.parametrize(("suite", "name"), [("test_loaders.py", "soundfile"), ("test_formats.py", "int16")])

@@ -55,9 +55,9 @@ class Scene:
     def check_epoch(self, number, clips):
         self.take(f"check epoch {number}: {sum(map(len, clips))}", 50)
 
-    def run(self, epochs=2):
+    def run(self, epochs=2, least_seconds=0.0):
         around = lambda phase: self.take(phase, 20)  # noqa: E731
-        return protocol.run(self.opened, self, self, epochs, self.clock, around)
+        return protocol.run(self.opened, self, self, epochs, self.clock, least_seconds, around)
 
 
 BATCHES = ["load {0}.0", "{1}", "load {0}.1", "{1}", "load {0}.2", "{1}"]
@@ -95,6 +95,13 @@ def test_nothing_is_timed_when_the_verify_epoch_was_wrong():
     scene = Scene(ok=False)
     assert scene.run().epochs == []
     assert scene.events == ["construct", *epoch_events(0, "check"), "tear down"]
+
+
+def test_epochs_go_on_until_the_least_time_has_passed():
+    """One epoch takes 6.05 s."""
+    assert len(Scene().run(epochs=2, least_seconds=12).epochs) == 2
+    assert len(Scene().run(epochs=2, least_seconds=13).epochs) == 3
+    assert len(Scene().run(epochs=4, least_seconds=13).epochs) == 4
 
 
 def test_an_empty_epoch_has_times_too():

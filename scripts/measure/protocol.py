@@ -3,7 +3,7 @@
 It knows no clock, no library and no loader but what it is given, so that tests hold it to the order of its phases.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -67,11 +67,12 @@ def run(
     sink: Sink,
     epochs: int,
     clock: Callable[[], float],
+    least_seconds: float = 0.0,
     around: Callable[[str], None] = lambda _phase: None,
 ) -> Times:
     """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
 
-    `opened` constructs the loader; `around` is called with "before" and "after" the timed epochs, to look at the host.
+    At least `epochs` are timed, and more until they have taken `least_seconds`. `opened` constructs the loader; `around` is called with "before" and "after" the timed epochs, to look at the host.
     Nothing but the epochs happens between the two: a loader that reads ahead would use the time.
     """
     times = Times()
@@ -82,7 +83,7 @@ def run(
         delivered = []
         if verifier.ok:
             around("before")
-            delivered = time_epochs(epoch, range(1, epochs + 1), sink, clock, times.epochs)
+            delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs)
             around("after")
         closing = clock()
     times.teardown_seconds = clock() - closing
@@ -103,12 +104,22 @@ def _verify(epoch: Epoch, verifier: Verifier, times: Times, start: float, clock:
 
 
 def time_epochs(
-    epoch: Epoch, numbers: Iterable[int], sink: Sink, clock: Callable[[], float], into: list[EpochTimes]
+    epoch: Epoch,
+    sink: Sink,
+    epochs: int,
+    clock: Callable[[], float],
+    least_seconds: float,
+    into: list[EpochTimes],
 ) -> list[list[Any]]:
-    """Time epochs without a pause between them, adding to `into`; return the clip indices that each delivered."""
-    delivered = []
+    """Time epochs 1, 2, ... without a pause between them; return the clip indices that each delivered.
+
+    Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`.
+    """
+    delivered: list[list[Any]] = []
     last_arrival = None
-    for number in numbers:
+    began = clock()
+    while len(delivered) < epochs or clock() - began < least_seconds:
+        number = len(delivered) + 1
         arrivals, clips = [], []
         start = clock()
         for batch in epoch(number):

@@ -2,7 +2,6 @@ rule build_corpus:
     """Decode, mix and resample the clips of one shard into 16-bit WAV; name those that are left out."""
     input:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
-        code="scripts/build_corpus.py",
     output:
         wavs=directory(f"{CORPUS}/shards/{{shard}}"),
     log:
@@ -27,7 +26,6 @@ rule index_corpus:
     """Decide once, for every format, the clips' order, split, labels and hashes."""
     input:
         shards=expand(f"{CORPUS}/shards/{{shard}}", shard=plan.shard_names),
-        code="scripts/index_corpus.py",
     output:
         manifest=f"{CORPUS}/manifest.csv",
         classes=f"{CORPUS}/classes.csv",

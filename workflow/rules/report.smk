@@ -43,7 +43,11 @@ rule render_report:
     input:
         tables=TABLES,
         figures=rules.draw_figures.output,
-        template="report/template",
+        template=[
+            "report/template/report.html.j2",
+            "report/template/parts.html.j2",
+            "report/template/style.css",
+        ],
         code="scripts/render_report.py",
     output:
         report=report(

@@ -20,11 +20,12 @@ rule run_loader:
         tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
         settings=lambda wildcards: settings(run_path(wildcards)),
         epochs=plan.config["measure"]["epochs"],
+        seconds=plan.config["measure"]["seconds"],
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
-        " --settings {params.settings:q} --epochs {params.epochs} --threads {params.threads} --seed {params.seed}"
+        " --settings {params.settings:q} --epochs {params.epochs} --seconds {params.seconds} --threads {params.threads} --seed {params.seed}"
         " --repeat {wildcards.repeat} --dataset {params.dataset} --tier {wildcards.tier}"
         " --out {output.record:q} > {log:q} 2>&1"
 
@@ -33,7 +34,6 @@ rule measure_bound:
     """Measure once what this machine gives when the data is in RAM and nothing has to be loaded."""
     input:
         info=f"{CORPUS}/corpus.json",
-        code="scripts/measure_bound.py",
     output:
         record=f"{RUNS}/bounds/warm/{{slug}}/{{repeat}}.json",
     log:
@@ -47,9 +47,10 @@ rule measure_bound:
         corpus=CORPUS,
         dataset=plan.dataset,
         settings=lambda wildcards: settings(bound_path(wildcards)),
+        seconds=plan.config["measure"]["seconds"],
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/measure_bound.py --corpus {params.corpus:q} --settings {params.settings:q}"
-        " --threads {params.threads} --seed {params.seed} --repeat {wildcards.repeat} --dataset {params.dataset}"
-        " --out {output.record:q} > {log:q} 2>&1"
+        " --seconds {params.seconds} --threads {params.threads} --seed {params.seed} --repeat {wildcards.repeat}"
+        " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"

@@ -22,7 +22,10 @@ rule make_tables:
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
-        code="scripts/make_tables.py",
+        code=[
+            f"scripts/{name}.py"
+            for name in ("make_tables", "tables", "ranking", "run_records")
+        ],
     output:
         tables=directory(TABLES),
     log:
@@ -38,6 +41,10 @@ rule summarize_loader:
     input:
         plan=f"{RUNS}/plan.json",
         runs=loader_runs,
+        code=[
+            f"scripts/{name}.py"
+            for name in ("summarize_loader", "ranking", "run_records")
+        ],
     output:
         summary="results/{loader}.json",
     log:
