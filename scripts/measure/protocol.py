@@ -73,7 +73,8 @@ def run(
     """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
 
     At least `epochs` are timed, and more until they have taken `least_seconds`. `opened` constructs the loader;
-    `around` is called with "before" and "after" the timed epochs, to look at the host. Nothing but the epochs happens between the two: a loader that reads ahead would use the time.
+    `around` is called with "before" and "after" the timed epochs, to look at the host. Nothing but the epochs happens
+    between the two: a loader that reads ahead would use the time.
     """
     times = Times()
     start = clock()
