@@ -1,0 +1,144 @@
+"""Measures build_corpus.py: against one ffmpeg process per clip, and its memory as the number of clips grows.
+
+    python tests/bench_corpus.py [--clips 128] [--jobs 2]
+
+The clips are 10 s of 44.1 kHz stereo AAC. The two ways run in turns, since a machine's speed drifts; the ratio is the
+median over the rounds. build_corpus.py is timed as a user meets it, with the start of Python and torch. Memory is the
+largest proportional set size of the whole process tree: pages that forked processes share count once. The last lines
+are JSON, one per goal.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+from ledger import LedgerRow, write_ledger  # noqa: E402 (the project's programs are no package)
+
+SPEED_GOAL = 6.0
+MEMORY_GOAL = 1.1  # of ten times the clips, over the memory for one time
+MEMORY_CLIPS = (500, 5000)
+
+
+def make_clips(folder: Path, count: int, seconds: float) -> list[Path]:
+    """Return `count` AAC files of 44.1 kHz stereo noise under a slow swell."""
+    import torch
+    from torchcodec.encoders import AudioEncoder
+
+    rng = np.random.default_rng(0)
+    swell = 0.1 + 0.1 * np.sin(np.arange(round(seconds * 44_100)) / 9000)
+    paths = [folder / f"{number:04d}.m4a" for number in range(count)]
+    for path in paths:
+        audio = (swell * rng.standard_normal((2, len(swell)))).astype(np.float32)
+        AudioEncoder(torch.from_numpy(audio), sample_rate=44_100).to_file(path)
+    return paths
+
+
+def write_rows(path: Path, clips: list[Path], count: int) -> None:
+    """Write a ledger of `count` rows that goes round `clips`."""
+    rows = (LedgerRow(f"clip {n}", "fetched", path=str(clips[n % len(clips)]), labels=["x"]) for n in range(count))
+    write_ledger(path, rows)
+
+
+def corpus_command(ledger: Path, out: Path, jobs: int) -> list[str]:
+    """Return the command that builds a shard."""
+    names = {"--ledger": ledger, "--store": ledger.parent, "--jobs": jobs, "--out": out}
+    return [sys.executable, str(SCRIPTS / "build_corpus.py"), *(str(word) for pair in names.items() for word in pair)]
+
+
+def build_seconds(ledger: Path, out: Path, jobs: int) -> float:
+    """Return the wall-clock seconds of one build."""
+    start = time.perf_counter()
+    subprocess.run(corpus_command(ledger, out, jobs), check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def ffmpeg_seconds(clips: list[Path], out: Path, jobs: int) -> float:
+    """Return the wall-clock seconds of one ffmpeg process per clip, `jobs` at a time."""
+    out.mkdir(exist_ok=True)
+
+    def convert(clip: Path) -> None:
+        command = ["ffmpeg", "-nostdin", "-y", "-v", "error", "-i", clip, "-ac", "1", "-ar", "16000"]
+        subprocess.run([*command, out / f"{clip.stem}.wav"], check=True)
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(jobs) as threads:
+        list(threads.map(convert, clips))
+    return time.perf_counter() - start
+
+
+def compare_speed(folder: Path, count: int, jobs: int, rounds: int) -> float:
+    """Print the clips per second of both ways and return how many times faster build_corpus.py is."""
+    clips = make_clips(folder, count, 10.0)
+    write_rows(folder / "ledger.csv", clips, count)
+    ratios = []
+    for number in range(rounds):
+        ours = build_seconds(folder / "ledger.csv", folder / "0000", jobs)
+        theirs = ffmpeg_seconds(clips, folder / "ffmpeg", jobs)
+        ratios.append(theirs / ours)
+        print(
+            f"round {number}: build_corpus {count / ours:.1f} clips/s, ffmpeg {count / theirs:.1f} clips/s", flush=True
+        )
+    return statistics.median(ratios)
+
+
+def peak_bytes(command: list[str]) -> int:
+    """Run `command` and return the largest proportional set size of its process tree, looked at every 20 ms."""
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak = 0
+    tree = psutil.Process(program.pid)
+    ended = threading.Event()
+    threading.Thread(target=lambda: (program.wait(), ended.set())).start()
+    while not ended.wait(0.02):
+        total = 0
+        try:
+            for process in [tree, *tree.children(recursive=True)]:
+                total += process.memory_full_info().pss
+        except psutil.Error:  # one ended while we looked: the sum would be too small
+            continue
+        peak = max(peak, total)
+    if program.returncode:
+        raise RuntimeError(f"{command} ended with status {program.returncode}")
+    return peak
+
+
+def compare_memory(folder: Path, jobs: int) -> float:
+    """Print the peak memory for both numbers of clips and return the larger's over the smaller's."""
+    clips = make_clips(folder, 8, 2.0)
+    peaks = []
+    for count in MEMORY_CLIPS:
+        write_rows(folder / "ledger.csv", clips, count)
+        peaks.append(peak_bytes(corpus_command(folder / "ledger.csv", folder / "0000", jobs)))
+        print(f"{count} clips: at most {peaks[-1] / 2**20:.0f} MiB", flush=True)
+    return peaks[1] / peaks[0]
+
+
+def main() -> None:
+    """Run both comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clips", type=int, default=128)
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as speed, tempfile.TemporaryDirectory() as memory:
+        faster = compare_speed(Path(speed), arguments.clips, arguments.jobs, arguments.rounds)
+        growth = compare_memory(Path(memory), arguments.jobs)
+    print(json.dumps({"bench": "corpus_over_ffmpeg_per_clip", "ratio": round(faster, 2), "goal": SPEED_GOAL}))
+    print(json.dumps({"bench": "corpus_memory_10x_clips", "ratio": round(growth, 3), "goal": MEMORY_GOAL}))
+
+
+if __name__ == "__main__":
+    main()
