@@ -83,6 +83,11 @@ class Plan:
         return [f"{shard:04d}" for shard in range(self.shards)]
 
     @property
+    def watched(self) -> list[str]:
+        """The files and folders of the user's own whose change makes the clips be looked for again."""
+        return getattr(plugins.load("sources", self.source), "watched", lambda _options: [])(self.options)
+
+    @property
     def has_gpu(self) -> bool:
         """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")

@@ -45,6 +45,11 @@ def check(options: Mapping[str, Any]) -> None:
         break
 
 
+def watched(options: Mapping[str, Any]) -> list[str]:
+    """Return the folder: Snakemake looks at its time stamp."""
+    return [str(_root(options))]
+
+
 def shards(options: Mapping[str, Any]) -> int:
     """Return the number of shards that the user asked for: counting the files first could take minutes."""
     return options["shards"]

@@ -27,11 +27,6 @@ wildcard_constraints:
     tier="|".join(plan.tiers),
 
 
-def watched_folder(wildcards):
-    """Return the user's own folder, so that a change of it is seen; nothing for sources without one."""
-    return plan.options.get("path", [])
-
-
 def env(name):
     """Return the path of a conda environment, seen from workflow/rules."""
     return f"../../envs/{name}.yaml"
