@@ -68,6 +68,11 @@ def settings(path):
     return json.dumps(dict(plan.by_path[path].settings)) if path in plan.by_path else ""
 
 
+def figures_folder(wildcards, input):
+    """Return the folder of the figures."""
+    return str(Path(input.figures[0]).parent)
+
+
 def run_priority(wildcards):
     """Return the run's place in the seeded random order of runs."""
     return plan.order(run_path(wildcards))

@@ -36,7 +36,7 @@ rule index_corpus:
     conda:
         env("corpus")
     params:
-        folder=CORPUS,
+        folder=subpath(output.info, parent=True),
         shards=plan.shards,
         sample_rate=plan.config["audio"]["sample_rate"],
         seconds=plan.config["audio"]["seconds"],

@@ -12,7 +12,7 @@ rule write_format:
         env("formats")
     threads: workflow.cores
     params:
-        corpus=CORPUS,
+        corpus=subpath(input.manifest, parent=True),
         readers=lambda wildcards: plan.readers(wildcards.format),
     shell:
         "python scripts/write_format.py --format {wildcards.format} --corpus {params.corpus:q}"

@@ -33,7 +33,7 @@ rule draw_figures:
     conda:
         env("report")
     params:
-        folder="report/figures",
+        folder=subpath(output.throughput, parent=True),
     shell:
         "python scripts/draw_figures.py --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
 
@@ -61,7 +61,7 @@ rule render_report:
     conda:
         env("report")
     params:
-        figures="report/figures",
+        figures=figures_folder,
     shell:
         "python scripts/render_report.py --tables {input.tables:q} --figures {params.figures:q}"
         " --out {output.report:q} 2>&1 | tee {log:q}"

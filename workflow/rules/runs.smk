@@ -15,7 +15,7 @@ rule run_loader:
     threads: workflow.cores
     params:
         protocol=PROTOCOL,
-        corpus=CORPUS,
+        corpus=subpath(input.manifest, parent=True),
         dataset=plan.dataset,
         tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
         settings=lambda wildcards: settings(run_path(wildcards)),
@@ -44,7 +44,7 @@ rule measure_bound:
     threads: workflow.cores
     params:
         protocol=PROTOCOL,
-        corpus=CORPUS,
+        corpus=subpath(input.info, parent=True),
         dataset=plan.dataset,
         settings=lambda wildcards: settings(bound_path(wildcards)),
         seconds=plan.config["measure"]["seconds"],
