@@ -2,6 +2,7 @@ rule fetch_clips:
     """Bring one shard of raw clips in their original encoding, and a ledger row for each."""
     input:
         code=f"scripts/sources/{plan.source}.py",
+        watched=plan.watched,
     output:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
     log:
