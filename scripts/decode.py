@@ -124,42 +124,59 @@ def _blocks(
     """Yield samples `first` to `stop` as mono blocks of about BLOCK_SECONDS."""
     position = 0  # of the next frame, in samples of the recording
     frames, size = [], 0
-    for frame in _frames(decoder, path, rate):
+    for frame in _frames(decoder, path, rate, stop):
+        length = frame.shape[1]
         begin = max(0, first - position)
-        end = len(frame) if stop is None else min(len(frame), stop - position)
-        position += len(frame)
+        end = length if stop is None else min(length, stop - position)
+        position += length
         if begin < end:
-            frames.append(frame[begin:end])
+            frames.append(frame if end - begin == length else frame[:, begin:end])
             size += end - begin
         if size >= BLOCK_SECONDS * rate:
-            yield np.concatenate(frames)
+            yield _mono(frames)
             frames, size = [], 0
         if stop is not None and position >= stop:
             break
     if size:
-        yield np.concatenate(frames)
+        yield _mono(frames)
     _check_length(position, rate, stop, announced)
 
 
-def _frames(decoder: Any, path: Path, rate: int) -> Iterator[np.ndarray]:
-    """Yield the codec's frames in order as float32 (n,), the mean of the channels, from the first sample played."""
+def _frames(decoder: Any, path: Path, rate: int, stop: int | None) -> Iterator[Any]:
+    """Yield what is decoded in order as float32 tensors (channels, n), from the first sample played.
+
+    The first block comes in one call, which is all that a clip needs and a quarter quicker; then frame by frame.
+    """
     from torchcodec import _core
 
+    handle = decoder._decoder
+    begin = max(0.0, decoder.metadata.begin_stream_seconds_from_header or 0.0)
+    seconds = BLOCK_SECONDS if stop is None else min(BLOCK_SECONDS, stop / rate)
     done = 0
-    while True:
-        try:
-            data, pts, _ = _core.get_next_frame(decoder._decoder)
-        except IndexError:  # the end
-            return
-        except (RuntimeError, ValueError) as error:
-            raise Rejected(f"decoding failed: at {done / rate:.2f} s, {one_line(error, path)}") from None
-        if not done and pts < 0:  # an encoder's delay that the container marks as not to be played
+    try:
+        data, pts = _core.get_frames_by_pts_in_range_audio(handle, start_seconds=begin, stop_seconds=begin + seconds)
+        if pts < 0:  # an encoder's delay that the container marks as not to be played
             data = data[:, round(-float(pts) * rate) :]
-        mono = data.numpy().mean(axis=0, dtype=np.float32)
-        if not np.isfinite(mono).all():
-            raise Rejected(f"samples that are no numbers: NaN or infinity at {done / rate:.2f} s")
-        done += len(mono)
-        yield mono
+        while True:
+            done += data.shape[1]
+            yield data
+            data, _, _ = _core.get_next_frame(handle)
+    except IndexError:  # the end
+        return
+    except (RuntimeError, ValueError) as error:
+        place = f"at {done / rate:.2f} s" if done else f"in the first {seconds:g} s"
+        raise Rejected(f"decoding failed: {place}, {one_line(error, path)}") from None
+
+
+def _mono(frames: list[Any]) -> np.ndarray:
+    """Return the mean of the channels of joined `frames`, float32 (n,). Raises Rejected for what is no number."""
+    import torch
+
+    joined = (frames[0] if len(frames) == 1 else torch.cat(frames, dim=1)).numpy()
+    mono = joined[0] if len(joined) == 1 else joined.mean(axis=0, dtype=np.float32)
+    if not np.isfinite(mono).all():
+        raise Rejected("samples that are no numbers: NaN or infinity")
+    return mono
 
 
 def _check_length(decoded: int, rate: int, stop: int | None, announced: float | None) -> None:

@@ -259,22 +259,22 @@ def make_bad_files(folder):
         reason = "truncated: the header announces 5.0" if ending != "opus" else ""
         if reason:
             add(truncated(encode(folder / f"cut.{ending}", noise)), reason)
-    add(truncated(encode(folder / "cut.flac", noise)), "decoding failed: at ")
+    add(truncated(encode(folder / "cut.flac", noise)), "decoding failed: in the first 10 s, ")
     add(truncated(encode(folder / "cut.m4a", noise)), "not decodable: ")
     command = ["ffmpeg", "-v", "error", "-i", encode(folder / "a.wav", noise), "-movflags", "+faststart"]
     subprocess.run([*command, folder / "front.m4a"], check=True)
-    add(truncated(folder / "front.m4a"), "decoding failed: at ")
+    add(truncated(folder / "front.m4a"), "decoding failed: in the first 10 s, ")
     for ending in ["mp3", "m4a", "flac"]:
         path = encode(folder / f"holed.{ending}", noise)
         content = bytearray(path.read_bytes())
         content[len(content) // 2 : len(content) // 2 + 2000] = bytes(2000)
         path.write_bytes(content)
-        add(path, "decoding failed: at ")
+        add(path, "decoding failed: in the first 10 s, ")
     for name, value in [("nan.wav", np.nan), ("inf.wav", -np.inf)]:
         audio = tone(300, 2)
         audio[50_000] = value
         soundfile.write(folder / name, audio, RATE, subtype="FLOAT")
-        add(folder / name, "samples that are no numbers: ")
+        add(folder / name, "samples that are no numbers: NaN")
     add(encode(folder / "brief.flac", tone(300, 0.3)), "shorter than 0.5 s: 0.300 s")
     return bad
 
