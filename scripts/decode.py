@@ -106,14 +106,14 @@ def _check_file(path: Path) -> None:
     """Raise Rejected for a file that is absent, unreadable, empty or not a file."""
     try:
         status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # asked first: opening a named pipe would wait for ever
+            raise Rejected("not a regular file")
         with open(path, "rb"):
             pass
     except FileNotFoundError:
         raise Rejected("file vanished") from None
     except OSError as error:
         raise Rejected(f"file cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise Rejected("not a regular file")
     if status.st_size == 0:
         raise Rejected("empty file")
 
