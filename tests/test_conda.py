@@ -1,4 +1,4 @@
-"""`--use-conda` as far as it goes without conda: a stand-in that answers Snakemake and notes what it is asked to make."""
+"""`--use-conda` as far as it goes without conda: a stand-in answers Snakemake and notes what it is asked to make."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parent.parent
 STAND_IN = """#!/bin/sh
 case "$1 $2" in
-    "info --json") echo '{{"conda_version": "25.1.1", "conda_prefix": "{root}", "root_prefix": "{root}"}}' ;;
+    "info --json") echo '{{"conda_prefix": "{root}", "root_prefix": "{root}", "platform": "linux-64"}}' ;;
     "config --get") echo '{{"get": {{"channel_priority": "strict"}}}}' ;;
     "--version "*) echo "conda 25.1.1" ;;
     "env create")
