@@ -224,7 +224,7 @@ def test_nothing_runs_beside_a_measurement(experiment):
         for other in experiment.spans
         if other is not span and other.start < span.end and span.start < other.end
     ]
-    assert beside == []
+    assert beside == [], "programs that shared the machine with a measurement"
 
 
 def test_snakemakes_own_report(project):
@@ -255,7 +255,7 @@ def test_an_edited_loader_runs_again_and_no_other(project):
 def test_a_touched_file_runs_nothing(project):
     for path in (project.root / "scripts").rglob("*.py"):
         path.touch()
-    assert project.planned() == []
+    assert project.planned() == [], "a call that should find nothing to do"
 
 
 def test_one_more_value_in_the_sweep_runs_that_value(project):
@@ -429,7 +429,7 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     result = json.loads((project.root / wanted).read_text())
     assert [run["status"] for run in result["runs"]] == ["ok"] * 3
     assert project.files_in_ram() == [], "left in RAM"
-    assert project.planned(wanted) == []
+    assert project.planned(wanted) == [], "a call that should find nothing to do"
 
     results = project.root / "results"
     assert sorted(path.name for path in results.glob("*.json")) == ["dali_npy.json"], "other loaders' results"
@@ -470,7 +470,7 @@ def test_a_folder_of_ones_own(places):
     info = json.loads((corpus / "corpus.json").read_text())
     assert sum(info["clips"].values()) == 2 * 3 * 2, "six recordings of two seconds are twelve clips of one"
     assert info["classes"] == 2, "a class for each folder"
-    assert project.planned(*arguments) == []
+    assert project.planned(*arguments) == [], "a call that should find nothing to do"
 
 
 def test_the_plan_of_two_million_clips_is_small(untouched):
