@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import soxr
 
 from corpus import clip_hash, pad_or_cut
-from decode import Rejected, load_decoder, open_recording
+from decode import Rejected, open_recording
 from errors import UserError, run_main
 from files import whole_directory
 from ledger import LedgerRow, read_ledger
@@ -97,23 +98,21 @@ def read_pieces(row: LedgerRow, path: Path, settings: CorpusSettings) -> Iterato
         stop = min(row.start_seconds + settings.seconds, stop if stop is not None else np.inf)
     recording = open_recording(path, row.start_seconds, stop)
     shortest = round(settings.min_seconds * settings.sample_rate)
-    rest, whole = np.zeros(0, np.float32), 0
+    rest, whole = np.zeros(0, np.int16), 0
     for block in resample(recording.blocks, recording.sample_rate, settings.sample_rate):
-        rest = np.concatenate([rest, block])
+        rest = np.concatenate([rest, to_int16(block)])
         while len(rest) >= settings.samples and (row.cut or not whole):
-            yield to_int16(rest[: settings.samples])
+            yield rest[: settings.samples]
             rest, whole = rest[settings.samples :], whole + 1
     if not whole and len(rest) < max(1, shortest):
         seconds = len(rest) / settings.sample_rate
         raise Rejected(f"shorter than {settings.min_seconds:g} s: {seconds:.3f} s can be decoded")
     if len(rest) >= max(1, shortest) and (row.cut or not whole):
-        yield to_int16(rest)
+        yield rest
 
 
 def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Iterator[np.ndarray]:
     """Yield float32 blocks at `rate_out`, by soxr's HQ recipe: aliases below what 16 bits hold, and no delay."""
-    import soxr
-
     if rate_in == rate_out:
         yield from blocks
         return
@@ -125,7 +124,9 @@ def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Itera
 
 def to_int16(audio: np.ndarray) -> np.ndarray:
     """Return little-endian int16: `audio` * 32768, rounded; what lies beyond full scale saturates."""
-    return np.clip(np.rint(audio * np.float32(32768)), -32768, 32767).astype("<i2")
+    scaled = audio * np.float32(32768)
+    np.rint(scaled, out=scaled)
+    return np.clip(scaled, -32768, 32767, out=scaled).astype("<i2")
 
 
 def _run(job: Job) -> Outcome:
@@ -133,10 +134,10 @@ def _run(job: Job) -> Outcome:
 
 
 def _start_worker() -> None:
-    """Keep to one thread, and end when the parent is gone, even if it was killed."""
-    import torch
-
-    torch.set_num_threads(1)
+    """Keep freed memory, and end when the parent is gone, even if it was killed."""
+    # From one large block that is freed the C library learns to keep what others free: fetching each clip's pages
+    # from the system anew would be a tenth of the work.
+    np.empty(1 << 24, np.uint8)
     parent = multiprocessing.parent_process()
 
     def end_with_parent() -> None:
@@ -147,7 +148,7 @@ def _start_worker() -> None:
 
 
 def _new_pool(jobs: int) -> ProcessPoolExecutor:
-    """Return a pool whose processes run: forked, since torch and torchcodec take seconds to import."""
+    """Return a pool whose processes run: forked, which takes no time."""
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _start_worker)
     pool.submit(int).result()
     return pool
@@ -241,7 +242,6 @@ def clip_ids(row: LedgerRow, outcome: Outcome, seconds: float) -> list[str]:
 
 def build(ledger: Path, settings: CorpusSettings, jobs: int, store: Path, out: Path) -> tuple[int, int]:
     """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`."""
-    load_decoder()
     pool = _new_pool(jobs)  # before the bar, whose thread had better not be there when processes are forked
     total = sum(1 for _ in read_ledger(ledger))
     clips = rejections = 0

@@ -4,7 +4,7 @@
 
 The clips are 10 s of 44.1 kHz stereo AAC. The ways run in turns, since a machine's speed drifts; a ratio is the median
 over the rounds. build_corpus.py is timed on a shard of as many rows as real shards have, which goes round the clips:
-as a user meets it, with the two seconds in which Python and torch start, and less a build of one row. Memory is the
+as a user meets it, with the time in which Python and its libraries start, and less a build of one row. Memory is the
 largest proportional set size of the whole process tree: pages that forked processes share count once, and those of
 libraries are also shared with strangers that use them, which is why it wavers on a busy machine. The last lines are
 JSON, one per goal.

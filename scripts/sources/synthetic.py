@@ -15,10 +15,27 @@ OPTIONS = {
     "seed": {"type": "integer", "minimum": 0, "default": 7, "description": "Another seed makes another data set."},
 }
 
-CLIPS_PER_SHARD = 256
+CLIPS_PER_SHARD = 512
 MOST_SHARDS = 1000
-RECIPE = 1  # counted up when a clip of the same seed and number sounds different, so that no stale file is met
-MUXERS = {"m4a": "ipod", "opus": "opus", "flac": "flac", "mp3": "mp3", "wav": "wav"}  # file ending: FFmpeg's muxer
+RECIPE = 2  # counted up when a clip of the same seed and number sounds different, so that no stale file is met
+
+
+class Codec(NamedTuple):
+    """How FFmpeg writes the files of one ending."""
+
+    muxer: str
+    encoder: str
+    sample_format: str
+    options: Mapping[str, str]  # what costs least: nobody listens to these clips
+
+
+CODECS = {
+    "m4a": Codec("ipod", "aac", "fltp", {"aac_coder": "fast", "aac_is": "0", "aac_pns": "0", "aac_tns": "0"}),
+    "opus": Codec("opus", "libopus", "flt", {"compression_level": "0"}),
+    "flac": Codec("flac", "flac", "s16", {}),
+    "mp3": Codec("mp3", "libmp3lame", "fltp", {"compression_level": "9", "joint_stereo": "0"}),
+    "wav": Codec("wav", "pcm_s16le", "s16", {}),
+}
 CLASSES = ("chirp", "noise", "pulses", "speech", "tone")
 
 
@@ -27,7 +44,7 @@ def check(options: Mapping[str, Any]) -> None:
 
 
 def shards(options: Mapping[str, Any]) -> int:
-    """Return the number of shards: of 256 clips each, or larger so that there are never more than 1,000."""
+    """Return the number of shards: of 512 clips each, or larger so that there are never more than 1,000."""
     return min(MOST_SHARDS, -(-options["clips"] // CLIPS_PER_SHARD))
 
 
@@ -48,7 +65,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
 class Recipe(NamedTuple):
     """What one clip is made of."""
 
-    ending: str  # of its file, a key of MUXERS
+    ending: str  # of its file, a key of CODECS
     sample_rate: int
     channels: int
     frames: int  # 1.5 to 10 seconds
@@ -60,7 +77,7 @@ def draw_recipe(seed: int, number: int) -> "tuple[Recipe, np.random.Generator]":
     import numpy as np
 
     rng = np.random.default_rng([seed, number])
-    ending = tuple(MUXERS)[number % len(MUXERS)]
+    ending = tuple(CODECS)[number % len(CODECS)]
     sample_rate = 48_000 if ending == "opus" else int(rng.choice([44_100, 48_000]))  # Opus is always 48 kHz
     # Short clips are the commoner, as in most collections: the logarithm of the length is uniform.
     frames = int(100 * np.exp(rng.uniform(np.log(1.5), np.log(10)))) * sample_rate // 100
@@ -79,44 +96,86 @@ def synthesize(recipe: Recipe, rng: "np.random.Generator") -> "np.ndarray":
         "speech": _speech,
         "tone": _tone,
     }
-    seconds = np.arange(recipe.frames) / recipe.sample_rate
-    audio = 1e-3 * rng.standard_normal((recipe.channels, recipe.frames), dtype=np.float32)
+    seconds = np.arange(recipe.frames, dtype=np.float32) / np.float32(recipe.sample_rate)
+    audio = rng.random((recipe.channels, recipe.frames), dtype=np.float32)
+    audio -= 0.5
+    audio *= 4e-3
     for rank, label in enumerate(recipe.labels):
         signal = makers[label](rng, seconds, recipe.sample_rate)
-        signal *= 0.5**rank / max(float(np.abs(signal).max()), 1e-9)
-        places = rng.uniform(0.4, 1.0, (recipe.channels, 1)).astype(np.float32)  # of the channels, none silent
-        audio += places * signal.astype(np.float32)
-    return audio * np.float32(rng.uniform(0.3, 0.8) / np.abs(audio).max())
+        signal *= 0.5**rank / max(_peak(signal), 1e-9)
+        places = rng.uniform(0.4, 1.0, recipe.channels)  # of the channels, none silent
+        for channel, place in zip(audio, places.tolist(), strict=True):
+            channel += place * signal
+    audio *= rng.uniform(0.3, 0.8) / _peak(audio)
+    return audio
+
+
+def _peak(signal: "np.ndarray") -> float:
+    """Return the largest absolute value."""
+    return max(float(signal.max()), -float(signal.min()))
 
 
 def encode(path: Path, recipe: Recipe, audio: "np.ndarray") -> None:
     """Write float32 (channels, frames) to `path` in the recipe's codec, whole or not at all, in this process."""
-    import torch
-    from torchcodec.encoders import AudioEncoder
+    import av
+    import numpy as np
 
-    encoder = AudioEncoder(torch.from_numpy(audio), sample_rate=recipe.sample_rate)
-    encoded = encoder.to_tensor(format=MUXERS[recipe.ending])
-    with whole_file(path, "wb") as file:
-        file.write(encoded.numpy())
+    codec = CODECS[recipe.ending]
+    layout = ("mono", "stereo")[recipe.channels - 1]
+    if codec.sample_format == "s16":
+        audio = np.rint(audio * np.float32(32767)).astype(np.int16)
+    if not codec.sample_format.endswith("p"):
+        audio = audio.T.reshape(1, -1)  # interleaved
+    frame = av.AudioFrame.from_ndarray(audio, codec.sample_format, layout)
+    frame.sample_rate, frame.pts = recipe.sample_rate, 0
+    # Bit-exact files hold no random serial number and no version.
+    with whole_file(path, "wb") as file, av.open(file, "w", codec.muxer, options={"fflags": "+bitexact"}) as container:
+        stream = container.add_stream(
+            codec.encoder, recipe.sample_rate, layout=layout, format=codec.sample_format, options=dict(codec.options)
+        )
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
 
 
-def _harmonics(phase: "np.ndarray", weights: "np.ndarray") -> "np.ndarray":
-    """Return the sum of weights[k] * sin((k + 1) * phase).
+def _sine(turns: "np.ndarray") -> "np.ndarray":
+    """Return float32 sin(2 pi `turns`); whole turns of float64 are taken off before they cost precision."""
+    import numpy as np
+
+    return np.sin(_radians(turns))
+
+
+def _radians(turns: "np.ndarray") -> "np.ndarray":
+    """Return the angle within the turn, float32, from 0 to 2 pi."""
+    import numpy as np
+
+    return (turns - np.floor(turns)).astype(np.float32) * np.float32(2 * np.pi)
+
+
+def _turns(frequency: "np.ndarray", sample_rate: int) -> "np.ndarray":
+    """Return float64 turns since the begin, of a frequency in Hz per sample."""
+    import numpy as np
+
+    return np.cumsum(frequency, dtype=np.float64) / sample_rate
+
+
+def _harmonics(turns: "np.ndarray", weights: "np.ndarray") -> "np.ndarray":
+    """Return float32, the sum of weights[k] * sin((k + 1) * 2 pi `turns`).
 
     By the recurrence sin((k + 1) p) = 2 cos(p) sin(k p) - sin((k - 1) p), which needs no further sine; in blocks that
     stay in the processor's cache.
     """
     import numpy as np
 
-    total = np.empty_like(phase)
-    for start in range(0, len(phase), 4096):
-        block = phase[start : start + 4096]
+    total = np.empty(len(turns), np.float32)
+    for start in range(0, len(turns), 4096):
+        block = _radians(turns[start : start + 4096])
         before, current, twice_cosine = np.zeros_like(block), np.sin(block), 2 * np.cos(block)
-        summed = weights[0] * current
-        for weight in weights[1:]:
-            before, current = current, twice_cosine * current - before
+        summed = total[start : start + 4096]
+        summed[:] = 0
+        for weight in weights.tolist():
             summed += weight * current
-        total[start : start + 4096] = summed
+            before -= twice_cosine * current  # of the next but one, with its sign turned
+            before, current = current, np.negative(before, out=before)
     return total
 
 
@@ -125,8 +184,8 @@ def _steps(rng: "np.random.Generator", seconds: "np.ndarray", period: float) -> 
     import numpy as np
 
     position = seconds + rng.uniform(0, period)
-    number = np.floor(position / period).astype(np.int64)
-    return number, position - number * period
+    number = np.floor(position / period)
+    return number.astype(np.int32), position - number * period
 
 
 def _chirp(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
@@ -136,30 +195,29 @@ def _chirp(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) 
     _, since = _steps(rng, seconds, rng.uniform(0.4, 2.5))
     octaves = rng.choice([-1, 1]) * rng.uniform(1, 5) * since / since.max()
     start = rng.uniform(150, 400) * (2 ** -octaves.min() if octaves.min() < 0 else 1)
-    return np.sin(2 * np.pi * np.cumsum(start * 2**octaves) / sample_rate)
+    return _sine(_turns(start * np.exp2(octaves), sample_rate))
 
 
 def _band(rng: "np.random.Generator", frames: int, sample_rate: int) -> "np.ndarray":
-    """Return noise of a random band between 60 Hz and 16 kHz, at least an octave wide; it repeats after 2.7 s or more.
+    """Return noise of a random band between 60 Hz and 16 kHz, at least an octave wide; it repeats after 1.3 s or more.
 
     The transform of a power of two is quick; a longer one would tell nobody more.
     """
     import numpy as np
 
-    size = 1 << 17
+    size = 1 << 16
     spectrum = np.fft.rfft(rng.standard_normal(size, dtype=np.float32))
-    frequency = np.fft.rfftfreq(size, 1 / sample_rate)
     low = np.exp(rng.uniform(np.log(60), np.log(4000)))
     high = low * 2 ** rng.uniform(1, 2)
-    spectrum[(frequency < low) | (frequency > high)] = 0
+    spectrum[: round(low * size / sample_rate)] = 0
+    spectrum[round(high * size / sample_rate) + 1 :] = 0
     return np.resize(np.fft.irfft(spectrum, size), frames)
 
 
 def _noise(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
     """Return band-limited noise whose level swells slowly, like wind or water."""
-    import numpy as np
 
-    swell = 0.7 + 0.3 * np.sin(2 * np.pi * (rng.uniform(0.1, 0.8) * seconds + rng.uniform()))
+    swell = 0.7 + 0.3 * _sine(rng.uniform(0.1, 0.8) * seconds + rng.uniform())
     return swell * _band(rng, len(seconds), sample_rate)
 
 
@@ -176,12 +234,12 @@ def _tone(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -
     import numpy as np
 
     number, since = _steps(rng, seconds, rng.uniform(0.25, 1.5))
-    notes = rng.integers(0, 13, number[-1] + 1)[number]
-    vibrato = 1 + rng.uniform(0, 0.02) * np.sin(2 * np.pi * rng.uniform(4, 7) * seconds)
-    frequency = rng.uniform(80, 400) * 2 ** (notes / 12) * vibrato
+    notes = 2 ** (rng.integers(0, 13, number[-1] + 1) / 12)
+    vibrato = 1 + rng.uniform(0, 0.02) * _sine(rng.uniform(4, 7) * seconds)
+    frequency = rng.uniform(80, 400) * notes.astype(np.float32)[number] * vibrato
     weights = 1 / np.arange(1, rng.integers(4, 10)) ** rng.uniform(0.7, 2)
     decay = np.exp(-since / rng.uniform(0.2, 1.0)) * np.minimum(1, since / 0.005)  # 5 ms of attack: no click
-    return decay * _harmonics(2 * np.pi * np.cumsum(frequency) / sample_rate, weights)
+    return decay * _harmonics(_turns(frequency, sample_rate), weights)
 
 
 def _speech(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int) -> "np.ndarray":
@@ -192,10 +250,10 @@ def _speech(rng: "np.random.Generator", seconds: "np.ndarray", sample_rate: int)
     number, since = _steps(rng, seconds, period)
     gains = rng.uniform(0.3, 1.0, number[-1] + 1) * (rng.uniform(size=number[-1] + 1) > 0.2)
     gains[number[len(number) // 2]] = 1.0  # at least one syllable is spoken
-    envelope = gains[number] * np.sin(np.pi * since / period) ** 2
+    envelope = gains.astype(np.float32)[number] * _sine(since / (2 * period)) ** 2
     pitch = rng.uniform(90, 240)
-    glide = 1 + 0.1 * np.sin(2 * np.pi * (rng.uniform(0.3, 0.9) * seconds + rng.uniform()))
+    glide = 1 + 0.1 * _sine(rng.uniform(0.3, 0.9) * seconds + rng.uniform())
     partials = pitch * np.arange(1, 19)
     formants = ((rng.uniform(300, 800), 120), (rng.uniform(900, 2500), 200))  # centre and width in Hz
     weights = sum(1 / (1 + ((partials - centre) / width) ** 2) for centre, width in formants)
-    return envelope * _harmonics(2 * np.pi * np.cumsum(pitch * glide) / sample_rate, weights)
+    return envelope * _harmonics(_turns(pitch * glide, sample_rate), weights)
