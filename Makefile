@@ -16,7 +16,7 @@ demo: $(READY) ## make audio, run every loader on every tier, render the reports
 test: $(READY) ## every test
 	@ruff check .
 	@ruff format --check --quiet .
-	@snakefmt --check --quiet workflow
+	@snakefmt --check workflow
 	@python -m pytest
 
 bench: $(READY) ## ratios, each measured side by side in one run

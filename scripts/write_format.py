@@ -68,7 +68,8 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
         start = time.perf_counter()
         for split in SPLITS:
             (aside / split).mkdir()
-            _write_split(module, corpus, split, aside / split, readers, bar)
+            if corpus.counts[split]:
+                _write_split(module, corpus, split, aside / split, readers, bar)
         flush_tree(aside)
         seconds = time.perf_counter() - start
     size, files = tree_size(out)

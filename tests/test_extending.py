@@ -53,7 +53,7 @@ def test_the_workflow_runs_them(project):
     text = text.replace("storage:\n", f"storage:\n  nvme: {{path: {project.parent / 'nvme'}}}\n", 1)
     config.write_text(text)
     arguments = ["--config", "measure={repeats: 1}", "sweep={workers: [0]}"]
-    run(project, "snakemake", "--quiet", "all", "results/soundfile.json", *arguments)
+    run(project, "snakemake", "results/soundfile.json", "--quiet", "all", *arguments)
     import json
 
     summary = json.loads((project / "results" / "soundfile.json").read_text())

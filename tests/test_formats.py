@@ -117,7 +117,8 @@ def test_writing_again_replaces(name, tmp_path):
 def test_program_leaves_output_and_record(name, tmp_path):
     corpus = make_corpus(tmp_path / "corpus")
     done = subprocess.run(command(name, corpus, tmp_path), capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert f"{name}: 100%" in done.stderr, "the last line of progress"
     record = read_json(tmp_path / "out.json")
     assert record["record"] == "format" and record["format"] == name
     assert record["clips"] == 24 and record["seconds"] > 0
