@@ -3,9 +3,12 @@
 Needs nothing but Snakemake's own dependencies, since the Snakefile calls it each time it is parsed.
 """
 
+import contextlib
 import copy
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,13 @@ import yaml
 import plugins
 from errors import UserError, nearest
 
+TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),  # 3.0 is none
+        "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
+    }
+)
+VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=TYPES)
 PROJECT = Path(__file__).resolve().parent.parent
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory")
@@ -25,19 +35,42 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
     """
+    _check_keys(raw, ())
     schema = schema_for(raw)
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda error: list(error.path))
+    errors = sorted(VALIDATOR(schema).iter_errors(config), key=lambda error: [str(part) for part in error.path])
     if errors:
         raise UserError("\n".join("config: " + _explain(error) for error in errors))
+    for tier in config["storage"].values():
+        tier["path"] = os.path.expanduser(tier["path"])
     _check_references(config)
     return config
+
+
+def _check_keys(value: Any, where: tuple[Any, ...]) -> None:
+    """Refuse keys that are no text, and texts that Snakemake or the file system would take amiss."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise UserError(
+                    f"config: {key_path(where) or 'top'}: found the key {key!r}, allowed is text. Quote it."
+                )
+            _check_keys(part, (*where, key))
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            _check_keys(part, (*where, position))
+    elif isinstance(value, str) and set(value) & set("{}\0"):
+        raise UserError(
+            f"config: {key_path(where)}: found {value!r}, allowed is text without braces and zero bytes, which "
+            "Snakemake reads as wildcards. Choose another name."
+        )
 
 
 def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return `raw` with the values of the command line (`--config`) in it.
 
     Snakemake has merged them already, but leaves numbers inside braces and brackets as text: those are read as YAML.
+    Other text stays as it is.
     """
     merged = dict(raw)
     for key, value in overrides.items():
@@ -54,10 +87,9 @@ def _typed(value: Any) -> Any:
     if isinstance(value, list):
         return [_typed(part) for part in value]
     if isinstance(value, str):
-        try:
-            return yaml.safe_load(value) if value else value
-        except yaml.YAMLError:
-            return value
+        with contextlib.suppress(yaml.YAMLError):
+            read = yaml.safe_load(value)
+            return read if isinstance(read, bool | int | float) else value
     return value
 
 
@@ -151,11 +183,30 @@ def _check_references(config: Mapping[str, Any]) -> None:
     for name, tier in config["storage"].items():
         kind = plugins.load("tiers", tier["kind"])
         _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
+    _check_tiers(config["storage"])
+    if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
+        raise UserError(
+            f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
+            f"{config['audio']['sample_rate']} Hz. Raise it."
+        )
     if config["audio"]["min_seconds"] > config["audio"]["seconds"]:
         raise UserError(
             f"config: audio.min_seconds: found {config['audio']['min_seconds']}, allowed is at most "
             f"audio.seconds, {config['audio']['seconds']}. Lower it, or raise audio.seconds."
         )
+
+
+def _check_tiers(storage: Mapping[str, Any]) -> None:
+    """Refuse two tiers on one folder: their copies would be one another's."""
+    seen: dict[str, str] = {}
+    for name, tier in storage.items():
+        path = os.path.realpath(tier["path"])
+        if path in seen:
+            raise UserError(
+                f"config: storage.{name}.path: found {tier['path']!r}, which is also that of {seen[path]}; allowed is "
+                "a folder of its own for each tier. Change one of them."
+            )
+        seen[path] = name
 
 
 def _check(key: str, check: Callable[[], None]) -> None:

@@ -153,7 +153,7 @@ class Plan:
         """What the config asks for and this machine cannot have at all: a reason for each loader."""
         if "auto" not in self.config["sweep"]["device"] or self.has_gpu:
             return []
-        reason = "no NVIDIA GPU is visible on this machine"
+        reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
         settings = {"device": "cuda"}
         return [{"loader": name, "tier": None, "settings": settings, "reason": reason} for name in self.loaders]
 
@@ -185,8 +185,7 @@ class Plan:
 
     def placed(self, tier: str) -> str:
         """Return the pattern of the folder where a copy lies on a tier, with {format} and perhaps {loader} in it."""
-        folder = self.tier_folder(tier).replace("{", "{{").replace("}", "}}")
-        return f"{folder}/{self.copy_name(tier)}"
+        return f"{self.tier_folder(tier)}/{self.copy_name(tier)}"
 
     def volatile(self, tier: str) -> bool:
         """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""

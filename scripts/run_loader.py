@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -17,10 +18,10 @@ from typing import Any
 
 import plugins
 from errors import UserError, run_main
-from files import write_json
+from files import read_json, write_json
 from loading import LoaderRequest
 from measure import child, protocol
-from plan import PROTOCOL, SPLIT, slug
+from plan import PROTOCOL, SPLIT, Plan, slug
 
 LEAST_EPOCHS = 2
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
@@ -34,9 +35,22 @@ def main() -> None:
         write_json(arguments.out, measure(module, arguments))
         return
     arguments.out.unlink(missing_ok=True)
-    crash = child.run_again(threads_of(arguments.threads))
-    if crash:
+    crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes)
+    if crash and arguments.out.is_file():  # measured, verified and written: it crashed on its way out
+        record = read_json(arguments.out)
+        write_json(arguments.out, {**record, "warnings": [*record["warnings"], crash_at_exit(crash)]})
+    elif crash:
         write_json(arguments.out, without_speed(new_record(module, arguments), "failed", crash))
+
+
+def crash_at_exit(crash: str) -> dict[str, str]:
+    """Return the warning of a run whose process crashed after its record was written."""
+    return {
+        "code": "crash-at-exit",
+        "seen": f"after the measurement {crash}",
+        "cause": "a library ends badly",
+        "hint": "the number stands; expect the same at the end of a training",
+    }
 
 
 def parse() -> argparse.Namespace:
@@ -50,6 +64,7 @@ def parse() -> argparse.Namespace:
     add("--settings", default={}, type=json.loads, help='JSON, such as {"batch_size": 32, "workers": 2}')
     add("--epochs", default="auto", help="timed epochs; auto: as many as the run needs to be long enough")
     add("--seconds", default=1.0, type=float, help="with --epochs auto, time epochs for at least this long")
+    add("--limit-minutes", default=120.0, type=float, help="a run that takes longer is ended, and failed")
     add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
     add("--seed", default=0, type=int)
     add("--repeat", default=0, type=int)
@@ -70,13 +85,18 @@ def threads_of(value: str) -> int:
 
 
 def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `given` settings completed by those of LoaderRequest and the loader's OPTIONS. Refuses unknown ones."""
-    options = {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()}
-    known = {"device": "cpu", "batch_size": 32, "workers": 0, "prefetch": 2, "pin_memory": False, **options}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise UserError(f"--settings: found {', '.join(unknown)}, allowed are {', '.join(known)}")
-    return {**known, **given}
+    """Return `given` settings completed and simplified as the plan does it; null where the loader has no use for one.
+
+    Raises UserError for a setting that the loader does not understand or a value that the config would not take.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    entry = {"name": module.__name__.rpartition(".")[2], **{name: [value] for name, value in given.items()}}
+    sweep = {"device": ["cpu"], "workers": [0], "prefetch": [2], "pin_memory": [False]}
+    raw = {"dataset": "none", "datasets": {"none": {"source": "synthetic"}}, "storage": {"here": {"path": "."}}}
+    try:
+        return next(Plan({**raw, "loaders": [entry], "sweep": sweep}).settings(entry["name"]))
+    except UserError as error:
+        raise UserError(str(error).replace("config: loaders[0].", "--settings: ")) from None
 
 
 def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -211,13 +231,13 @@ def take_through(
 
     verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
     moments: dict[str, host.Moment] = {}
-    record["host"], record["versions"] = host.describe(module.REQUIRES)
+    record["host"], record["versions"] = host.describe(("torch", *module.REQUIRES))
 
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
     try:
-        opened = lambda: module.open_epochs(request)  # noqa: E731
+        opened = partial(module.open_epochs, request)
         times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, seconds, around)
     except Exception as error:
         traceback.print_exc()
@@ -229,7 +249,8 @@ def take_through(
         record["times"]["epochs"] = []
         return without_speed(record, "failed", "verification: " + " | ".join(verifier.problems))
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
-    record["warnings"] = host.disturbance(moments["before"], moments["after"])
+    payload = sum(epoch.clips for epoch in times.epochs) * record["clip_bytes"]
+    record["warnings"] = [*host.disturbance(**moments), *host.not_warm(**moments, payload_bytes=payload)]
     record["clips_per_second"] = rate(times)
     return record
 

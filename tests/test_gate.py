@@ -1,10 +1,13 @@
 """The gate: loaders broken on purpose, each in one way, must be caught, and told what is wrong."""
 
 import json
+import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 import torch
 
@@ -161,14 +164,72 @@ def test_a_right_loader_passes(batches, corpus):
 def test_a_loader_that_cheats_after_the_verify_epoch_is_caught(batches, corpus):
     """Right in the verify epoch, short in the second timed one."""
 
+    right = shuffled(batches, 2)
+    assert "missing clips in timed epoch 2: " in problems_of(corpus, [batches, shuffled(batches, 1), right[:-1]])
+
+
+def stale_audio(batches):
+    """The audio of the batch before: what a buffer does that is used again too early."""
+    for before, batch in zip(batches[::-1][1:], batches[::-1], strict=False):
+        batch["audio"] = before["audio"][: len(batch["clip"])]
+
+
+def nothing_but_clips(batches):
+    for batch in batches:
+        batch["audio"], batch["target"] = batch["audio"][:1], batch["target"][:1]
+
+
+def other_label(batches):
+    batches[0]["labels"] = batches[0]["labels"].roll(1, dims=1)
+
+
+def one_huge_batch(batches):
+    batches[:] = [{key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}]
+
+
+CHEATS = {
+    stale_audio: "other data than in the verify epoch in timed epoch 2: clip ",
+    nothing_but_clips: "wrong batch in timed epoch 2: ",
+    other_label: "other data than in the verify epoch in timed epoch 2: clip ",
+    one_huge_batch: "long batches in timed epoch 2: 23 clips, asked were 8",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+def test_other_data_in_a_timed_epoch_is_caught(cheat, batches, corpus):
+    """Right in the verify epoch and the first timed one, wrong in the second."""
+    epochs = [batches, shuffled(batches, 1), shuffled(batches, 2)]
+    cheat(epochs[2])
+    assert CHEATS[cheat] in problems_of(corpus, epochs)
+
+
+def test_an_order_that_stays_is_caught(batches, corpus):
+    """The same order in two epochs, and the order of the manifest."""
+    assert "not shuffled in timed epoch 1: the order is that of the epoch before" in problems_of(corpus, [batches] * 2)
+    rows = sorted(
+        ({key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["clip"]))),
+        key=lambda row: row["clip"].item(),
+    )
+    in_order = [torch.utils.data.default_collate(rows[i : i + BATCH_SIZE]) for i in range(0, len(rows), BATCH_SIZE)]
+    assert "not shuffled: the order is that of the manifest" in problems_of(corpus, [in_order])
+
+
+def problems_of(corpus, epochs) -> str:
+    """Take a loader that delivers these epochs through the protocol; return what the gate says."""
+
     @contextmanager
     def opened():
-        yield lambda number: iter(batches[:-1] if number == 2 else batches)
+        yield lambda number: iter(epochs[number])
 
     verifier = Verifier(corpus, "train", BATCH_SIZE, 1)
-    protocol.run(opened, verifier, Sink("cpu"), 3, Ticks())
-    assert len(verifier.problems) == 1
-    assert verifier.problems[0].startswith("missing clips in timed epoch 2: 7 of 23")
+    protocol.run(opened, verifier, Sink("cpu"), len(epochs) - 1, Ticks())
+    return " | ".join(verifier.problems)
+
+
+def shuffled(batches, epoch) -> list[dict]:
+    """The same batches in another order, and the clips in each."""
+    order = [epoch % len(batches), *(number for number in range(len(batches)) if number != epoch % len(batches))]
+    return [{key: value.flip(0).clone() for key, value in batches[number].items()} for number in order]
 
 
 class Ticks:
@@ -183,11 +244,11 @@ class Ticks:
 
 
 def always(batches):
-    """Return an `opened` for the protocol that gives the same batches in every epoch."""
+    """Return an `opened` for the protocol that gives the same batches in every epoch, in another order."""
 
     @contextmanager
     def opened():
-        yield lambda number: iter(batches)  # noqa: ARG005
+        yield lambda number: iter(shuffled(batches, number) if number else batches)
 
     return opened
 
@@ -235,18 +296,14 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
 
 @pytest.fixture
 def broken_project(tmp_path):
-    """A copy of scripts/ to plant a loader in."""
-    import shutil
-
+    """A copy of scripts/, and of the schema it reads, to plant a loader in."""
+    project = plugins.SCRIPTS.parent
+    shutil.copytree(project / "workflow" / "schemas", tmp_path / "workflow" / "schemas")
     return shutil.copytree(plugins.SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_project):
     """kill -9 of the program in the middle of a run: nothing that looks finished, and its child ends as well."""
-    import time
-
-    import psutil
-
     (broken_project / "loaders" / "broken.py").write_text(
         BROKEN_FILE.format(library="time", requires=("torch",), body="time.sleep(60)")
     )
@@ -265,14 +322,14 @@ def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_p
     assert not list(tmp_path.glob("*run.json*"))
 
 
-def test_sink_reads_every_tensor_once(batches):
-    """The sum of every tensor of the contract is taken."""
-    seen = []
-
-    class Counted(torch.Tensor):
-        def sum(self, *args, **kwargs):
-            seen.append(tuple(self.shape))
-            return super().sum(*args, **kwargs)
-
-    Sink("cpu").consume({key: value.as_subclass(Counted) for key, value in batches[0].items()})
-    assert sorted(seen) == sorted(tuple(value.shape) for value in batches[0].values())
+@pytest.mark.parametrize("key", ["audio", "target", "labels", "clip"])
+def test_sink_sees_every_value(batches, key):
+    """A change of any one value, the first or the last, changes the receipt of its clip and of no other."""
+    sink = Sink("cpu")
+    receipt = sink.consume(batches[0])
+    for place in (0, -1):
+        batch = {name: value.clone() for name, value in batches[0].items()}
+        batch[key].view(BATCH_SIZE, -1)[3, place] += 1
+        changed = sink.consume(batch)
+        differs = torch.stack([old != new for old, new in zip(receipt, changed, strict=True)]).any(dim=0)
+        assert differs.nonzero().flatten().tolist() == [3]

@@ -8,6 +8,7 @@ import plugins
 from corpus import Corpus
 from loader_cases import BATCH_SIZE, clip_order, nothing_left_open, request_for, write_format
 from made_corpus import make_corpus
+from measure.sink import Sink
 from measure.verify import Verifier
 
 LOADERS = plugins.names("loaders")
@@ -63,12 +64,9 @@ def verified_orders(corpus, request, loader) -> list[list[int]]:
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         for number in range(3):
             verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers))
-            orders.append([])
-            for batch in epoch(number):
-                verifier.check(batch)
-                orders[-1] += batch["clip"].tolist()
-            verifier.finish()
+            receipts = verify(epoch(number), verifier)
             assert verifier.problems == []
+            orders.append([index for receipt in receipts for index in receipt.clip.tolist()])
     return orders
 
 
@@ -114,9 +112,7 @@ def test_a_split_smaller_than_a_batch(corpus, placed, loader):
     module = plugins.load("loaders", loader)
     verifier = Verifier(corpus, "validation", 64, 1)
     with module.open_epochs(ask(corpus, placed, loader, split="validation", batch_size=64)) as epoch:
-        for batch in epoch(0):
-            verifier.check(batch)
-    verifier.finish()
+        verify(epoch(0), verifier)
     assert verifier.problems == []
 
 
@@ -125,6 +121,14 @@ def test_an_abandoned_epoch_leaves_nothing(corpus, placed, loader):
     """A consumer that stops after the first batch, with workers running."""
     with nothing_left_open():
         take_one_batch(ask(corpus, placed, loader, workers=2), loader)
+
+
+def verify(batches, verifier) -> list:
+    """Pass an epoch through the gate and the sink; return the receipts."""
+    sink = Sink("cpu")
+    receipts = [sink.consume(batch) for batch in batches if verifier.check(batch)]
+    verifier.finish(receipts)
+    return receipts
 
 
 def take_one_batch(request, loader) -> None:

@@ -1,6 +1,7 @@
 """The order of phases of a run, and what each time means, with a clock that tests turn by hand."""
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -45,27 +46,30 @@ class Scene:
 
     def check(self, _batch):
         self.take("check", 10)
+        return True
 
-    def finish(self):
-        self.take("finish", 0.25)
+    def finish(self, receipts=None):
+        self.take("finish" if receipts is None else "look at the whole", 0.25)
 
-    def consume(self, _batch):
+    def consume(self, batch):
         self.take("consume", 0.1)
+        return SimpleNamespace(clip=batch["clip"])
 
-    def check_epoch(self, number, clips):
-        self.take(f"check epoch {number}: {sum(map(len, clips))}", 50)
+    def check_epoch(self, number, receipts):
+        self.take(f"check epoch {number}: {sum(len(receipt.clip) for receipt in receipts)}", 50)
 
     def run(self, epochs=2, least_seconds=0.0):
         around = lambda phase: self.take(phase, 20)  # noqa: E731
         return protocol.run(self.opened, self, self, epochs, self.clock, least_seconds, around)
 
 
-BATCHES = ["load {0}.0", "{1}", "load {0}.1", "{1}", "load {0}.2", "{1}"]
-
-
-def epoch_events(number: int, what: str) -> list[str]:
-    steps = [step.format(number, what) for step in BATCHES]
+def epoch_events(number: int, *what: str) -> list[str]:
+    """What happens in an epoch of three batches, `what` being done to each."""
+    steps = [step for batch in range(3) for step in (f"load {number}.{batch}", *what)]
     return [f"start {number}", *steps, f"end {number}", "finish"]
+
+
+VERIFY = [*epoch_events(0, "check", "consume"), "look at the whole"]
 
 
 def test_phases_come_in_order_and_nothing_between_timed_epochs():
@@ -73,14 +77,14 @@ def test_phases_come_in_order_and_nothing_between_timed_epochs():
     scene.run()
     timed = epoch_events(1, "consume") + epoch_events(2, "consume")
     checks = ["check epoch 1: 9", "check epoch 2: 9"]
-    assert scene.events == ["construct", *epoch_events(0, "check"), "before", *timed, "after", "tear down", *checks]
+    assert scene.events == ["construct", *VERIFY, "before", *timed, "after", "tear down", *checks]
 
 
 def test_times_mean_what_they_say():
     times = Scene().run()
     assert times.construct_seconds == 7
     assert times.first_batch_seconds == 7 + 2 + 1
-    assert times.verify_seconds == pytest.approx(2 + 3 * 11 + 0.5 + 0.25)
+    assert times.verify_seconds == pytest.approx(2 + 3 * 11.1 + 0.5 + 0.25 + 0.25)
     assert times.teardown_seconds == 3
     first, second = times.epochs
     assert first.seconds == pytest.approx(2 + 3 * 1.1 + 0.5 + 0.25)
@@ -94,7 +98,7 @@ def test_times_mean_what_they_say():
 def test_nothing_is_timed_when_the_verify_epoch_was_wrong():
     scene = Scene(ok=False)
     assert scene.run().epochs == []
-    assert scene.events == ["construct", *epoch_events(0, "check"), "tear down"]
+    assert scene.events == ["construct", *VERIFY, "tear down"]
 
 
 def test_epochs_go_on_until_the_least_time_has_passed():

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 import make_tables
@@ -40,14 +41,28 @@ def test_spread_of_even_and_odd_counts():
 
 
 def test_ranks_are_shared_with_the_leader_of_the_group_not_with_the_neighbour():
-    leader, overlaps = Spread(100, 95, 105, 3), Spread(96, 90, 99, 3)
-    chained = Spread(91, 88, 94, 3)  # overlaps its neighbour, not the leader
-    assert shared_ranks([leader, overlaps, chained, Spread(10, 9, 11, 3)]) == [1, 1, 3, 4]
+    leader, overlaps = Spread(100, 95, 105, 5), Spread(96, 90, 99, 5)
+    chained = Spread(91, 88, 94, 5)  # overlaps its neighbour, not the leader
+    assert shared_ranks([leader, overlaps, chained, Spread(10, 9, 11, 5)]) == [1, 1, 3, 4]
     assert shared_ranks([]) == []
 
 
-def test_single_runs_share_a_rank_only_when_equal():
-    assert shared_ranks([Spread(5, 5, 5, 1), Spread(5, 5, 5, 1), Spread(4, 4, 4, 1)]) == [1, 1, 3]
+@pytest.mark.parametrize(("runs", "apart"), [(1, False), (2, False), (3, False), (4, True), (5, True)])
+def test_few_runs_must_lie_far_apart(runs, apart):
+    """Two ranges of length 10 with a gap of 15 between them."""
+    ranks = shared_ranks([Spread(105, 100, 110, runs), Spread(80, 75, 85, runs)])
+    assert ranks == ([1, 2] if apart else [1, 1])
+
+
+@pytest.mark.parametrize(("runs", "at_most"), [(1, 0.0), (2, 0.02), (3, 0.01), (4, 0.01), (5, 0.02), (7, 0.01)])
+def test_equal_loaders_are_rarely_told_apart(runs, at_most):
+    """Pairs of results drawn from one distribution: the share that gets different ranks."""
+    random = np.random.default_rng(5)
+    told = 0
+    for _ in range(4000):
+        pair = sorted((spread(values) for values in random.normal(100, 5, (2, runs)).tolist()), reverse=True)
+        told += shared_ranks(pair) == [1, 2]
+    assert told / 4000 <= at_most
 
 
 def test_medians_ranges_and_percent_of_bound(tmp_path):
@@ -133,11 +148,11 @@ def test_a_loader_that_the_plan_skips_altogether_is_in_the_ranking(tmp_path):
 
 def test_best_has_one_row_per_loader_and_tier_ranked_anew(tmp_path):
     made = [
-        Made("a", "ram", [100.0], workers=0),
-        Made("a", "ram", [300.0], workers=4),
-        Made("a", "disk", [50.0], workers=0),
-        Made("a", "disk", ["failed"], workers=4),
-        Made("b", "ram", [200.0]),
+        Made("a", "ram", [100.0] * 5, workers=0),
+        Made("a", "ram", [300.0] * 5, workers=4),
+        Made("a", "disk", [50.0] * 5, workers=0),
+        Made("a", "disk", ["failed"] * 5, workers=4),
+        Made("b", "ram", [200.0] * 5),
     ]
     best = tables_of(tmp_path, made)["best"]
     assert [(row["rank"], row["loader"], row["tier"], row["workers"]) for row in best] == [
@@ -310,7 +325,7 @@ def test_programs_by_hand_and_their_errors(tmp_path):
 def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
     made, bounds = example()
     long = "a_loader_with_a_name_that_is_much_too_long_for_a_column"
-    made.append(Made(long, "a_tier_with_a_long_name", [123456.789, 234567.8, 345678.9], options={"gather": "batch"}))
+    made.append(Made(long, "a_tier_with_a_long_name", [234566.789, 234567.8, 234568.9], options={"gather": "batch"}))
     made.append(Made("bad", "ram", ["skipped"] * 3, reason="\033[31mred\033[0m and\na line break " * 9))
     tables_of(tmp_path, made, bounds=bounds)
     printed = run("print_ranking.py", "--tables", tmp_path / "tables", "--reports", "report/index.html", "x.html")

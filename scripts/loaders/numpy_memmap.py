@@ -24,12 +24,13 @@ def open_epochs(request):
 
     from labels import read_labels
 
-    audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False)
+    audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
     def read(where):
-        copied = torch.from_numpy(np.array(audio[where]))
-        return {"audio": copied, "target": target[where], "labels": labels[where], "clip": clip[where]}
+        rows = audio[where] if isinstance(where, list) else audio[where].copy()  # a list of positions copies by itself
+        audios = torch.from_numpy(rows)
+        return {"audio": audios, "target": target[where], "labels": labels[where], "clip": clip[where]}
 
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):

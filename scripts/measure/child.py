@@ -4,6 +4,7 @@ A child that is killed or stopped by the user leaves nothing; one that dies of i
 kernel's out-of-memory killer) is reported. The child dies with its parent.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -27,21 +28,28 @@ def is_child() -> bool:
     return True
 
 
-def run_again(threads: int) -> str | None:
+def run_again(threads: int, limit_minutes: float) -> str | None:
     """Run this program once more as a child with its thread pools set to `threads`; return why it crashed, or None.
 
-    Exits with the child's status where the child failed without crashing (an error that it has printed, a signal
-    from the user).
+    The pools wait passively: by default OpenMP's threads spin after each parallel loop, here the sink's, and would
+    take the cores from a loader's own workers. Exits with the child's status where the child failed without crashing
+    (an error that it has printed, a signal from the user). What the child started ends with it.
     """
     kills = _out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    environment = {**os.environ, **pools, CHILD: str(os.getpid())}
-    child = subprocess.Popen([sys.executable, *sys.argv], env=environment)
+    environment = {**os.environ, **pools, "OMP_WAIT_POLICY": "passive", CHILD: str(os.getpid())}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    child = subprocess.Popen([sys.executable, *sys.argv], env=environment, start_new_session=True)
     try:
-        status = child.wait()
+        status = child.wait(limit_minutes * 60)
+    except subprocess.TimeoutExpired:
+        return f"no end after {limit_minutes:g} minutes (measure.limit_minutes)"
     except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-        sys.exit(130)
     if status == 0:
         return None
     if status < 0 and -status in CRASHES:

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device
 OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
 
 
@@ -45,6 +46,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "system": platform.system(),
         "python": platform.python_version(),
         "gpus": _gpus(),
+        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
     }
     return host, {name: metadata.version(name) for name in distributions}
 
@@ -61,16 +63,20 @@ def _gpus() -> list[str]:
 
     if not torch.cuda.is_available():
         return []
-    return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    try:
+        return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    except RuntimeError as error:  # a GPU that is there and cannot be used must not stop a run on the CPU
+        return [f"not usable: {str(error).splitlines()[0]}"]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The host at one moment: seconds of CPU time since boot, and of this process tree since its start."""
+    """The host at one moment: CPU time since boot, and what this process tree has used since its start."""
 
     busy_seconds: float
     steal_seconds: float
     own_seconds: float
+    read_bytes: int  # that this process tree has had fetched from block devices
     wall_seconds: float
     load_1m: float
     cpu_mhz: float | None
@@ -83,17 +89,18 @@ class Moment:
 def look(clock: Any) -> Moment:
     """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch."""
     times = psutil.cpu_times()
-    own = 0.0
+    own, read = 0.0, 0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:
             used = process.cpu_times()
-            own += used.user + used.system
-        except psutil.NoSuchProcess:
+            own += used.user + used.system + used.children_user + used.children_system  # of those that have ended
+            read += process.io_counters().read_bytes
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     frequency = psutil.cpu_freq()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
-    return Moment(busy, times.steal, own, clock(), round(os.getloadavg()[0], 2), mhz)
+    return Moment(busy, times.steal, own, read, clock(), round(os.getloadavg()[0], 2), mhz)
 
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
@@ -124,6 +131,22 @@ def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
             )
         )
     return warnings
+
+
+def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[str, str]]:
+    """Return a warning if more than WARM_PERCENT of what was delivered came from a device and not from memory."""
+    read = after.read_bytes - before.read_bytes
+    if read <= payload_bytes * WARM_PERCENT / 100:
+        return []
+    seen = f"{read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB delivered"
+    return [
+        warning(
+            "not-warm",
+            seen + " in the timed epochs",
+            "the data does not fit into the page cache beside what else is in memory",
+            "read it as the speed of the storage, or measure with fewer clips or more memory",
+        )
+    ]
 
 
 def warning(code: str, seen: str, cause: str, hint: str) -> dict[str, str]:

@@ -15,14 +15,14 @@ Epoch = Callable[[int], Iterator[Batch]]
 class Verifier(Protocol):
     """Looks at every batch of the verify epoch; see measure/verify.py."""
 
-    def check(self, batch: Batch) -> None:
-        """Compare one batch with the manifest."""
+    def check(self, batch: Batch) -> bool:
+        """Compare one batch with the manifest; return whether it has the form that a sink takes."""
 
-    def finish(self) -> None:
-        """Look at the verify epoch as a whole: what is missing."""
+    def finish(self, receipts: list[Any]) -> None:
+        """Look at the verify epoch as a whole: what is missing. Its receipts are what later ones must equal."""
 
-    def check_epoch(self, number: int, clips: list[Any]) -> None:
-        """Compare the clip indices of a timed epoch, a list of int64 (batch,), with the manifest."""
+    def check_epoch(self, number: int, receipts: list[Any]) -> None:
+        """Compare the receipts of a timed epoch with the manifest and the verify epoch."""
 
     @property
     def ok(self) -> bool:
@@ -32,8 +32,8 @@ class Verifier(Protocol):
 class Sink(Protocol):
     """Consumes every byte of a batch; see measure/sink.py."""
 
-    def consume(self, batch: Batch) -> None:
-        """Consume one batch."""
+    def consume(self, batch: Batch) -> Any:
+        """Consume one batch; return a receipt whose `clip` holds the clips' indices."""
 
     def finish(self) -> None:
         """Wait until all of it is consumed."""
@@ -80,7 +80,7 @@ def run(
     start = clock()
     with opened() as epoch:
         times.construct_seconds = clock() - start
-        _verify(epoch, verifier, times, start, clock)
+        _verify(epoch, verifier, sink, times, start, clock)
         delivered = []
         if verifier.ok:
             around("before")
@@ -88,19 +88,24 @@ def run(
             around("after")
         closing = clock()
     times.teardown_seconds = clock() - closing
-    for number, clips in enumerate(delivered, start=1):
-        verifier.check_epoch(number, clips)
+    for number, receipts in enumerate(delivered, start=1):
+        verifier.check_epoch(number, receipts)
     return times
 
 
-def _verify(epoch: Epoch, verifier: Verifier, times: Times, start: float, clock: Callable[[], float]) -> None:
-    """Pass the verify epoch to the verifier; note when its first batch came."""
+def _verify(
+    epoch: Epoch, verifier: Verifier, sink: Sink, times: Times, start: float, clock: Callable[[], float]
+) -> None:
+    """Pass the verify epoch to the verifier and the sink, which warms both up; note when its first batch came."""
     began = clock()
+    receipts = []
     for number, batch in enumerate(epoch(0)):
         if number == 0:
             times.first_batch_seconds = clock() - start
-        verifier.check(batch)
-    verifier.finish()
+        if verifier.check(batch):
+            receipts.append(sink.consume(batch))
+    sink.finish()
+    verifier.finish(receipts)
     times.verify_seconds = clock() - began
 
 
@@ -112,7 +117,7 @@ def time_epochs(
     least_seconds: float,
     into: list[EpochTimes],
 ) -> list[list[Any]]:
-    """Time epochs 1, 2, ... without a pause between them; return the clip indices that each delivered.
+    """Time epochs 1, 2, ... without a pause between them; return the receipts of what each delivered.
 
     Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`.
     """
@@ -121,18 +126,17 @@ def time_epochs(
     began = clock()
     while len(delivered) < epochs or clock() - began < least_seconds:
         number = len(delivered) + 1
-        arrivals, clips = [], []
+        arrivals, receipts = [], []
         start = clock()
         for batch in epoch(number):
             arrivals.append(clock())
-            sink.consume(batch)
-            clips.append(batch["clip"].clone())
+            receipts.append(sink.consume(batch))
         sink.finish()
         end = clock()
         first = arrivals[0] if arrivals else end
         gap = first - (start if last_arrival is None else last_arrival)
-        sizes = [len(indices) for indices in clips]
+        sizes = [len(receipt.clip) for receipt in receipts]
         into.append(EpochTimes(end - start, gap, sum(sizes), [at - start for at in arrivals], sizes))
         last_arrival = arrivals[-1] if arrivals else end
-        delivered.append(clips)
+        delivered.append(receipts)
     return delivered

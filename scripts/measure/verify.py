@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from corpus import Clip, Corpus, clip_hash, to_float
+from measure.sink import Receipt
 
+LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 SHOWN = 5  # problems and clips named in full; the rest is counted
 
 
@@ -28,7 +30,8 @@ class Verifier:
         self.short_batches = short_batches  # allowed number of batches that are not full
         self.device = device
         self.seen: Counter[int] = Counter()
-        self.short = 0
+        self.order: list[int] = []  # of the epoch before
+        self.sums: dict[int, tuple[int, ...]] = {}  # of each clip in the verify epoch
         self.faults: dict[str, list[str]] = {}
         self.by_hash: dict[str, int] | None = None
 
@@ -53,15 +56,13 @@ class Verifier:
         delivered = sum(self.seen.values())
         return {"ok": self.ok, "expected": len(self.clips), "delivered": delivered, "problems": self.problems}
 
-    def check(self, batch: Mapping[str, Any]) -> None:
-        """Compare one batch of the verify epoch with the manifest."""
+    def check(self, batch: Mapping[str, Any]) -> bool:
+        """Compare one batch of the verify epoch with the manifest; return whether its form is right."""
         shape = self._wrong_shape(batch)
         if shape:
             self._fault("wrong batch", shape)
-            return
+            return False
         arrays = {name: batch[name].cpu().numpy() for name in ("audio", "target", "labels", "clip")}
-        if len(arrays["clip"]) < self.batch_size:
-            self.short += 1
         for row, index in enumerate(arrays["clip"].tolist()):
             self.seen[index] += 1
             clip = self.clips.get(index)
@@ -70,17 +71,49 @@ class Verifier:
                 continue
             self._check_audio(clip, arrays["audio"][row, 0])
             self._check_labels(clip, int(arrays["target"][row]), arrays["labels"][row])
+        return True
 
-    def finish(self) -> None:
-        """Look at the verify epoch as a whole: missing and doubled clips, short batches."""
+    def finish(self, receipts: list[Receipt]) -> None:
+        """Look at the verify epoch as a whole; its receipts are what those of later epochs must equal."""
         self._check_counts(self.seen, "")
-        if self.short > self.short_batches:
-            self._fault("short batches", f"{self.short} batches were not full, allowed are {self.short_batches}")
+        self._check_batches(receipts, "")
+        for index, *sums in self._rows(receipts, ""):
+            self.sums[index] = tuple(sums)
 
-    def check_epoch(self, number: int, clips: list[Any]) -> None:
-        """Compare the clip indices of a timed epoch with the manifest."""
-        counts = Counter(index for batch in clips for index in batch.tolist())
-        self._check_counts(counts, f" in timed epoch {number}")
+    def check_epoch(self, number: int, receipts: list[Receipt]) -> None:
+        """Compare the receipts of a timed epoch with the manifest and with those of the verify epoch."""
+        where = f" in timed epoch {number}"
+        rows = self._rows(receipts, where)
+        self._check_counts(Counter(row[0] for row in rows), where)
+        self._check_batches(receipts, where)
+        for index, *sums in rows:
+            if index in self.sums and tuple(sums) != self.sums[index]:
+                self._fault(f"other data than in the verify epoch{where}", f"clip {index}")
+
+    def _rows(self, receipts: list[Receipt], where: str) -> list[tuple[int, ...]]:
+        """Return (clip, target, audio sum, labels sum) of each delivered clip."""
+        rows: list[tuple[int, ...]] = []
+        for receipt in receipts:
+            columns = [column.tolist() for column in receipt]
+            if len({len(column) for column in columns}) > 1:
+                self._fault(f"wrong batch{where}", f"tensors of {', '.join(str(len(c)) for c in columns)} clips")
+                continue
+            rows += zip(*columns, strict=True)
+        return rows
+
+    def _check_batches(self, receipts: list[Receipt], where: str) -> None:
+        """Look at the sizes of an epoch's batches, and whether its order is a new one."""
+        sizes = [len(receipt.clip) for receipt in receipts]
+        short = sum(size < self.batch_size for size in sizes)
+        if short > self.short_batches:
+            self._fault(f"short batches{where}", f"{short} were not full, allowed are {self.short_batches}")
+        if max(sizes, default=0) > self.batch_size:
+            self._fault(f"long batches{where}", f"{max(sizes)} clips, asked were {self.batch_size}")
+        order = [index for receipt in receipts for index in receipt.clip.tolist()]
+        if len(self.clips) >= LEAST_SHUFFLED and order in (self.order, sorted(order)):
+            before = "the epoch before" if order == self.order else "the manifest"
+            self._fault(f"not shuffled{where}", f"the order is that of {before}")
+        self.order = order
 
     def _fault(self, kind: str, case: str) -> None:
         self.faults.setdefault(kind, []).append(case)

@@ -9,7 +9,7 @@ from errors import UserError
 from plan import PROTOCOL, Plan
 
 try:
-    plan = Plan(config, workflow.config_settings.overwrite_config)
+    plan = Plan(config, workflow.config_settings.config)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 

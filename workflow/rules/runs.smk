@@ -21,11 +21,13 @@ rule run_loader:
         settings=lambda wildcards: settings(run_path(wildcards)),
         epochs=plan.config["measure"]["epochs"],
         seconds=plan.config["measure"]["seconds"],
+        limit_minutes=plan.config["measure"]["limit_minutes"],
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
-        " --settings {params.settings:q} --epochs {params.epochs} --seconds {params.seconds} --threads {params.threads} --seed {params.seed}"
+        " --settings {params.settings:q} --epochs {params.epochs} --seconds {params.seconds}"
+        " --limit-minutes {params.limit_minutes} --threads {params.threads} --seed {params.seed}"
         " --repeat {wildcards.repeat} --dataset {params.dataset} --tier {wildcards.tier}"
         " --out {output.record:q} > {log:q} 2>&1"
 
@@ -48,9 +50,11 @@ rule measure_bound:
         dataset=plan.dataset,
         settings=lambda wildcards: settings(bound_path(wildcards)),
         seconds=plan.config["measure"]["seconds"],
+        limit_minutes=plan.config["measure"]["limit_minutes"],
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/measure_bound.py --corpus {params.corpus:q} --settings {params.settings:q}"
-        " --seconds {params.seconds} --threads {params.threads} --seed {params.seed} --repeat {wildcards.repeat}"
+        " --seconds {params.seconds} --limit-minutes {params.limit_minutes} --threads {params.threads}"
+        " --seed {params.seed} --repeat {wildcards.repeat}"
         " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"
