@@ -14,6 +14,7 @@ from pathlib import Path
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 CHILD = "FEEDRATE_CHILD"
+SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -31,13 +32,14 @@ def is_child() -> bool:
 def run_again(threads: int, limit_minutes: float) -> str | None:
     """Run this program once more as a child with its thread pools set to `threads`; return why it crashed, or None.
 
-    The pools wait passively: by default OpenMP's threads spin after each parallel loop, here the sink's, and would
-    take the cores from a loader's own workers. Exits with the child's status where the child failed without crashing
+    The pools spin only briefly: by default OpenMP's threads wait some milliseconds at full speed after each parallel
+    loop, here the sink's, and would take the cores from a loader's own workers. Not to spin at all would slow down
+    loops that follow at once upon another, as in torch's gather. Exits with the child's status where the child failed without crashing
     (an error that it has printed, a signal from the user). What the child started ends with it.
     """
     kills = _out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    environment = {**os.environ, **pools, "OMP_WAIT_POLICY": "passive", CHILD: str(os.getpid())}
+    environment = {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     child = subprocess.Popen([sys.executable, *sys.argv], env=environment, start_new_session=True)
     try:

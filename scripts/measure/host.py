@@ -46,7 +46,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "system": platform.system(),
         "python": platform.python_version(),
         "gpus": _gpus(),
-        "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY"),
+        "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
     return host, {name: metadata.version(name) for name in distributions}
 
