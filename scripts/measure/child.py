@@ -34,8 +34,10 @@ def run_again(threads: int, limit_minutes: float) -> str | None:
 
     The pools spin only briefly: by default OpenMP's threads wait some milliseconds at full speed after each parallel
     loop, here the sink's, and would take the cores from a loader's own workers. Not to spin at all would slow down
-    loops that follow at once upon another, as in torch's gather. Exits with the child's status where the child failed without crashing
-    (an error that it has printed, a signal from the user). What the child started ends with it.
+    loops that follow at once upon another, as in torch's gather.
+
+    Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
+    the user). What the child started ends with it.
     """
     kills = _out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
