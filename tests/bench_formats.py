@@ -37,7 +37,7 @@ MEMORY_GOAL = 0.8
 
 def write_seconds(name: str, corpus: Corpus, folder: Path) -> float:
     """Write the format to `folder`/out and return the seconds of its record."""
-    subprocess.run(command(name, corpus, folder), check=True)
+    subprocess.run(command(name, corpus, folder), check=True, capture_output=True)
     return read_json(folder / "out.json")["seconds"]
 
 

@@ -4,10 +4,11 @@ Three loops over one opened loader take turns for many rounds: `bare` (for batch
 protocol's own), and `idle` (for batch in loader: pass). Goal: timed at most 2 % over bare. What consuming costs, timed
 over idle, is shown too: it is no overhead but the work that every loader is asked for.
 
-By hand: PYTHONPATH=scripts python tests/bench_overhead.py
+By hand: PYTHONPATH=scripts GOMP_SPINCOUNT=1000 python tests/bench_overhead.py
 """
 
 import json
+import random
 import statistics
 import tempfile
 import time
@@ -20,7 +21,7 @@ from measure import protocol
 from measure.host import cores_allowed
 from measure.sink import Sink
 
-ROUNDS = 31
+ROUNDS = 51
 CASES = (("numpy_memmap", 0), ("lazy_memmap", 0), ("dali_npy", 2), ("webdataset", 2))
 
 
@@ -46,9 +47,10 @@ def measure(epoch) -> dict[str, list[float]]:
     ways = loops(Sink("cpu"))
     seconds = {name: [] for name in ways}
     number = 0
+    names = list(ways)
     for turn in range(ROUNDS + 2):
-        names = list(ways)
-        for name in names[turn % 3 :] + names[: turn % 3]:
+        random.shuffle(names)
+        for name in names:
             began = time.perf_counter()
             ways[name](epoch, number)
             if turn >= 2:
