@@ -12,6 +12,7 @@ if ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 
 fi
 
 missing=
+PATH=$PATH:/usr/sbin:/sbin  # ldconfig's place, which is not on every user's path
 ldconfig -p 2>/dev/null | grep -q 'libavcodec\.so' || missing="$missing ffmpeg"
 command -v ffmpeg >/dev/null || missing="$missing ffmpeg"
 command -v fio >/dev/null || missing="$missing fio"
@@ -28,7 +29,9 @@ fi
 if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
     echo "error: not installed: $missing. Without root rights (or without apt) this cannot be mended from here." >&2
     echo "Ask for:  apt-get install $missing" >&2
-    echo "or use conda, which needs no root:  snakemake --cores all --use-conda --config dataset=demo" >&2
+    echo "or use conda, which needs no root:" >&2
+    echo "  conda create -n feedrate -c conda-forge -c bioconda snakemake=9.27.1 && conda activate feedrate" >&2
+    echo "  snakemake --cores all --use-conda --config dataset=demo" >&2
     exit 1
 fi
 echo "Installing $missing through apt ..."
