@@ -27,9 +27,9 @@ def median_of(values: Iterable[float | None]) -> float | None:
 
 
 # By how many times its own length a range of so many runs is widened on both sides before two are compared; from 5
-# runs on not at all. So two equal results (normal noise) are told apart in 1 % (2 runs), 0.2 %, 0.1 %, and 0.7 % (5
-# runs) of cases; unwidened it would be 33 % with 2 runs and 10 % with 3. A single run is never told from another.
-WIDENED = {2: 4.0, 3: 1.0, 4: 0.5}
+# runs on not at all. So two equal results (normal noise) are told apart in about 1 % of cases; unwidened it would be
+# 33 % with 2 runs and 10 % with 3 (tests/test_tables.py draws them). A single run is never told from another.
+WIDENED = {2: 4.0, 3: 0.5, 4: 0.25}
 
 
 def _ends(one: Spread) -> tuple[float, float]:
