@@ -38,13 +38,24 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     _check_keys(raw, ())
     schema = schema_for(raw)
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
-    errors = sorted(VALIDATOR(schema).iter_errors(config), key=lambda error: [str(part) for part in error.path])
-    if errors:
-        raise UserError("\n".join("config: " + _explain(error) for error in errors))
+    _validate(config, schema)
     for tier in config["storage"].values():
         tier["path"] = os.path.expanduser(tier["path"])
     _check_references(config)
     return config
+
+
+def check_loader(entry: Mapping[str, Any]) -> None:
+    """Raise the UserError that the config would get for this entry of `loaders`, standing alone."""
+    top = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    _splice_loaders(top, [entry])
+    _validate({"loaders": [entry]}, {"properties": {"loaders": top["loaders"]}})
+
+
+def _validate(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    errors = sorted(VALIDATOR(schema).iter_errors(config), key=lambda error: [str(part) for part in error.path])
+    if errors:
+        raise UserError("\n".join("config: " + _explain(error) for error in errors))
 
 
 def _check_keys(value: Any, where: tuple[Any, ...]) -> None:

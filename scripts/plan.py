@@ -100,25 +100,14 @@ class Plan:
         return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
 
     def settings(self, loader: str) -> Iterator[dict[str, Any]]:
-        """Yield every combination of settings that makes a difference to `loader`, each once."""
+        """Return every combination of settings that makes a difference to `loader`, each once."""
         module = self.loaders[loader]
         entry = next(e for e in self.entries if e["name"] == loader)
         lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
         for option, fragment in getattr(module, "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
-        simplify = getattr(module, "simplify", lambda settings: settings)
-        known = (*configuration.understood(module), *getattr(module, "OPTIONS", {}))
-        seen = set()
-        for values in itertools.product(*lists.values()):
-            settings = dict(zip(lists, values, strict=True))
-            settings = {key: value if key in known else None for key, value in settings.items()}
-            if settings["device"] == "cpu" and settings["pin_memory"]:
-                settings["pin_memory"] = False  # page-locked memory serves the copy to a GPU alone
-            settings = simplify(settings)
-            if slug(settings) not in seen:
-                seen.add(slug(settings))
-                yield settings
+        return combinations(module, lists)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -215,6 +204,22 @@ class Plan:
             "formats": list(self.formats),
             "tiers": list(self.tiers),
         }
+
+
+def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the values in `lists` that makes a difference to a loader, each once."""
+    simplify = getattr(module, "simplify", lambda settings: settings)
+    known = (*configuration.understood(module), *getattr(module, "OPTIONS", {}))
+    seen = set()
+    for values in itertools.product(*lists.values()):
+        settings = dict(zip(lists, values, strict=True))
+        settings = {key: value if key in known else None for key, value in settings.items()}
+        if settings["device"] == "cpu" and settings["pin_memory"]:
+            settings["pin_memory"] = False  # page-locked memory serves the copy to a GPU alone
+        settings = simplify(settings)
+        if slug(settings) not in seen:
+            seen.add(slug(settings))
+            yield settings
 
 
 def slug(settings: Mapping[str, Any]) -> str:

@@ -17,11 +17,12 @@ from types import ModuleType
 from typing import Any
 
 import plugins
+from config import check_loader
 from errors import UserError, run_main
 from files import read_json, write_json
 from loading import LoaderRequest
 from measure import child, protocol
-from plan import PROTOCOL, SPLIT, Plan, slug
+from plan import PROTOCOL, SPLIT, combinations, slug
 
 LEAST_EPOCHS = 2
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
@@ -89,14 +90,14 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises UserError for a setting that the loader does not understand or a value that the config would not take.
     """
-    given = {name: value for name, value in given.items() if value is not None}
-    entry = {"name": module.__name__.rpartition(".")[2], **{name: [value] for name, value in given.items()}}
-    sweep = {"device": ["cpu"], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    raw = {"dataset": "none", "datasets": {"none": {"source": "synthetic"}}, "storage": {"here": {"path": "."}}}
+    lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
+    lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
+    told = {name: [value] for name, value in given.items() if value is not None}
     try:
-        return next(Plan({**raw, "loaders": [entry], "sweep": sweep}).settings(entry["name"]))
+        check_loader({"name": module.__name__.rpartition(".")[2], **told})
     except UserError as error:
         raise UserError(str(error).replace("config: loaders[0].", "--settings: ")) from None
+    return next(combinations(module, lists | told))
 
 
 def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:

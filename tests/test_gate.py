@@ -333,3 +333,22 @@ def test_sink_sees_every_value(batches, key):
         changed = sink.consume(batch)
         differs = torch.stack([old != new for old, new in zip(receipt, changed, strict=True)]).any(dim=0)
         assert differs.nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ('{"gather": "all"}', '--settings: gather[0]: found "all"'),
+        ('{"worker": 2}', "Did you mean 'workers'?"),
+        ('{"batch_size": 0}', "--settings: batch_size[0]: found 0"),
+    ],
+)
+def test_settings_by_hand_are_held_to_the_config(tmp_path, settings, expected):
+    """A wrong setting is a message and no record."""
+    command = [sys.executable, plugins.SCRIPTS / "run_loader.py", "--loader", "numpy_memmap", "--settings", settings]
+    places = ["--data", tmp_path, "--corpus", tmp_path, "--out", tmp_path / "run.json"]
+    done = subprocess.run([*command, *places], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run.json").exists()
