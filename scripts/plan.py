@@ -73,7 +73,7 @@ class Plan:
     @cached_property
     def shards(self) -> int:
         """The number of shards that the clips come in."""
-        count = plugins.load("sources", self.source).shards(self.options)
+        count = self._source.shards(self.options)
         assert 1 <= count <= HIGHEST_SHARDS, count
         return count
 
@@ -83,9 +83,50 @@ class Plan:
         return [f"{shard:04d}" for shard in range(self.shards)]
 
     @property
+    def _source(self) -> ModuleType:
+        return plugins.load("sources", self.source)
+
+    @property
+    def source_env(self) -> str:
+        """The environment that the source's programs run in."""
+        return getattr(self._source, "ENV", "corpus")
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """The source's options that say which clips there are."""
+        return {key: value for key, value in self.options.items() if key not in self.manner}
+
+    @property
+    def manner(self) -> dict[str, Any]:
+        """The source's options that say how clips are fetched: a change of them makes nothing again."""
+        return {key: self.options[key] for key in getattr(self._source, "MANNER", ())}
+
+    @property
+    def prepared(self) -> list[str]:
+        """The folder that the source prepares for all its shards, if it does."""
+        return [f"{self.folder('clips')}/prepared"] if hasattr(self._source, "prepare") else []
+
+    @property
+    def downloads(self) -> int:
+        """How much of Snakemake's resource `downloads` a job of the source takes."""
+        return int(getattr(self._source, "DOWNLOADS", False))
+
+    @property
+    def min_clips(self) -> int | str:
+        """How many clips are enough to start with; `all`: as many as there can be."""
+        return self.options.get("min_clips", "all")  # most sources have no such option
+
+    def ended_early(self, shard: str) -> int:
+        """Return how many calls ended a shard before each of its clips was asked for."""
+        try:
+            return (self.project / self.folder("clips") / "store" / "ended-early" / shard).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @property
     def watched(self) -> list[str]:
         """The files and folders of the user's own whose change makes the clips be looked for again."""
-        return getattr(plugins.load("sources", self.source), "watched", lambda _options: [])(self.options)
+        return getattr(self._source, "watched", lambda _options: [])(self.options)
 
     @property
     def has_gpu(self) -> bool:

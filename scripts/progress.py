@@ -29,4 +29,4 @@ def progress_bar(items: Iterable[Any] | None = None, total: int | None = None, n
     if sys.stderr.isatty():
         return tqdm(items, total=total, desc=name, unit="clip")
     file = _Lines(sys.stderr)
-    return tqdm(items, total=total, desc=name, unit="clip", file=file, mininterval=LINE_SECONDS, ascii=True, ncols=80)
+    return tqdm(items, total=total, desc=name, unit="clip", file=file, mininterval=LINE_SECONDS, ascii=True, ncols=120)

@@ -1,8 +1,32 @@
+rule prepare_clips:
+    """Do once what all shards of a source need, such as getting a list; fail early where something is missing."""
+    input:
+        code=f"scripts/sources/{plan.source}.py",
+        watched=plan.watched,
+    output:
+        prepared=directory(f"{CLIPS}/prepared"),
+    log:
+        f"{LOGS}/prepare_clips.log",
+    conda:
+        env(plan.source_env)
+    params:
+        source=plan.source,
+        options=json.dumps(plan.choice),
+        seconds=plan.config["audio"]["seconds"],
+        shards=plan.shards,
+        store=f"{CLIPS}/store",
+    shell:
+        "python scripts/prepare_clips.py --source {params.source} --options {params.options:q} --manner {MANNER:q}"
+        " --clip-seconds {params.seconds} --shards {params.shards} --store {params.store:q}"
+        " --out {output.prepared:q} 2>&1 | tee {log:q}"
+
+
 rule fetch_clips:
     """Bring one shard of raw clips in their original encoding, and a ledger row for each."""
     input:
         code=f"scripts/sources/{plan.source}.py",
         watched=plan.watched,
+        prepared=plan.prepared,
     output:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
     log:
@@ -10,14 +34,37 @@ rule fetch_clips:
     benchmark:
         f"{LOGS}/fetch_clips/{{shard}}.tsv"
     conda:
-        env("corpus")
+        env(plan.source_env)
+    resources:
+        downloads=plan.downloads,
     params:
         source=plan.source,
-        options=json.dumps(plan.options),
+        options=json.dumps(plan.choice),
         seconds=plan.config["audio"]["seconds"],
         shards=plan.shards,
         store=f"{CLIPS}/store",
+        prepared=[f"--prepared {path}" for path in plan.prepared],
+        ended_early=ended_early,
     shell:
-        "python scripts/fetch_clips.py --source {params.source} --options {params.options:q}"
+        "python scripts/fetch_clips.py --source {params.source} --options {params.options:q} --manner {MANNER:q}"
         " --clip-seconds {params.seconds} --shard {wildcards.shard} --shards {params.shards}"
-        " --store {params.store:q} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
+        " --store {params.store:q} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
+
+
+rule count_clips:
+    """Say of how many clips what became; stop where there are too few to go on with."""
+    input:
+        ledgers=expand(f"{CLIPS}/ledger-{{shard}}.csv", shard=plan.shard_names),
+    output:
+        counts=f"{CLIPS}/clips.json",
+    log:
+        f"{LOGS}/count_clips.log",
+    conda:
+        env(plan.source_env)
+    params:
+        folder=CLIPS,
+        shards=plan.shards,
+        min_clips=plan.min_clips,
+    shell:
+        "python scripts/count_clips.py --ledgers {params.folder:q} --shards {params.shards}"
+        " --min-clips {params.min_clips} --out {output.counts:q} 2>&1 | tee {log:q}"

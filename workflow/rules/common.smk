@@ -1,5 +1,7 @@
 import json
+import os
 import sys
+import uuid
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -17,6 +19,11 @@ CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
     plan.folder(stage)
     for stage in ("clips", "corpus", "formats", "placed", "runs", "tables", "logs")
 )
+
+# How clips are fetched and not which: no parameter of a rule, so that a change of it makes nothing again.
+MANNER = json.dumps(plan.manner)
+# Which call of Snakemake a job belongs to: the jobs of a download share a rate limit, a lock and a reason to stop.
+os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
 
 
 wildcard_constraints:
@@ -66,6 +73,11 @@ def bound_path(wildcards):
 def settings(path):
     """Return the settings of a run or bound as JSON; those of an unknown path are empty, and nobody asks for it."""
     return json.dumps(dict(plan.by_path[path].settings)) if path in plan.by_path else ""
+
+
+def ended_early(wildcards):
+    """Return how many calls ended the shard early: a number that changes makes the shard's job run again."""
+    return plan.ended_early(wildcards.shard)
 
 
 def figures_folder(wildcards, input):

@@ -26,6 +26,7 @@ rule index_corpus:
     """Decide once, for every format, the clips' order, split, labels and hashes."""
     input:
         shards=expand(f"{CORPUS}/shards/{{shard}}", shard=plan.shard_names),
+        counts=f"{CLIPS}/clips.json",
     output:
         manifest=f"{CORPUS}/manifest.csv",
         classes=f"{CORPUS}/classes.csv",

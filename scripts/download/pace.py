@@ -1,0 +1,93 @@
+"""One rate limit for all jobs and for the next start: requests per hour and a random pause, kept in a file."""
+
+import fcntl
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HOUR = 3600.0
+
+
+class Pace:
+    """Gives out the times at which a request may be sent.
+
+    The file holds the times of the last hour's requests and when the next may follow; it is read and written under a
+    lock, so that any number of processes keep one limit.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        requests_per_hour: float,
+        pause_seconds: tuple[float, float],
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.path = path
+        self.requests_per_hour = requests_per_hour  # 0: no limit
+        self.pause_seconds = pause_seconds
+        self._clock = clock
+        self._sleep = sleep
+
+    def wait(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
+        """Sleep until a request may be sent and note it; return False where `interrupted` became true meanwhile.
+
+        A place is taken only when it is due, so that whoever is killed while waiting has used up none.
+        """
+        while not interrupted():
+            seconds = self._take()
+            if seconds <= 0:
+                return True
+            self._sleep(min(seconds, 1.0))
+        return False
+
+    def hold(self, seconds: float) -> None:
+        """Let no one send a request for `seconds`: the server has asked for it."""
+        with self._state() as state:
+            state["next"] = max(state["next"], self._clock() + seconds)
+
+    def per_hour(self) -> int:
+        """Return the number of requests noted in the last hour."""
+        with self._state() as state:
+            return len(state["asked"])
+
+    def _take(self) -> float:
+        """Note a request now and return 0, or return how many seconds it is too early."""
+        now = self._clock()
+        with self._state() as state:
+            due = state["next"]
+            if self.requests_per_hour and len(state["asked"]) >= self.requests_per_hour:
+                due = max(due, state["asked"][-int(max(1, self.requests_per_hour))] + HOUR)
+            if now < due:
+                return due - now
+            state["asked"].append(now)
+            state["next"] = now + random.uniform(*self.pause_seconds)
+            return 0.0
+
+    @contextmanager
+    def _state(self) -> Iterator[dict[str, Any]]:
+        """Yield the file's content, that of the last hour, and write it back.
+
+        Written in place under the lock: a torn file, from a machine that went down, starts anew with a full pause.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            text = file.read()
+            now = self._clock()
+            try:
+                state = json.loads(text) if text else {"asked": [], "next": 0.0}
+            except json.JSONDecodeError:
+                state = {"asked": [], "next": now + self.pause_seconds[1]}
+            # A clock that was set back leaves times of the future: they say nothing.
+            state["asked"] = [asked for asked in state["asked"] if now - HOUR < asked <= now]
+            state["next"] = min(state["next"], now + 24 * HOUR)
+            yield state
+            file.seek(0)
+            file.write(json.dumps(state))
+            file.truncate()

@@ -1,0 +1,160 @@
+"""The folder that keeps what was downloaded: a record per segment, its audio beside it, and what all jobs share.
+
+    segments/3f2/ID_30000.json   the fate of one segment (the video's id and its start in milliseconds), a `Record`
+    segments/3f2/ID_30000.opus   its audio, where there is some; 3f2 is the begin of the SHA-256 of the name
+    counts/SELECTION/0003.json   how far each shard is
+    work/                        downloads that are under way; of no value once nobody is at work
+    pace.json                    when the last requests were sent (`Pace`)
+    stop.json                    why the download was stopped, and in which call
+    lock                         who is at work: the jobs of one call share it
+
+No rule lists any of it as an output, so that Snakemake never deletes it. Files are written aside and renamed, audio
+before its record: what has a record that says fetched is there.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from errors import UserError
+from files import read_json, write_json
+
+SETTLED = ("fetched", "unavailable")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The fate of one segment, as its file says."""
+
+    status: str  # fetched, unavailable (gone for good) or failed (for now)
+    reason: str = ""
+    path: str = ""  # of the audio, relative to the store
+    start_seconds: float = 0.0  # where in the audio the segment begins
+    stop_seconds: float = 0.0
+    codec: str = ""
+    duration_seconds: float = 0.0  # how much of the segment there is
+    bytes: int = 0
+    sha256: str = ""
+    how: str = ""  # whole: cut from the whole recording; section: read from the middle of it
+    asked: int = 1  # times so far
+    asked_at: float = 0.0  # seconds since 1970
+    not_before: float = 0.0  # when a failed one may be asked for again
+
+
+class Store:
+    """The folder `root` and the files in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work = root / "work" / f"{socket.gethostname()}-{os.getpid()}"
+
+    def stem(self, name: str) -> Path:
+        """Return the path of a segment's files without their endings, relative to the store.
+
+        4,096 folders: some file systems grow slow with millions of names in one.
+        """
+        return Path("segments", hashlib.sha256(name.encode()).hexdigest()[:3], name)
+
+    def read(self, name: str) -> Record | None:
+        """Return the record of a segment; None where there is none, or its audio is not there in full length."""
+        try:
+            found = read_json(self.root / f"{self.stem(name)}.json")
+            record = Record(**{field.name: found[field.name] for field in fields(Record)})
+            if record.status == "fetched" and (self.root / record.path).stat().st_size != record.bytes:
+                return None
+        except (FileNotFoundError, KeyError, TypeError, json.JSONDecodeError):
+            return None
+        return record
+
+    def write(self, name: str, record: Record) -> None:
+        """Keep the record of a segment."""
+        path = self.root / f"{self.stem(name)}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.work / path.name, asdict(record))  # so that a killed job leaves its debris there
+        os.replace(self.work / path.name, path)
+
+    def keep(self, name: str, audio: Path) -> tuple[str, int, str]:
+        """Move finished `audio` from the work folder to its place; return (path in the store, bytes, SHA-256)."""
+        path = self.stem(name).with_name(f"{name}{audio.suffix}")
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        with open(audio, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        size = audio.stat().st_size
+        os.replace(audio, self.root / path)
+        return path.as_posix(), size, digest
+
+    @contextmanager
+    def at_work(self, call: str) -> Iterator[Path]:
+        """Hold the store for a job of `call` and yield `work`, an empty folder that is removed in the end.
+
+        Raises UserError where another call is at work.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8") as lock:
+            self._enter(lock, call)
+            self.work.mkdir(parents=True, exist_ok=True)
+            try:
+                yield self.work
+            finally:
+                shutil.rmtree(self.work, ignore_errors=True)
+
+    def _enter(self, lock: Any, call: str) -> None:
+        """Take a share in the lock. Whoever finds it free clears up what killed jobs have left and signs it."""
+        with open(self.root / "lock-entry", "w") as entry:  # one at a time: a lock is not made a shared one in one step
+            fcntl.flock(entry, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = lock.read()
+                if json.loads(owner)["call"] != call:
+                    raise UserError(
+                        f"{self.root}: another call of feedrate is downloading into this folder ({owner}). Allowed is "
+                        "one at a time. Wait until it has ended, or stop it with Ctrl-C; then type the same command."
+                    ) from None
+            else:
+                shutil.rmtree(self.root / "work", ignore_errors=True)
+                lock.seek(0)
+                owner = {"call": call, "host": socket.gethostname(), "process": os.getpid(), "since": _now()}
+                lock.write(json.dumps(owner))
+                lock.truncate()
+                lock.flush()
+            fcntl.flock(lock, fcntl.LOCK_SH)
+
+    def stop(self, call: str, reason: str) -> None:
+        """Let all jobs of `call` end, because of `reason`, which says what to do."""
+        write_json(self.root / "stop.json", {"call": call, "reason": reason, "since": _now()})
+
+    def stopped(self, call: str) -> str:
+        """Return why this call was stopped, or an empty text."""
+        try:
+            found = read_json(self.root / "stop.json")
+        except (FileNotFoundError, json.JSONDecodeError):
+            return ""
+        return found["reason"] if found["call"] == call else ""
+
+    def note_counts(self, selection: str, shard: int, counts: Counter[str]) -> None:
+        """Note how far a shard is: {status: segments}."""
+        write_json(self.root / "counts" / selection / f"{shard:04d}.json", dict(counts))
+
+    def counts(self, selection: str, without: int = -1) -> Counter[str]:
+        """Return {status: segments} over all shards of a selection but one."""
+        total: Counter[str] = Counter()
+        for path in (self.root / "counts" / selection).glob("*.json"):
+            if path.stem != f"{without:04d}" and not path.name.startswith("."):
+                total.update(read_json(path))
+        return total
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
