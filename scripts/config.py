@@ -7,6 +7,7 @@ import contextlib
 import copy
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from pathlib import Path
@@ -278,8 +279,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
     texts = []
     for kind in kinds:
-        if kind == "string" and schema.get("pattern") == "^auto$":
-            texts.append("auto")
+        if kind == "string" and (word := re.fullmatch(r"\^(\w+)\$", schema["pattern"] if "pattern" in schema else "")):
+            texts.append(word[1])
         elif kind in ("integer", "number"):
             limits = [
                 f"{sign} {schema[key]}"

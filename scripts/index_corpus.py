@@ -30,8 +30,9 @@ class ShardClip(NamedTuple):
 class Rejections(NamedTuple):
     """What the shards left out."""
 
-    rejected: int
-    unavailable: int
+    rejected: int  # what came cannot be used
+    unavailable: int  # gone for good
+    failed: int  # did not come this time
     kinds: Counter[str]  # how often each reason, its details left away
 
 
@@ -80,7 +81,10 @@ def split_of(clip_id: str, validation: float, seed: int) -> str:
 
 
 def write_rejected(shards: list[Path], path: Path) -> Rejections:
-    """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was."""
+    """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was.
+
+    Clips that nobody has asked for yet (`waiting`, `stopped`) are no part of it.
+    """
     statuses: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     with whole_file(path) as file:
@@ -88,18 +92,19 @@ def write_rejected(shards: list[Path], path: Path) -> Rejections:
         table.writerow(("id", "reason"))
         for shard in shards:
             for clip_id, reason, status in read_table(shard / "rejected.csv", REJECTED_COLUMNS):
+                if status in ("waiting", "stopped"):
+                    continue
                 table.writerow((clip_id, reason))
                 statuses[status] += 1
                 kinds[reason.split(":")[0]] += 1
-    unavailable = statuses.pop("unavailable", 0)
-    return Rejections(statuses.total(), unavailable, kinds)
+    return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
 
 
 def check_train(splits: list[str], rejections: Rejections, validation: float) -> None:
     """Raise UserError where no clip is left to train on, with the most common reasons."""
     if "train" in splits:
         return
-    left_out = rejections.rejected + rejections.unavailable
+    left_out = rejections.rejected + rejections.unavailable + rejections.failed
     common = "; ".join(f"{reason} ({count})" for reason, count in rejections.kinds.most_common(3)) or "none"
     raise UserError(
         f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
@@ -130,6 +135,7 @@ def write_index(
         "clips": {split: counts[split] for split in SPLITS},
         "rejected": rejections.rejected,
         "unavailable": rejections.unavailable,
+        "failed": rejections.failed,
         "ids_hash": ids.hexdigest(),
         "audio_seconds": sum(clip.frames for clip in clips) / arguments.sample_rate,
     }
@@ -173,7 +179,7 @@ def main() -> None:
     counts = Counter(splits)
     print(
         ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "
-        f"{rejections.unavailable} unavailable"
+        f"{rejections.unavailable} unavailable, {rejections.failed} failed"
     )
 
 

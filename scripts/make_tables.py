@@ -161,7 +161,7 @@ def _warning_rows(
 
 
 def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return dataset.json: what corpus.json says, the reasons of rejection by count, and how it was measured."""
+    """Return dataset.json: what clips.json and corpus.json say, reasons of rejection by count, how it was measured."""
     reasons: Counter[str] = Counter()
     rejected = Path(root, "results", "corpus", plan["dataset"], "rejected.csv")
     if rejected.is_file():
@@ -169,6 +169,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
             reasons.update(row["reason"] for row in csv.DictReader(file))
     return {
         "dataset": plan["dataset"],
+        "clips": _optional(root, "clips", plan["dataset"], "clips.json"),
         "corpus": _optional(root, "corpus", plan["dataset"], "corpus.json"),
         "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),

@@ -58,6 +58,7 @@ def make_corpus(
         "clips": {"train": clips - validation, "validation": validation},
         "rejected": 0,
         "unavailable": 0,
+        "failed": 0,
         "ids_hash": xxhash.xxh3_64_hexdigest("\n".join(ids).encode()),
         "audio_seconds": clips * seconds,
     }

@@ -146,10 +146,13 @@ def _write_preparation(root: Path, plan: Mapping[str, Any]) -> None:
     """Write what the stages before the runs leave: corpus.json, rejected.csv, formats and tiers."""
     results, dataset = root / "results", plan["dataset"]
     corpus = {
-        **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3, "unavailable": 0},
+        **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3},
+        **{"unavailable": 8, "failed": 2},
         **{"clips": {"train": 461, "validation": 51}, "ids_hash": "0123456789abcdef", "audio_seconds": 4800.0},
     }
     write_json(results / "corpus" / dataset / "corpus.json", corpus)
+    clips = {"asked": 1525, "fetched": 515, "unavailable": 8, "failed": 2, "waiting": 1000, "stopped": 0, "reasons": {}}
+    write_json(results / "clips" / dataset / "clips.json", clips)
     rejected = "id,reason\na,shorter than 0.5 s\nb,shorter than 0.5 s\nc,no audio stream\n"
     (results / "corpus" / dataset / "rejected.csv").write_text(rejected, encoding="utf-8")
     for number, name in enumerate(plan["formats"], start=1):

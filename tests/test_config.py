@@ -65,6 +65,13 @@ WRONG = [
     (lambda c: c["datasets"]["demo"].update(clips="many"), ['datasets.demo.clips: found "many"', "an integer >= 1"]),
     (lambda c: c["datasets"]["my_folder"].pop("path"), ["datasets.my_folder.path: found nothing"]),
     (lambda c: c["datasets"].update({"a b": {"source": "synthetic"}}), ["datasets", "the name 'a b'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(limit="al"), ['limit: found "al"', "an integer >= 1 or all"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(limit=0), ["audioset_eval.limit: found 0", "an integer >= 1"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(list="evl"), ["list: found 'evl'", "Did you mean 'eval'?"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(classes="Dog"), ['classes: found "Dog"', "a list of text"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(ask_again=["agee"]), ['ask_again[0]: found "agee"', "'age'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(cookie="x"), ["cookie: found an unknown key", "'cookies'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(url="https://x.example/a"), ["url: found", "%(id)s"]),
     (lambda c: c.update(dataset="my_folder"), ["datasets.my_folder.path", "/path/to/audio"]),
     (lambda c: c["storage"].update(nvme={"path": "/proc/nowhere/x"}), ["storage.nvme.path", "/proc"]),
     (lambda c: c["storage"].update(nvme={"pth": "/mnt"}), ["storage.nvme.pth", "'path'"]),
@@ -107,7 +114,8 @@ def test_values_of_the_command_line_are_typed(raw):
     merged = copy.deepcopy(raw)
     merged["sweep"]["workers"] = ["0", "4"]
     merged["datasets"]["demo"]["clips"] = "10"
-    plan = Plan(merged, {"sweep": {"workers": ["0", "4"]}, "datasets": {"demo": {"clips": "10"}}})
+    overrides = {"dataset": "demo", "sweep": {"workers": ["0", "4"]}, "datasets": {"demo": {"clips": "10"}}}
+    plan = Plan(merged, overrides)
     assert plan.config["sweep"]["workers"] == [0, 4]
     assert plan.options["clips"] == 10
     assert 'found "ten"' in str(refused_with(raw, {"datasets": {"demo": {"clips": "ten"}}}))
@@ -183,5 +191,9 @@ def test_two_checkouts_share_a_tier_without_meeting(raw, tmp_path):
 
 def test_shards_grow_with_the_set(raw):
     """A DAG stays small: AudioSet's 2,041,789 segments in at most 1,000 shards."""
+    assert Plan(raw).shards == 80, "of 20,371 segments"
+    raw["datasets"]["audioset_eval"]["list"] = "unbalanced_train"
+    assert 500 <= Plan(raw).shards <= 1000
+    raw["dataset"] = "demo"
     raw["datasets"]["demo"]["clips"] = 2_041_789
     assert 500 <= Plan(raw).shards <= 1000

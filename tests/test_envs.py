@@ -21,6 +21,7 @@ SCRIPTS = PROJECT / "scripts"
 TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what stands before the number of their release
 # Which plug-ins a program calls. Others it only asks what they are: what their functions import does not count.
 CALLS = {
+    "prepare_clips": "sources",
     "fetch_clips": "sources",
     "write_format": "formats",
     "place_format": "tiers",
@@ -184,8 +185,8 @@ def programs() -> list[tuple[str, str, str, str | None]]:
             for plugin in plugins.names(kind) if kind else [None]:
                 conda = rule.parts["conda"]
                 name = re.fullmatch(r'env\("(\w+)"\)', conda)
-                assert name or conda == "loader_env", f"{rule.name}: conda {conda}"
-                environment = name[1] if name else plugins.load("loaders", plugin).ENV
+                assert name or conda in ("loader_env", "env(plan.source_env)"), f"{rule.name}: conda {conda}"
+                environment = name[1] if name else getattr(plugins.load(kind, plugin), "ENV", "corpus")
                 found.append((rule.name, environment, stem, plugin))
     return found
 

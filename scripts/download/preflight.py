@@ -49,7 +49,8 @@ def check_programs(client: "yt_dlp.YoutubeDL", address: str) -> str:
         raise UserError("yt-dlp-ejs: not found; YouTube needs it. Try: pip install yt-dlp-ejs") from None
     seen = []
     for name, settings in client.params["js_runtimes"].items():
-        runtime = supported_js_runtimes.value[name](path=(settings or {}).get("path")).info
+        known = supported_js_runtimes.value.get(name)
+        runtime = known and known(path=(settings or {}).get("path")).info
         if runtime and runtime.supported:
             return f"{found}, {name} {runtime.version}"
         seen.append(f"{name} {runtime.version}, too old" if runtime else f"no {name}")
@@ -84,6 +85,7 @@ def duration(segments: int, options: Mapping[str, Any]) -> str:
     if each == 0:
         return "no limit on requests is set"
     hours = segments * each / HOUR
-    return f"at most {HOUR / each:,.0f} requests an hour: about {hours:.1f} hours" + (
+    an_hour = f"{HOUR / each:,.0f}" if each <= HOUR / 10 else f"{HOUR / each:.2g}"
+    return f"at most {an_hour} requests an hour: about {hours:.1f} hours" + (
         f" ({hours / 24:.1f} days)" if hours >= 48 else ""
     )

@@ -177,12 +177,13 @@ def choose(segments: Iterable[Segment], classes: set[str], limit: int | str, see
     """Return the segments with one of the `classes` (none: all), in an order that `seed` decides, `limit` (or all).
 
     The order is that of a hash of seed and id, so that a larger limit adds to a smaller one, and the segments that are
-    fetched first are a fair sample of all. Raises UserError where there are none.
+    fetched first are a fair sample of all. The corpus splits by a hash too: the words before the id make it another.
+    Raises UserError where there are none.
     """
     import xxhash
 
     wanted = (segment for segment in segments if not classes or classes.intersection(segment.labels))
-    ordered = sorted(wanted, key=lambda segment: xxhash.xxh3_64_intdigest(f"{seed}:{segment.id}".encode()))
+    ordered = sorted(wanted, key=lambda segment: xxhash.xxh3_64_intdigest(f"choice {seed}: {segment.id}".encode()))
     if not ordered:
         raise UserError(f"classes: found {sorted(classes)}, which no segment of the list has. Name others.")
     return ordered if limit == "all" else ordered[:limit]

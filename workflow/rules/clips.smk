@@ -60,7 +60,7 @@ rule count_clips:
     log:
         f"{LOGS}/count_clips.log",
     conda:
-        env(plan.source_env)
+        env("corpus")
     params:
         folder=CLIPS,
         shards=plan.shards,

@@ -22,6 +22,7 @@ rule make_tables:
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
+        clips=f"{CLIPS}/clips.json",
         code=[
             f"scripts/{name}.py"
             for name in ("make_tables", "tables", "ranking", "run_records")
