@@ -279,7 +279,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
     texts = []
     for kind in kinds:
-        if kind == "string" and (word := re.fullmatch(r"\^(\w+)\$", schema["pattern"] if "pattern" in schema else "")):
+        if kind == "string" and (word := re.fullmatch(r"\^(\w+)\$", schema.get("pattern", ""))):
             texts.append(word[1])
         elif kind in ("integer", "number"):
             limits = [

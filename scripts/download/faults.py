@@ -118,8 +118,8 @@ def retry_after(value: str | None, now: float | None = None) -> float | None:
     """Return the seconds that a Retry-After header asks for (RFC 9110, 10.2.3: a number or a date), or None."""
     if not value:
         return None
-    if value.strip().isdigit():
-        return float(value)
+    if value.strip().isdecimal():
+        return float(value.strip()[:9])
     try:
         date = email.utils.parsedate_to_datetime(value)
     except ValueError:
@@ -133,7 +133,7 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     text = text.replace("\r", " ").strip()
-    text = re.sub(r"^(ERROR:\s*)?(\[[\w:+-]+\] )?([\w-]+: )?", "", text.strip(), count=1)
+    text = re.sub(r"^(ERROR:\s*)?(\[[\w:+-]+\] ([\w-]+: )?)?", "", text.strip(), count=1)
     text = re.sub(
         r"(;|\.)? *(please report this issue on|See  ?https?://|Use --|Also see|\(caused by).*",
         "",

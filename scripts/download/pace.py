@@ -29,7 +29,8 @@ class Pace:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.path = path
-        self.requests_per_hour = requests_per_hour  # 0: no limit
+        self.most = max(1, int(requests_per_hour))  # requests in any `window` seconds
+        self.window = max(HOUR, HOUR / requests_per_hour) if requests_per_hour else 0.0  # 0: no limit
         self.pause_seconds = pause_seconds
         self._clock = clock
         self._sleep = sleep
@@ -54,15 +55,15 @@ class Pace:
     def per_hour(self) -> int:
         """Return the number of requests noted in the last hour."""
         with self._state() as state:
-            return len(state["asked"])
+            return sum(self._clock() - HOUR < asked for asked in state["asked"])
 
     def _take(self) -> float:
         """Note a request now and return 0, or return how many seconds it is too early."""
-        now = self._clock()
         with self._state() as state:
+            now = self._clock()  # the lock may have taken its time
             due = state["next"]
-            if self.requests_per_hour and len(state["asked"]) >= self.requests_per_hour:
-                due = max(due, state["asked"][-int(max(1, self.requests_per_hour))] + HOUR)
+            if self.window and len(state["asked"]) >= self.most:
+                due = max(due, state["asked"][-self.most] + self.window)
             if now < due:
                 return due - now
             state["asked"].append(now)
@@ -71,23 +72,28 @@ class Pace:
 
     @contextmanager
     def _state(self) -> Iterator[dict[str, Any]]:
-        """Yield the file's content, that of the last hour, and write it back.
+        """Yield the file's content, that of the last hour or `window`, and write it back.
 
         Written in place under the lock: a torn file, from a machine that went down, starts anew with a full pause.
+        Where the clock was set back, requests of the future count as sent now, and what is left of a pause stays.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8") as file:
+        with open(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             text = file.read()
             now = self._clock()
             try:
                 state = json.loads(text) if text else {"asked": [], "next": 0.0}
-            except json.JSONDecodeError:
-                state = {"asked": [], "next": now + self.pause_seconds[1]}
-            # A clock that was set back leaves times of the future: they say nothing.
-            state["asked"] = [asked for asked in state["asked"] if now - HOUR < asked <= now]
-            state["next"] = min(state["next"], now + 24 * HOUR)
+                asked, due = sorted(map(float, state["asked"])), float(state["next"])
+            except (ValueError, TypeError, KeyError):
+                asked, due = [], now + self.pause_seconds[1]
+            set_back = max(0.0, asked[-1] - now) if asked else 0.0
+            oldest = now - max(HOUR, self.window)
+            state = {
+                "asked": [min(sent, now) for sent in asked if oldest < sent],
+                "next": min(due - set_back, now + 24 * HOUR),
+            }
             yield state
             file.seek(0)
-            file.write(json.dumps(state))
+            file.write(json.dumps(state).encode())
             file.truncate()

@@ -32,7 +32,10 @@ class RangedFile(io.RawIOBase):
             return self._blocks[number]
         first = number * BLOCK_BYTES
         last = first + BLOCK_BYTES - 1
-        block, self.size = self._read_range(first, min(last, self.size - 1) if self.size else last)
+        block, size = self._read_range(first, min(last, self.size - 1) if self.size else last)
+        if self.size and size != self.size:
+            raise ConnectionError(f"the server's file had {self.size} bytes and now has {size}")
+        self.size = size
         if len(block) != min(BLOCK_BYTES, self.size - first):
             raise ConnectionError(f"the server sent {len(block)} bytes of a range of {BLOCK_BYTES}")
         self.fetched_bytes += len(block)

@@ -129,11 +129,15 @@ def _read_head(path: Path, lines: list[str]) -> int:
     """Return the number of segments that the three comment lines announce. Raises UserError for other lines."""
     count = COUNT.search(lines[1])
     columns = tuple(part.strip() for part in lines[2].removeprefix("#").split(","))
-    if not all(line.startswith("#") for line in lines) or count is None or columns != COLUMNS:
-        text = "".join(lines).strip()
-        kind = "a HTML page" if re.match(r"(?i)<(!doctype|html)", text) else f"{text[:80]!r}"
+    right = [line.startswith("#") for line in lines]
+    right[1] &= count is not None
+    right[2] &= columns == COLUMNS
+    if not all(right):
+        wrong = right.index(False)
+        page = re.match(r"(?i)\s*<(!doctype|html)", "".join(lines))
+        found = "a HTML page" if page else f"{lines[wrong].rstrip()[:80]!r} as line {wrong + 1}"
         raise UserError(
-            f"{path}: found {kind} at the begin; needed are three comment lines, the second with num_segs=, "
+            f"{path}: found {found}; needed are three comment lines at the begin, the second with num_segs=, "
             f"the third `# {', '.join(COLUMNS)}`. {ASK_AGAIN}"
         )
     return int(count[1])

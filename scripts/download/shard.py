@@ -1,9 +1,11 @@
 """One shard's segments on their way: in which order they are asked for, how often, and when it is enough."""
 
+import math
 import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from download.faults import LATER, STOP, Fault
@@ -37,6 +39,11 @@ def is_settled(record: Record | None, options: Mapping[str, Any]) -> bool:
     return record.status == "fetched" or record.reason.split(":")[0] not in options["ask_again"]
 
 
+def _not_before(item: tuple[Segment, Record | None]) -> float:
+    """Return when a segment may be asked for: at once, or the time of its record."""
+    return item[1].not_before if item[1] else 0.0
+
+
 class ShardDownload:
     """Settles the segments of one shard."""
 
@@ -59,8 +66,9 @@ class ShardDownload:
         self.selection = selection
         self.counts: Counter[str] = Counter()
         self._in_a_row = 0  # failures of segments that were asked for the first time
-        self._noted = 0.0
+        self._noted = math.inf  # not before those that were settled earlier are counted
         self._others = (0.0, 0)  # when they were counted, clips of the other shards
+        self._end: tuple[str, str] | None = None  # once it is decided
 
     def rows(self, segments: list[Segment]) -> Iterator[LedgerRow]:
         """Yield the row of each segment when it is settled, or when no more is done for it in this call."""
@@ -73,6 +81,7 @@ class ShardDownload:
                 waiting.append((segment, record))
         self.note()
         for _ in range(self.options["attempts"]):
+            waiting.sort(key=_not_before)
             later = []
             for segment, record in waiting:
                 row, record = self._settle(segment, record)
@@ -80,7 +89,7 @@ class ShardDownload:
                     later.append((segment, record))
                 else:
                     yield row
-            waiting = sorted(later, key=lambda item: item[1].not_before)
+            waiting = later
         for segment, record in waiting:
             yield self._row(segment, record, *self._ending_of(record))
 
@@ -119,12 +128,21 @@ class ShardDownload:
         until = time.time() + seconds
         while not self._ending():
             if time.time() >= until:
+                with suppress(TimeoutError, Died):  # which `_ask` meets again
+                    self.worker.start()  # before its place, since that takes a while
                 return self.pace.wait(lambda: bool(self._ending()))
             time.sleep(min(1.0, max(0.0, until - time.time())))
         return False
 
     def _ending(self) -> tuple[str, str] | None:
-        """Return the status and reason of segments that are not asked for any more, if that is so."""
+        """Return the status and reason of segments that are not asked for any more, if that is so.
+
+        It stays so: the clips of other shards are fewer for a moment where their jobs start anew.
+        """
+        self._end = self._end or self._look_for_end()
+        return self._end
+
+    def _look_for_end(self) -> tuple[str, str] | None:
         enough = self.options["min_clips"]
         if enough != "all" and self._fetched() >= enough:
             return "waiting", f"not asked for yet: the {enough} clips of min_clips are there"
@@ -171,6 +189,9 @@ class ShardDownload:
             record = Record("fetched", **file, **times, **asked)
         elif answer.verdict == STOP:
             self._stop(answer.kind, answer.detail)
+            if answer.kind != "disk full":  # the next call asks for it after the others, lest it stop each one
+                pause = self._back_off(answer, asked["asked"])
+                self.store.write(segment.name, Record("failed", answer.reason, not_before=pause, **asked))
             return None
         elif answer.verdict == LATER:
             record = Record("failed", answer.reason, not_before=self._back_off(answer, asked["asked"]), **asked)
@@ -182,10 +203,10 @@ class ShardDownload:
 
     def _back_off(self, fault: Fault, asked: int) -> float:
         """Return when a failed segment may be asked for again; hold everybody where the server says so."""
-        pause = max(self.options["back_off_seconds"] * 2 ** min(asked - 1, 10), fault.retry_after or 0.0)
+        least, wanted = self.options["back_off_seconds"], fault.retry_after or 0.0
         if fault.throttled:
-            self.pace.hold(pause)
-        return time.time() + pause
+            self.pace.hold(max(least, wanted))  # however often this one was asked for
+        return time.time() + max(least * 2 ** min(asked - 1, 10), wanted)
 
     def _watch(self, record: Record, first: bool) -> None:
         """Slow everybody down, and in the end stop, where one segment after the other fails.

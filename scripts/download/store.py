@@ -29,8 +29,6 @@ from typing import Any
 from errors import UserError
 from files import read_json, write_json
 
-SETTLED = ("fetched", "unavailable")
-
 
 @dataclass(frozen=True)
 class Record:
@@ -72,15 +70,18 @@ class Store:
             record = Record(**{field.name: found[field.name] for field in fields(Record)})
             if record.status == "fetched" and (self.root / record.path).stat().st_size != record.bytes:
                 return None
-        except (FileNotFoundError, KeyError, TypeError, json.JSONDecodeError):
+        except (FileNotFoundError, KeyError, TypeError, ValueError):  # of JSON and of UTF-8
             return None
         return record
 
     def write(self, name: str, record: Record) -> None:
         """Keep the record of a segment."""
-        path = self.root / f"{self.stem(name)}.json"
+        self._write(self.root / f"{self.stem(name)}.json", asdict(record))
+
+    def _write(self, path: Path, value: Any) -> None:
+        """Write JSON to `path`, by way of the work folder: a killed job leaves its debris there."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.work / path.name, asdict(record))  # so that a killed job leaves its debris there
+        write_json(self.work / path.name, value)
         os.replace(self.work / path.name, path)
 
     def keep(self, name: str, audio: Path) -> tuple[str, int, str]:
@@ -133,7 +134,7 @@ class Store:
 
     def stop(self, call: str, reason: str) -> None:
         """Let all jobs of `call` end, because of `reason`, which says what to do."""
-        write_json(self.root / "stop.json", {"call": call, "reason": reason, "since": _now()})
+        self._write(self.root / "stop.json", {"call": call, "reason": reason, "since": _now()})
 
     def stopped(self, call: str) -> str:
         """Return why this call was stopped, or an empty text."""
@@ -145,7 +146,7 @@ class Store:
 
     def note_counts(self, selection: str, shard: int, counts: Counter[str]) -> None:
         """Note how far a shard is: {status: segments}."""
-        write_json(self.root / "counts" / selection / f"{shard:04d}.json", dict(counts))
+        self._write(self.root / "counts" / selection / f"{shard:04d}.json", dict(counts))
 
     def counts(self, selection: str, without: int = -1) -> Counter[str]:
         """Return {status: segments} over all shards of a selection but one."""

@@ -1,5 +1,7 @@
 """Fetches one segment of one video by yt-dlp: the whole audio and a local cut, or only the part that is needed."""
 
+import errno
+import os
 import re
 import shutil
 import urllib.parse
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import yt_dlp
 
 PAGE_BYTES = 1 << 16  # of what came instead of audio, looked at
+FULL = os.strerror(errno.ENOSPC)
 INDEXED = ("m4a", "mp4", "webm", "mkv", "mka")  # files that say where in them a time lies
 
 
@@ -43,8 +46,10 @@ class Fetcher:
         try:
             return self._fetch(address, start, stop, self.work.parent / name)
         except NotUsable as unusable:
+            if FULL in str(unusable):  # FFmpeg's errors are no OSError
+                return faults.full_disk()
             kind, _, detail = faults.one_line(str(unusable), self.secrets).partition(": ")
-            return self._page(address) or Fault(GONE if unusable.gone else LATER, kind, detail or "see the kind")
+            return self._page_downloaded() or Fault(GONE if unusable.gone else LATER, kind, detail or "see the kind")
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
         except Exception as error:  # yt-dlp's extractors raise whatever their parsing meets
@@ -95,6 +100,13 @@ class Fetcher:
 
         return RangedFile(read_range)
 
+    def _page_downloaded(self) -> Fault | None:
+        """Return the fault of a page that wants to see a human, where one was downloaded as audio, else None."""
+        for path in self.work.iterdir():
+            with open(path, "rb") as file:
+                return _page_fault(file.read(PAGE_BYTES))
+        return None
+
     def _page(self, address: str) -> Fault | None:
         """Return the fault of a page that wants to see a human, where that is what `address` leads to, else None."""
         if "youtube.com" in urllib.parse.urlsplit(address).netloc:
@@ -104,9 +116,14 @@ class Fetcher:
                 page = response.read(PAGE_BYTES)
         except Exception:  # what `fetch` has seen is the better reason
             return None
-        if b"<" in page[:512] and (found := faults.PAGE.search(page.decode("utf-8", "replace"))):
-            return Fault(STOP, "bot check", f"a page with the words {found[0]!r} came instead of audio")
-        return None
+        return _page_fault(page)
+
+
+def _page_fault(page: bytes) -> Fault | None:
+    """Return the fault of a page that wants to see a human, where `page` is the begin of one, else None."""
+    if b"<" in page[:512] and (found := faults.PAGE.search(page.decode("utf-8", "replace"))):
+        return Fault(STOP, "bot check", f"a page with the words {found[0]!r} came instead of audio")
+    return None
 
 
 def serve(connection: Any, options: Mapping[str, Any], work: Path, cache: Path) -> None:

@@ -6,7 +6,9 @@ import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NoReturn
+
+START_SECONDS = 120.0  # until a new process is ready, however short the limit of a request is
 
 
 class Died(Exception):
@@ -24,10 +26,11 @@ class Worker:
 
     def ask(self, seconds: float, *request: Any) -> Any:
         """Return the answer to `request`. Raises TimeoutError after `seconds` and Died; the process is then gone."""
-        if self._process is None:
-            self._start()
-            self._receive(seconds)  # that it is ready
-        self._connection.send(request)
+        self.start()
+        try:
+            self._connection.send(request)
+        except ConnectionError:  # it ended while nobody asked
+            self._end()
         return self._receive(seconds)
 
     def _receive(self, seconds: float) -> Any:
@@ -36,15 +39,25 @@ class Worker:
             raise TimeoutError
         try:
             answer = self._connection.recv()
-        except (EOFError, ConnectionResetError):
-            self._process.join(5)
-            status = self._process.exitcode
-            self.close()
-            raise Died(f"status {status}") from None
+        except (EOFError, ConnectionError):
+            self._end()
         if isinstance(answer, BaseException):
             self.close()
             raise answer
         return answer
+
+    def _end(self) -> NoReturn:
+        """Raise Died for the process that has ended."""
+        self._process.join(5)
+        status = self._process.exitcode
+        self.close()
+        raise Died(f"status {status}") from None
+
+    def start(self) -> None:
+        """Start the process where there is none, and wait until it is ready. Raises as `ask` does."""
+        if self._process is None:
+            self._start()
+            self._receive(START_SECONDS)
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")

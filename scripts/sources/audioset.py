@@ -178,12 +178,9 @@ def check(options: Mapping[str, Any]) -> None:
                 f"{key}: found {given!r}, which is no file; allowed is {allowed} of a CSV file."
                 f"{nearest(given, PUBLISHED) if key == 'list' else ''} Correct it."
             )
-    try:
-        options["url"] % {"id": "x"}
-        usable = "%(id)s" in options["url"] and options["url"].startswith(("http://", "https://"))
-    except (KeyError, TypeError, ValueError):
-        usable = False
-    if not usable:
+    check_options(options)
+    plain = options["url"].replace("%(id)s", "").replace("%%", "")
+    if not options["url"].startswith(("http://", "https://")) or "%(id)s" not in options["url"] or "%" in plain:
         raise UserError(
             f"url: found {options['url']!r}; allowed is an http address with %(id)s in it, and %% for a plain %. "
             "Try: https://mirror.example/audio/%(id)s.m4a"
@@ -193,7 +190,6 @@ def check(options: Mapping[str, Any]) -> None:
             f"most_pause_seconds: found {options['most_pause_seconds']}; allowed is at least least_pause_seconds, "
             f"{options['least_pause_seconds']}. Raise it."
         )
-    check_options(options)
 
 
 def shards(options: Mapping[str, Any]) -> int:
@@ -222,8 +218,7 @@ def prepare(request: SourceRequest) -> None:
 
     options, store = request.options, _store(request)
     check(options)
-    with store.at_work(call_name()) as work:
-        client = open_client(options, work, store.root / "cache")
+    with store.at_work(call_name()) as work, open_client(options, work, store.root / "cache") as client:
         print(preflight.check_programs(client, options["url"]), flush=True)
         list_path, classes_path = find_lists(options, store.root / "lists", client)
         names = read_classes(classes_path)
