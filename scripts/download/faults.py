@@ -29,43 +29,61 @@ class Fault(NamedTuple):
 # Texts of YouTube as yt-dlp passes them on (yt_dlp/extractor/youtube/_video.py), the first that matches decides.
 # Quotes are compared as ' and letters without case.
 TEXTS = (
-    (
-        STOP,
-        "bot check",
-        r"not a bot|captcha|unusual traffic|automated (requests|queries)|are you a robot|are you human",
-    ),
-    (STOP, "rate limit", r"try again later|rate-limited by youtube"),
+    (STOP, "bot check", r"not a bot|captcha|unusual traffic|ip is likely being blocked"),
+    (STOP, "rate limit", r"isn't available, try again later|rate-limited by youtube"),
     (GONE, "age", r"confirm your age|age.?restricted|inappropriate for some users"),
-    (GONE, "country", r"in your country|from your (country|location)|geo.?restrict|in your (region|location)"),
+    (GONE, "removed", r"has been removed|was removed|removed by|has been deleted|does not exist"),
+    (GONE, "removed", r"has been terminated|has closed|account .* closed"),
+    (GONE, "country", r"in your (country|region|location)|from your (country|location)|geo.?restrict"),
     (GONE, "copyright", r"copyright|blocked it"),
-    (GONE, "private", r"private video|video is private|is private"),
+    (GONE, "private", r"private video|is private"),
     (GONE, "members only", r"members.only|join this channel|requires payment|music premium|premium members|to rent"),
-    (GONE, "removed", r"removed|terminated|no longer available|has been deleted|does not exist|account .* closed"),
+    (GONE, "protected", r"drm protected"),
+    (GONE, "removed", r"no longer available"),
     (GONE, "not broadcast", r"live event|premieres? (in|will)|this live stream recording is not available"),
     (GONE, "unavailable", r"video (is )?(unavailable|not available)|isn't available anymore|incomplete youtube id"),
 )
 GONE_KINDS = (*dict.fromkeys(kind for verdict, kind, _ in TEXTS if verdict == GONE), "not found", "too short")
-PAGE = re.compile(rf"(?i){TEXTS[0][2]}")  # what a page says that wants to see a human
+# What a page says that wants to see a human.
+PAGE = re.compile(r"(?i)not a bot|captcha|unusual traffic|automated (requests|queries)|are you (a robot|human)")
 
+ADDRESS = re.compile(r"\w+://\S+")
 DOWNLOADING = re.compile(r"unable to download video data|Got error")
 BROKEN_OFF = re.compile(r"bytes read, \d+ more expected|did not get any data blocks|downloaded file is empty", re.I)
-NETWORK = re.compile(r"timed out|connection (broken|reset|refused|aborted)|name resolution|unreachable", re.I)
+NETWORK = re.compile(
+    r"timed out|connection (broken|reset|refused|aborted)|name resolution|unreachable"
+    r"|unable to (download|connect)|got error|http error \d{3}",
+    re.IGNORECASE,
+)
 
 
 def understand(error: BaseException, secrets: Iterable[str] = ()) -> Fault:
-    """Return what `error`, raised by yt-dlp, means."""
+    """Return what `error`, raised by yt-dlp, means; answers of servers that it holds are closed."""
     chain = list(_chain(error))
+    raw = one_line(str(error))
     text = one_line(str(error), secrets)
-    for part in chain:
-        if isinstance(part, OSError) and part.errno in (errno.ENOSPC, errno.EDQUOT):
+    try:
+        if any(isinstance(part, OSError) and part.errno in (errno.ENOSPC, errno.EDQUOT) for part in chain):
             return full_disk()
-    if "No space left on device" in text or "Disk quota exceeded" in text:
-        return full_disk()
-    plain = text.replace("\u2019", "'").lower()
-    for verdict, kind, pattern in TEXTS:
-        if re.search(pattern, plain):
-            return Fault(verdict, kind, text)
-    return _network_fault(chain, text)
+        if "No space left on device" in raw or "Disk quota exceeded" in raw:
+            return full_disk()
+        plain = ADDRESS.sub("", raw).replace("\u2019", "'")
+        if not _is_of_the_network(chain, plain):
+            for verdict, kind, pattern in TEXTS:
+                if re.search(pattern, plain, re.IGNORECASE):
+                    return Fault(verdict, kind, text)
+        return _network_fault(chain, plain, text)
+    finally:
+        for part in chain:
+            if getattr(part, "response", None) is not None:  # that of requests may be None
+                part.response.close()
+
+
+def _is_of_the_network(chain: list[BaseException], plain: str) -> bool:
+    """Return whether the error tells how a request went, and not what YouTube says of a video."""
+    from yt_dlp.networking.exceptions import RequestError
+
+    return bool(NETWORK.search(plain)) or any(isinstance(part, RequestError) for part in chain)
 
 
 def full_disk() -> Fault:
@@ -73,8 +91,10 @@ def full_disk() -> Fault:
     return Fault(STOP, "disk full", "no space is left where the store lies")
 
 
-def _network_fault(chain: list[BaseException], text: str) -> Fault:
+def _network_fault(chain: list[BaseException], plain: str, text: str) -> Fault:
     """Return what an error that YouTube's texts do not explain means, by its HTTP status and type.
+
+    `plain` decides; `text`, without secrets, is shown.
 
     Where the audio itself breaks off, yt-dlp leaves a text alone; a status there does not say that the video is gone.
     """
@@ -87,16 +107,16 @@ def _network_fault(chain: list[BaseException], text: str) -> Fault:
     for part in chain:
         if isinstance(part, HTTPError) and status is None:
             status, wait = part.status, retry_after(part.response.headers.get("Retry-After"))
-    if status is None and (found := re.search(r"HTTP Error (\d{3})", text)):
+    if status is None and (found := re.search(r"HTTP Error (\d{3})", plain)):
         status = int(found[1])
     if status is not None:
-        if status in (404, 410) and not DOWNLOADING.search(text):
+        if status in (404, 410) and not DOWNLOADING.search(plain):
             return Fault(GONE, "not found", f"HTTP status {status}")
-        detail = "a redirect loop" if "redirect loop" in text else f"HTTP status {status}"
+        detail = "a redirect loop" if "redirect loop" in plain else f"HTTP status {status}"
         return Fault(LATER, "http", detail, wait, throttled=status == 429)
-    if BROKEN_OFF.search(text):
+    if BROKEN_OFF.search(plain):
         return Fault(LATER, "broken off", text)
-    if NETWORK.search(text) or any(isinstance(part, TransportError | OSError) for part in chain):
+    if NETWORK.search(plain) or any(isinstance(part, TransportError | OSError) for part in chain):
         return Fault(LATER, "network", text)
     return Fault(LATER, "yt-dlp", text)
 

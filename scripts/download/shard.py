@@ -102,14 +102,13 @@ class ShardDownload:
         """Return in words how far all shards are."""
         counts = self.counts + self.store.counts(self.selection.name, without=self.shard)
         settled = counts["fetched"] + counts["unavailable"] + counts["failed"]
-        per_hour = self.pace.per_hour()
         words = (
             f"all shards: {settled:,} of {self.selection.segments:,} asked for: {counts['fetched']:,} fetched, "
             f"{counts['unavailable']:,} gone, {counts['failed']:,} failed for now; "
-            f"{per_hour:,} requests in the last hour"
+            f"{self.pace.per_hour():,} requests in the last hour"
         )
-        left = self.selection.segments - settled
-        return f"{words}, {left / per_hour:.1f} hours to go at that rate" if left and per_hour else words
+        left, rate = self.selection.segments - settled, self.pace.rate()
+        return f"{words}, {left / rate:.1f} hours to go at that rate" if left and rate else words
 
     def _settle(self, segment: Segment, record: Record | None) -> tuple[LedgerRow | None, Record | None]:
         """Return the segment's row, None where it is to be asked for once more, and its record."""

@@ -12,6 +12,7 @@ No rule lists any of it as an output, so that Snakemake never deletes it. Files 
 before its record: what has a record that says fetched is there.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -99,16 +100,24 @@ class Store:
     def at_work(self, call: str) -> Iterator[Path]:
         """Hold the store for a job of `call` and yield `work`, an empty folder that is removed in the end.
 
-        Raises UserError where another call is at work.
+        Raises UserError where another call is at work, and where the disk is full, before the block or within.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8") as lock:
-            self._enter(lock, call)
-            self.work.mkdir(parents=True, exist_ok=True)
-            try:
-                yield self.work
-            finally:
-                shutil.rmtree(self.work, ignore_errors=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8") as lock:
+                self._enter(lock, call)
+                try:
+                    self.work.mkdir(parents=True, exist_ok=True)
+                    yield self.work
+                finally:
+                    shutil.rmtree(self.work, ignore_errors=True)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise UserError(
+                f"{self.root}: the disk is full. Make room, or set `store` to a folder on a larger disk. Then type the "
+                "same command: it goes on where it was, and asks for nothing twice."
+            ) from None
 
     def _enter(self, lock: Any, call: str) -> None:
         """Take a share in the lock. Whoever finds it free clears up what killed jobs have left and signs it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import yt_dlp
 
 PAGE_BYTES = 1 << 16  # of what came instead of audio, looked at
-FULL = os.strerror(errno.ENOSPC)
+FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 INDEXED = ("m4a", "mp4", "webm", "mkv", "mka")  # files that say where in them a time lies
 
 
@@ -46,7 +46,7 @@ class Fetcher:
         try:
             return self._fetch(address, start, stop, self.work.parent / name)
         except NotUsable as unusable:
-            if FULL in str(unusable):  # FFmpeg's errors are no OSError
+            if str(unusable).endswith(FULL):  # FFmpeg's errors are no OSError
                 return faults.full_disk()
             kind, _, detail = faults.one_line(str(unusable), self.secrets).partition(": ")
             return self._page_downloaded() or Fault(GONE if unusable.gone else LATER, kind, detail or "see the kind")
