@@ -479,6 +479,38 @@ def test_failures_in_a_row_stop_the_call(tube: Tube, tmp_path: Path):
     assert download.count().status == 0
 
 
+@pytest.mark.parametrize("kind", ["unavailable", "not found"])
+def test_all_gone_one_after_the_other_is_doubted(tube: Tube, tmp_path: Path, kind: str):
+    """A server that blocks the address, or an address that is mistyped, says of everything that it is gone."""
+    download = Download(tmp_path, tube, in_order(made_ids(20, seed=4)), options={"stop_after": 6})
+    fault = unplayable("Video unavailable") if kind == "unavailable" else Fault.status(404)
+    tube.faults = {("watch", video): fault for video in download.ids[3:]}
+    tube.faults["watch", download.ids[1]] = unplayable("Private video")
+    assert download.prepare().status == 0
+    assert download.fetch("first")[0].status == 0
+    rows = download.rows()
+    assert [rows[video].status for video in download.ids[9:]] == ["stopped"] * 11
+    assert "6 segments are gone one after the other" in rows[download.ids[-1]].reason
+    assert "stop_after" in download.count().output
+    tube.faults.clear()
+    tube.clear()
+    assert download.fetch("second")[0].status == 0
+    gone = {video for video, row in download.rows().items() if row.status != "fetched"}
+    assert gone == {download.ids[1]}, "what was gone before the doubt stays so, the rest is asked for again"
+    assert download.ids[1] not in watched(tube)
+
+
+def test_an_error_that_nobody_foresaw_costs_its_segment_alone(tube: Tube, tmp_path: Path):
+    download = Download(tmp_path, tube, made_ids(5, seed=4))
+    assert download.prepare().status == 0
+    odd = json.dumps({"playability": {"status": "OK"}, "duration": "soon", "formats": 7, "id": 3, "title": None})
+    tube.faults["watch", download.ids[2]] = Fault.status(200, {"Content-Type": "application/json"}, odd.encode())
+    assert download.fetch("first")[0].status == 0
+    statuses = {video: row.status for video, row in download.rows().items()}
+    assert statuses.pop(download.ids[2]) == "failed"
+    assert set(statuses.values()) == {"fetched"}
+
+
 def test_enough_is_enough_and_more_goes_on(tube: Tube, tmp_path: Path):
     download = Download(tmp_path, tube, made_ids(50, seed=8), shards=2, options={"min_clips": 10})
     assert download.prepare().status == 0

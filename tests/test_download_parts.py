@@ -267,9 +267,21 @@ class TestCut:
         path = tmp_path / "silent.mp4"
         command = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "color=black:s=32x32:d=2", "-c:v", "mpeg4", path]
         subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-        with pytest.raises(NotUsable, match="no audio stream") as error:
+        with pytest.raises(NotUsable, match="no audio: ") as error:
             cut_segment(path, 0, 10, tmp_path / "part")
-        assert not error.value.gone
+        assert error.value.gone
+
+    def test_ogg_that_broke_off_is_known_by_what_the_page_tells(self, recordings: dict[str, Recording], tmp_path: Path):
+        """Ogg announces no length: what the server says of the recording decides."""
+        path = tmp_path / "broken.ogg"
+        whole = recordings["ogg-opus"]
+        path.write_bytes(whole.path.read_bytes()[: whole.path.stat().st_size // 2])
+        for start, gone in ((2, None), (15, False)):
+            try:
+                cut_segment(path, start, start + 4, tmp_path / "part", whole.seconds)
+                assert gone is None
+            except NotUsable as fault:
+                assert fault.gone is gone and str(fault).startswith("truncated: ")
 
     @pytest.mark.parametrize(
         "name", ["webm-opus", "m4a", "m4a-fragmented", "mp4-video", "ogg-opus", "wav", "vorbis.webm"]

@@ -12,6 +12,7 @@ from decode import Rejected, announced_seconds, open_recording
 PREROLL_SECONDS = 0.5
 TAIL_SECONDS = 0.1  # the last frame overlaps with the one after it
 TOLERANCE_SECONDS = 0.1  # of lengths in headers
+TOLD_TOLERANCE_SECONDS = 1.5  # of those in pages
 DELAY_SECONDS = 0.1  # more than any encoder's; a later start is silence that belongs to the recording
 
 
@@ -69,24 +70,27 @@ class _Reader:
             return b""
 
 
-def cut_segment(source: Path | IO[bytes], start: float, stop: float, stem: Path) -> Cut:
+def cut_segment(
+    source: Path | IO[bytes], start: float, stop: float, stem: Path, told_seconds: float | None = None
+) -> Cut:
     """Write the part of `source` from `start` to `stop` seconds to `stem` + an ending, and return what was written.
 
-    Raises NotUsable where `source` is no audio, ends before `start`, or breaks off before the end it announces, and
-    whatever its `read` raises. Time is that of the source's packets, which players show. A source with an index is
-    sought in: only the part is read.
+    `told_seconds` is how long the recording is by what the server says of it, in whole seconds. Raises NotUsable where
+    `source` is no audio, ends before `start`, or breaks off before the end it announces, and whatever its `read`
+    raises. Time is that of the source's packets, which players show. A source with an index is sought in: only the
+    part is read.
     """
     if isinstance(source, Path):
-        return _cut(source, start, stop, stem)
+        return _cut(source, start, stop, stem, told_seconds)
     reader = _Reader(source)
     try:
-        return _cut(reader, start, stop, stem)
+        return _cut(reader, start, stop, stem, told_seconds)
     finally:
         if reader.fault is not None:
             raise reader.fault
 
 
-def _cut(source: Path | _Reader, start: float, stop: float, stem: Path) -> Cut:
+def _cut(source: Path | _Reader, start: float, stop: float, stem: Path, told_seconds: float | None) -> Cut:
     try:
         zero = _zero(source)
         with _open(source) as container:
@@ -97,6 +101,8 @@ def _cut(source: Path | _Reader, start: float, stop: float, stem: Path) -> Cut:
             path = stem.with_name(f"{stem.name}.{target.ending}")
             with av.open(str(path), "w", target.muxer, options=_muxer_options(target.muxer, zero)) as output:
                 announced = _announced(container, source)
+                if told_seconds:  # Ogg files announce nothing: FFmpeg looks at where they end
+                    announced = max(announced or 0.0, told_seconds - TOLD_TOLERANCE_SECONDS)
                 first = _copy(container, stream, start + zero, stop + zero, output, announced)
     except av.FFmpegError as error:
         raise NotUsable(f"not audio, or damaged: {error.strerror}") from None
@@ -116,7 +122,7 @@ def _zero(source: Path | _Reader) -> float:
     with _open(source) as container:
         stream = container.streams.best("audio")
         if stream is None or stream.codec_context is None:
-            raise NotUsable("no audio stream in what arrived")
+            raise NotUsable("no audio: the recording has no such stream", gone=True)
         frame = next(container.decode(stream), None)
     if frame is None or frame.pts is None:
         raise NotUsable("not audio, or damaged: nothing can be decoded")

@@ -43,7 +43,12 @@ TEXTS = (
     (GONE, "not broadcast", r"live event|premieres? (in|will)|this live stream recording is not available"),
     (GONE, "unavailable", r"video (is )?(unavailable|not available)|isn't available anymore|incomplete youtube id"),
 )
-GONE_KINDS = (*dict.fromkeys(kind for verdict, kind, _ in TEXTS if verdict == GONE), "not found", "too short")
+GONE_KINDS = (
+    *dict.fromkeys(kind for verdict, kind, _ in TEXTS if verdict == GONE),
+    "not found",
+    "no audio",
+    "too short",
+)
 # What a page says that wants to see a human.
 PAGE = re.compile(r"(?i)not a bot|captcha|unusual traffic|automated (requests|queries)|are you (a robot|human)")
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from download.faults import LATER, STOP, Fault
@@ -29,7 +30,11 @@ WHAT_TO_DO = {
     "disk full": f"Make room, or set `store` to a folder on a larger disk. {GO_ON}",
     "in a row": "Something is wrong with all requests: look at the reasons in the ledger, try one video by hand "
     f"(yt-dlp --simulate ADDRESS), update yt-dlp. {GO_ON}",
+    "gone in a row": "Perhaps the server says so to this address of everything, or `url` is wrong: open one of them in "
+    f"a browser. Where they are gone indeed, raise stop_after. {GO_ON}",
 }
+# What a server may say of everything, to an address that it has blocked or to one that is mistyped.
+DOUBTFUL = ("unavailable", "not found")
 
 
 def is_settled(record: Record | None, options: Mapping[str, Any]) -> bool:
@@ -66,6 +71,7 @@ class ShardDownload:
         self.selection = selection
         self.counts: Counter[str] = Counter()
         self._in_a_row = 0  # failures of segments that were asked for the first time
+        self._gone: list[tuple[str, Record]] = []  # one after the other
         self._noted = math.inf  # not before those that were settled earlier are counted
         self._others = (0.0, 0)  # when they were counted, clips of the other shards
         self._end: tuple[str, str] | None = None  # once it is decided
@@ -196,18 +202,37 @@ class ShardDownload:
             record = Record("failed", answer.reason, not_before=self._back_off(answer, asked["asked"]), **asked)
         else:
             record = Record("unavailable", answer.reason, **asked)
-        self._watch(record, first=before is None)
         self.store.write(segment.name, record)
+        self._watch_failures(record, first=before is None)
+        self._watch_gone(segment.name, record)
         return record
 
     def _back_off(self, fault: Fault, asked: int) -> float:
         """Return when a failed segment may be asked for again; hold everybody where the server says so."""
         least, wanted = self.options["back_off_seconds"], fault.retry_after or 0.0
         if fault.throttled:
-            self.pace.hold(max(least, wanted))  # however often this one was asked for
+            pause = max(least, wanted)  # however often this one was asked for
+            self.pace.hold(pause)
+            print(
+                f"The server asks to slow down ({fault.detail}): nothing is asked for during {pause:,.0f} s", flush=True
+            )
         return time.time() + max(least * 2 ** min(asked - 1, 10), wanted)
 
-    def _watch(self, record: Record, first: bool) -> None:
+    def _watch_gone(self, name: str, record: Record) -> None:
+        """Stop where one segment after the other is said to be gone, and take back that these are gone for good."""
+        if record.status != "unavailable" or record.reason.split(":")[0] not in DOUBTFUL:
+            self._gone = []
+            return
+        self._gone.append((name, record))
+        if len(self._gone) >= self.options["stop_after"]:
+            again = time.time() + self.options["back_off_seconds"]
+            for gone, doubted in self._gone:
+                self.store.write(gone, replace(doubted, status="failed", not_before=again))
+            self._stop(
+                "gone in a row", f"{len(self._gone)} segments are gone one after the other, the last: {record.reason}"
+            )
+
+    def _watch_failures(self, record: Record, first: bool) -> None:
         """Slow everybody down, and in the end stop, where one segment after the other fails.
 
         Those that have failed before do not count: many of them fail for good.

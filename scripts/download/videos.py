@@ -70,14 +70,15 @@ class Fetcher:
             raise NotUsable("not one video: the address leads to a list of them")
         if self._in_part(information, stop):
             try:
-                return Fetched(cut_segment(self._open_ranged(information), start, stop, stem), "section")
+                file = self._open_ranged(information)
+                return Fetched(cut_segment(file, start, stop, stem, information.get("duration")), "section")
             except NoRanges:
                 pass  # then all of it
         self.client.process_info(information)
         downloaded = next(iter(self.work.iterdir()), None)
         if downloaded is None:
             raise NotUsable("nothing came: no file was downloaded")
-        return Fetched(cut_segment(downloaded, start, stop, stem), "whole")
+        return Fetched(cut_segment(downloaded, start, stop, stem, information.get("duration")), "whole")
 
     def _in_part(self, information: Mapping[str, Any], stop: float) -> bool:
         """Return whether to read the segment out of the middle of the file on the server."""
@@ -135,7 +136,11 @@ def serve(connection: Any, options: Mapping[str, Any], work: Path, cache: Path) 
             request = connection.recv()
         except EOFError:
             return
-        connection.send(fetcher.fetch(*request))
+        try:
+            answer = fetcher.fetch(*request)
+        except Exception as error:  # not foreseen: it costs this segment, not the shard
+            answer = Fault(LATER, "error", faults.one_line(f"{type(error).__name__}, {error}", fetcher.secrets))
+        connection.send(answer)
 
 
 def reachable(client: "yt_dlp.YoutubeDL", address: str, secrets: Iterable[str]) -> str:

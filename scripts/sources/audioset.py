@@ -1,6 +1,5 @@
 """AudioSet's segments from YouTube by yt-dlp: paced, resumable, and kept in the codec in which they came."""
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,7 +22,7 @@ from download.segments import (
     read_shard,
     write_shards,
 )
-from download.shard import WHAT_TO_DO, ShardDownload, is_settled
+from download.shard import ShardDownload, is_settled
 from download.store import Store
 from download.worker import Worker
 from errors import UserError, nearest
@@ -258,10 +257,6 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
                 yield row if here else replace(row, path=str(store.root / row.path))
             download.note()
             print(download.summary())
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise UserError(f"{store.root}: the disk is full. {WHAT_TO_DO['disk full']}") from None
         finally:
             worker.close()
 

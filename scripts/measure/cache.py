@@ -1,0 +1,126 @@
+"""The page cache of a folder's files: put out of it without root, and how much of them is in it."""
+
+import ctypes
+import errno
+import mmap
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+CACHESTAT = 451  # number of cachestat(2), Linux 6.5 and later, the same on every architecture but alpha
+PAGE = mmap.PAGESIZE
+CHUNK_BYTES = 1 << 30  # of a file, looked at by mincore at a time
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_LIBC.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))  # length 0: to the end
+
+
+class _Stat(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted"))
+
+
+class Residency(NamedTuple):
+    """How much of some files lies in the page cache."""
+
+    resident_bytes: int
+    total_bytes: int
+    method: str  # cachestat or mincore
+
+    @property
+    def share(self) -> float:
+        """The resident part, 0 to 1; 0 of no bytes at all."""
+        return self.resident_bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return every regular file below `folder`, links followed."""
+    return sorted(Path(where, name) for where, _, names in os.walk(folder, followlinks=True) for name in names)
+
+
+def evict(files: Iterable[Path]) -> None:
+    """Write what is dirty to the device and drop the files' pages from the cache; needs no root.
+
+    Pages that a process has mapped stay: whoever has mapped the file must have unmapped it. See posix_fadvise(2).
+    """
+    for path in files:
+        with _opened(path) as descriptor:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def residency(files: Iterable[Path]) -> Residency:
+    """Return how much of the files is in the page cache, in whole pages; a file's last page counts as its bytes.
+
+    By cachestat(2) where the kernel has it, else by mincore(2), which tells of files that belong to somebody else only
+    that all is there.
+    """
+    resident = total = 0
+    method = "cachestat"
+    for path in files:
+        with _opened(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            pages = _cachestat(descriptor) if method == "cachestat" else None
+            if pages is None:
+                method = "mincore"
+                pages = _mincore(descriptor, size)
+        resident += min(size, pages * PAGE)
+        total += size
+    return Residency(resident, total, method)
+
+
+class _opened:
+    """A file's descriptor, for reading; closed in the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> int:
+        self._descriptor = os.open(self._path, os.O_RDONLY)
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _cachestat(descriptor: int) -> int | None:
+    """Return the number of a file's pages in the cache, or None where the kernel cannot say."""
+    if platform.system() != "Linux":
+        return None
+    found = _Stat()
+    if _LIBC.syscall(CACHESTAT, descriptor, ctypes.byref(_Range(0, 0)), ctypes.byref(found), 0) == 0:
+        return found.cache
+    if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP, errno.EBADF):
+        return None
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _mincore(descriptor: int, size: int) -> int:
+    """Return the number of a file's pages in the cache, by mapping it without touching it."""
+    return sum(_mincore_chunk(descriptor, start, length) for start, length in _chunks(size))
+
+
+def _chunks(size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, size, CHUNK_BYTES):
+        yield start, min(CHUNK_BYTES, size - start)
+
+
+def _mincore_chunk(descriptor: int, start: int, length: int) -> int:
+    address = _LIBC.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    try:
+        pages = (ctypes.c_ubyte * -(-length // PAGE))()
+        if _LIBC.mincore(address, length, pages):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return sum(page & 1 for page in pages)
+    finally:
+        _LIBC.munmap(address, length)
