@@ -15,7 +15,7 @@ from download.segments import Segment, choose
 from download.store import Record, Store
 from files import read_json
 from ledger import LedgerRow, SourceRequest, read_ledger
-from loopback_tube import CLASS_LIST, Tube, made_list
+from loopback_tube import Tube, class_list, made_list
 from source_arguments import complete_options
 from sources import audioset
 
@@ -58,7 +58,7 @@ class Download:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "list.csv").write_bytes(made_list(self.ids, start=self.start))
         self.options = {
-            **{"list": str(self.folder / "list.csv"), "class_labels": str(CLASS_LIST), "url": self.tube.watch_url},
+            **{"list": str(self.folder / "list.csv"), "class_labels": str(class_list()), "url": self.tube.watch_url},
             **{"attempts": 1, "back_off_seconds": 0.05, **WITHOUT_LIMITS, **self.options},
         }
         self.store = Store(self.folder / "store")

@@ -39,20 +39,22 @@ def touch(path, content=b"x"):
     return path
 
 
-@pytest.mark.parametrize("name", ["folder", "synthetic"])
+@pytest.mark.parametrize("name", plugins.names("sources"))
 def test_source_is_a_plug_in(name):
     module = plugins.load("sources", name)
     assert plugins.describe(module)
     for schema in module.OPTIONS.values():
         assert schema["description"] and "type" in schema
+    assert set(getattr(module, "MANNER", ())) <= set(module.OPTIONS)
+    assert hasattr(module, "prepare") == hasattr(module, "count")
 
 
 def test_sources_import_only_what_the_plan_has():
-    program = "import sys; import sources.folder, sources.synthetic; print(*sys.modules)"
+    program = "import sys; import sources.audioset, sources.folder, sources.synthetic; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True, cwd=SCRIPTS, env={}
     )
-    assert not {"numpy", "torch", "xxhash", "tqdm"} & set(done.stdout.split())
+    assert not {"numpy", "torch", "xxhash", "tqdm", "av", "yt_dlp"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize(("clips", "count"), [(1, 1), (512, 1), (513, 2), (512_000, 1000), (2_041_789, 1000)])
@@ -246,6 +248,16 @@ def test_fetch_clips_writes_the_ledger(tmp_path):
     assert done.stdout == "1 fetched, 1 unavailable, 0 failed\n"
     rows = {row.id: row for row in read_ledger(ledger)}
     assert rows["two\nlines.wav"].labels == ["set"]
+
+
+def test_a_source_that_prepares_says_so_where_that_is_missing(tmp_path):
+    common = ["--source", "audioset", "--store", tmp_path / "store"]
+    done = run_fetch(*common, "--ledger", tmp_path / "ledger.csv")
+    assert done.returncode == 2 and "prepare_clips.py" in done.stderr and "Traceback" not in done.stderr
+    command = [sys.executable, SCRIPTS / "prepare_clips.py", "--source", "synthetic", "--store", tmp_path / "store"]
+    done = subprocess.run([*command, "--out", tmp_path / "out"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "needs no preparation" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
