@@ -46,7 +46,6 @@ def test_source_is_a_plug_in(name):
     for schema in module.OPTIONS.values():
         assert schema["description"] and "type" in schema
     assert set(getattr(module, "MANNER", ())) <= set(module.OPTIONS)
-    assert hasattr(module, "prepare") == hasattr(module, "count")
 
 
 def test_sources_import_only_what_the_plan_has():
