@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,10 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a source and its options."""
     parser.add_argument("--source", required=True, help="name of a file in scripts/sources/")
     parser.add_argument("--options", default="{}", help="the source's options as a JSON object")
-    parser.add_argument("--manner", default="{}", help="more of them: those that say how clips are fetched, not which")
+    manner = os.environ.get("FEEDRATE_MANNER", "{}")  # of the workflow, where it is no parameter of a rule
+    parser.add_argument(
+        "--manner", default=manner, help="more of them: those that say how clips are fetched, not which"
+    )
     parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
     parser.add_argument("--store", type=Path, required=True, help="folder that keeps audio the source brings")

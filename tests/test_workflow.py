@@ -396,7 +396,14 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     wanted = "results/dali_npy.json"
     jobs = project.planned(wanted)
     assert rules_of(jobs) == {
-        **{"fetch_clips": 1, "build_corpus": 1, "index_corpus": 1, "write_format": 1, "place_on_ram": 1},
+        **{
+            "fetch_clips": 1,
+            "count_clips": 1,
+            "build_corpus": 1,
+            "index_corpus": 1,
+            "write_format": 1,
+            "place_on_ram": 1,
+        },
         **{"run_loader": 3, "write_plan": 1, "summarize_loader": 1},
     }
     assert values(jobs, "run_loader", "loader") == {"dali_npy"}

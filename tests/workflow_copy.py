@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,11 @@ class Call:
     output: str  # of stdout and stderr
 
 
+def heed_interrupts() -> None:
+    """Let a new process die of Ctrl-C, which it would ignore if the tests were started in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class ProjectCopy:
     """A copy of the project at `root` whose tiers are a folder in RAM and the project's own disk."""
 
@@ -88,6 +94,7 @@ class ProjectCopy:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=heed_interrupts,
         )
 
     def call(self, *arguments: str, path: str = "") -> Call:

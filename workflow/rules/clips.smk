@@ -16,7 +16,7 @@ rule prepare_clips:
         shards=plan.shards,
         store=f"{CLIPS}/store",
     shell:
-        "python scripts/prepare_clips.py --source {params.source} --options {params.options:q} --manner {MANNER:q}"
+        "python scripts/prepare_clips.py --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shards {params.shards} --store {params.store:q}"
         " --out {output.prepared:q} 2>&1 | tee {log:q}"
 
@@ -46,7 +46,7 @@ rule fetch_clips:
         prepared=[f"--prepared {path}" for path in plan.prepared],
         ended_early=ended_early,
     shell:
-        "python scripts/fetch_clips.py --source {params.source} --options {params.options:q} --manner {MANNER:q}"
+        "python scripts/fetch_clips.py --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shard {wildcards.shard} --shards {params.shards}"
         " --store {params.store:q} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
 
@@ -62,7 +62,7 @@ rule count_clips:
     conda:
         env("corpus")
     params:
-        folder=CLIPS,
+        folder=subpath(output.counts, parent=True),
         shards=plan.shards,
         min_clips=plan.min_clips,
     shell:

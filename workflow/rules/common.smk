@@ -20,8 +20,8 @@ CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
     for stage in ("clips", "corpus", "formats", "placed", "runs", "tables", "logs")
 )
 
-# How clips are fetched and not which: no parameter of a rule, so that a change of it makes nothing again.
-MANNER = json.dumps(plan.manner)
+# How clips are fetched and not which: in the environment, since a change of a rule's parameter makes everything again.
+os.environ.update(FEEDRATE_MANNER=json.dumps(plan.manner))
 # Which call of Snakemake a job belongs to: the jobs of a download share a rate limit, a lock and a reason to stop.
 os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
 
