@@ -263,8 +263,11 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
             yield settings
 
 
-def slug(settings: Mapping[str, Any]) -> str:
-    """Return settings as a file name, such as ``cpu-b32-w2-p2``; a setting that is null is left out."""
+def slug(settings: Mapping[str, Any], cache: str = "warm") -> str:
+    """Return settings as a file name, such as ``cpu-b32-w2-p2`` or, of a cold cache, ``cpu-b32-w2-p2-cold``.
+
+    A setting that is null is left out.
+    """
     short = {"batch_size": "b", "workers": "w", "prefetch": "p"}
     parts = []
     for key, value in settings.items():
@@ -278,7 +281,7 @@ def slug(settings: Mapping[str, Any]) -> str:
             parts.append(f"{short[key]}{value}")
         else:
             parts.append(f"{key}_{value}".replace("-", "_").replace("/", "_"))
-    return "-".join(parts)
+    return "-".join(parts if cache == "warm" else [*parts, cache])
 
 
 def main() -> None:

@@ -8,7 +8,8 @@ import json
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -67,6 +68,7 @@ def parse() -> argparse.Namespace:
     add("--seconds", default=1.0, type=float, help="with --epochs auto, time epochs for at least this long")
     add("--limit-minutes", default=120.0, type=float, help="a run that takes longer is ended, and failed")
     add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
+    add("--cache", default="warm", choices=("warm", "cold"), help="state of the page cache when an epoch begins")
     add("--seed", default=0, type=int)
     add("--repeat", default=0, type=int)
     add("--dataset", default="by_hand")
@@ -114,9 +116,9 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "tier": arguments.tier,
         "split": SPLIT,
         "task": "traverse",
-        "cache": "warm",
+        "cache": arguments.cache,
         "repeat": arguments.repeat,
-        "slug": slug(settings),
+        "slug": slug(settings, arguments.cache),
         "settings": settings,
         "threads": threads_of(arguments.threads),
         "seed": arguments.seed,
@@ -153,7 +155,7 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     corpus = Corpus(arguments.corpus)
     request = request_for(record, module, corpus, arguments.data / SPLIT)
     record["clips"], record["clip_bytes"] = request.clips, module_bytes(corpus)
-    reason = cannot_run(module, request)
+    reason = cannot_run(module, request) or cannot_be_cold(record["cache"], arguments.data)
     if reason:
         return without_speed(record, "skipped", reason)
     epochs, refused = epochs_for(arguments.epochs, request)
@@ -205,6 +207,15 @@ def cannot_run(module: ModuleType, request: LoaderRequest) -> str | None:
     return unsuited(request) if unsuited else None
 
 
+def cannot_be_cold(cache: str, data: Path) -> str | None:
+    """Return why the data cannot be put out of the cache, or None."""
+    from devices import in_memory
+
+    if cache == "cold" and in_memory(data):
+        return "files in RAM are never cold: measure on a tier that is a disk"
+    return None
+
+
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
     """Return (timed epochs, None), or (0, why the run would be too short): it would only drain its queues."""
     batches = -(-request.clips // request.batch_size)
@@ -227,6 +238,7 @@ def take_through(
 ) -> dict[str, Any]:
     """Run the protocol on one loader; return the record with times, verification, host and warnings."""
     from measure import host
+    from measure.cache import ColdCache
     from measure.sink import Sink
     from measure.verify import Verifier
 
@@ -238,8 +250,17 @@ def take_through(
         moments[phase] = host.look(time.perf_counter)
 
     try:
-        opened = partial(module.open_epochs, request)
-        times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, seconds, around)
+        if record["cache"] == "cold":
+            cold = ColdCache(request.data, lambda: host.look(time.perf_counter).read_bytes)
+
+            def opened(number: int) -> AbstractContextManager[protocol.Epoch]:
+                return module.open_epochs(replace(request, seed=request.seed + number))
+
+            sink = Sink(request.device)
+            times = protocol.run_cold(opened, verifier, sink, epochs, time.perf_counter, cold, seconds, around)
+        else:
+            opened = partial(module.open_epochs, request)
+            times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, seconds, around)
     except Exception as error:
         traceback.print_exc()
         record["verification"] = verifier.as_json()
@@ -251,9 +272,26 @@ def take_through(
         return without_speed(record, "failed", "verification: " + " | ".join(verifier.problems))
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
     payload = sum(epoch.clips for epoch in times.epochs) * record["clip_bytes"]
-    record["warnings"] = [*host.disturbance(**moments), *host.not_warm(**moments, payload_bytes=payload)]
+    record["warnings"] = host.disturbance(**moments)
+    if record["cache"] == "warm":
+        record["warnings"] += host.not_warm(**moments, payload_bytes=payload)
+    warm = [epoch.cache["problem"] for epoch in times.epochs if epoch.cache and epoch.cache["problem"]]
+    if len(warm) == len(times.epochs):
+        return without_speed(record, "failed", f"not cold: {warm[0]}")
+    if warm:
+        record["warnings"].append(not_cold(warm, len(times.epochs)))
     record["clips_per_second"] = rate(times)
     return record
+
+
+def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
+    """Return the warning of a cold run some of whose epochs were not."""
+    return {
+        "code": "not-cold",
+        "seen": f"{len(problems)} of {epochs} epochs were not cold and do not count: {problems[0]}",
+        "cause": "something else keeps the files in the page cache, or the loader reads ahead before its first epoch",
+        "hint": "measure with more clips, and with nothing else that reads them",
+    }
 
 
 def _one_line(error: Exception, request: LoaderRequest) -> str:
@@ -265,8 +303,9 @@ def _one_line(error: Exception, request: LoaderRequest) -> str:
 
 
 def rate(times: protocol.Times) -> float:
-    """Return clips per second: the clips of all timed epochs over their wall-clock time."""
-    return sum(epoch.clips for epoch in times.epochs) / sum(epoch.seconds for epoch in times.epochs)
+    """Return clips per second: the clips of all timed epochs over their wall-clock time; of cold ones, the valid."""
+    valid = [epoch for epoch in times.epochs if not (epoch.cache and epoch.cache["problem"])]
+    return sum(epoch.clips for epoch in valid) / sum(epoch.seconds for epoch in valid)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from measure import protocol
+from measure.cache import EpochCache
 
 
 class Clock:
@@ -113,3 +114,46 @@ def test_an_empty_epoch_has_times_too():
     scene.epoch = lambda number: iter([])  # noqa: ARG005
     times = scene.run(epochs=1)
     assert (times.epochs[0].clips, times.epochs[0].arrivals_seconds) == (0, [])
+
+
+class ColdScene(Scene):
+    """The same with its data put out of the cache before each epoch."""
+
+    def run(self, epochs=2, least_seconds=0.0):
+        around = lambda phase: self.take(phase, 20)  # noqa: E731
+        opened = lambda number: self.opened_as(number)  # noqa: E731
+        return protocol.run_cold(opened, self, self, epochs, self.clock, self, least_seconds, around)
+
+    def opened_as(self, number):
+        self.take(f"loader {number}", 0)
+        return self.opened()
+
+    def evict(self):
+        self.take("evict", 30)
+
+    def begin(self):
+        self.take("begin", 40)
+
+    def end(self):
+        self.take("end", 40)
+        return EpochCache(1, 2, 3, "")
+
+
+def test_each_cold_epoch_has_a_loader_of_its_own_opened_when_the_data_is_out():
+    scene = ColdScene()
+    times = scene.run()
+    timed = ["construct", "begin", *epoch_events(0, "consume"), "end", "tear down"]
+    checks = ["check epoch 1: 9", "check epoch 2: 9"]
+    first = ["loader 0", "construct", *VERIFY, "tear down", "before"]
+    assert scene.events == [*first, "evict", "loader 1", *timed, "evict", "loader 2", *timed, "after", *checks]
+    assert times.construct_seconds == 7 and times.teardown_seconds == 3
+    for epoch in times.epochs:
+        assert epoch.seconds == pytest.approx(2 + 3 * 1.1 + 0.5 + 0.25), "neither the eviction nor the construction"
+        assert epoch.gap_seconds == pytest.approx(3), "to its own first batch"
+        assert epoch.cache == {"resident_bytes": 1, "read_bytes": 2, "payload_bytes": 3, "problem": ""}
+
+
+def test_no_epoch_is_cold_when_the_verify_epoch_was_wrong():
+    scene = ColdScene(ok=False)
+    assert scene.run().epochs == []
+    assert scene.events == ["loader 0", "construct", *VERIFY, "tear down"]

@@ -1,17 +1,19 @@
-"""The page cache of a folder's files: put out of it without root, and how much of them is in it."""
+"""The page cache: a folder's files put out of it without root, and proof that an epoch read them from the device."""
 
 import ctypes
 import errno
+import gc
 import mmap
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 CACHESTAT = 451  # number of cachestat(2), Linux 6.5 and later, the same on every architecture but alpha
 PAGE = mmap.PAGESIZE
 CHUNK_BYTES = 1 << 30  # of a file, looked at by mincore at a time
+COLD_PERCENT = 90.0  # of the files that a cold epoch must read from the device
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -124,3 +126,47 @@ def _mincore_chunk(descriptor: int, start: int, length: int) -> int:
         return sum(page & 1 for page in pages)
     finally:
         _LIBC.munmap(address, length)
+
+
+class EpochCache(NamedTuple):
+    """Where the bytes of one cold epoch came from."""
+
+    resident_bytes: int  # of the files in the page cache when the epoch began
+    read_bytes: int  # that the process tree had fetched from devices during the epoch
+    payload_bytes: int  # of the files
+    problem: str  # why it was not cold, or empty
+
+
+class ColdCache:
+    """Makes the files below `folder` cold before an epoch, and says afterwards whether it was.
+
+    `read_bytes` returns what this process tree has had fetched from block devices so far.
+    """
+
+    def __init__(self, folder: Path, read_bytes: Callable[[], int]) -> None:
+        self.files = files_of(folder)
+        self._read_bytes = read_bytes
+        self._begun = 0
+        self._resident = Residency(0, 0, "")
+
+    def evict(self) -> None:
+        """Put the files out of the cache, before the loader that is to read them is opened."""
+        gc.collect()  # maps that nobody refers to any more keep their pages in the cache
+        evict(self.files)
+
+    def begin(self) -> None:
+        """Note the state at the epoch's begin, with the loader open: what it has read ahead counts against it."""
+        self._resident = residency(self.files)
+        self._begun = self._read_bytes()
+
+    def end(self) -> EpochCache:
+        """Return what the epoch read, and whether that was all but 10 % of the files."""
+        read = self._read_bytes() - self._begun
+        resident, payload, _ = self._resident
+        problem = ""
+        if read < payload * COLD_PERCENT / 100:
+            problem = (
+                f"{read / 1e6:,.1f} of {payload / 1e6:,.1f} MB were read from the device, needed are "
+                f"{COLD_PERCENT:.0f} %; {100 * self._resident.share:.0f} % lay in the page cache when the epoch began"
+            )
+        return EpochCache(resident, read, payload, problem)

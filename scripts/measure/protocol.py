@@ -39,6 +39,19 @@ class Sink(Protocol):
         """Wait until all of it is consumed."""
 
 
+class Cold(Protocol):
+    """Makes an epoch cold; see measure/cache.py."""
+
+    def evict(self) -> None:
+        """Put the data out of the cache; no loader is open."""
+
+    def begin(self) -> None:
+        """Note the state when the epoch's clock is about to start."""
+
+    def end(self) -> Any:
+        """Return what the epoch read (a named tuple), with a `problem` where it was not cold."""
+
+
 @dataclass
 class EpochTimes:
     """One timed epoch, from asking for it to its end. Arrivals count from its start."""
@@ -48,6 +61,7 @@ class EpochTimes:
     clips: int
     arrivals_seconds: list[float]
     batch_clips: list[int]
+    cache: dict[str, Any] | None = None  # of a cold epoch: what lay in the cache, and what came from the device
 
 
 @dataclass
@@ -91,6 +105,52 @@ def run(
     for number, receipts in enumerate(delivered, start=1):
         verifier.check_epoch(number, receipts)
     return times
+
+
+def run_cold(
+    opened: Callable[[int], AbstractContextManager[Epoch]],
+    verifier: Verifier,
+    sink: Sink,
+    epochs: int,
+    clock: Callable[[], float],
+    cold: Cold,
+    least_seconds: float = 0.0,
+    around: Callable[[str], None] = lambda _phase: None,
+) -> Times:
+    """Take a loader through the protocol with its data put out of the cache before each timed epoch.
+
+    Each timed epoch has a loader of its own, which `opened(number)` constructs once the data is out: one that stays
+    open keeps what it has mapped in the cache. The construction is not timed, and what it reads counts against the
+    epoch. The gap of each epoch is its own time to the first batch.
+    """
+    times = Times()
+    start = clock()
+    with opened(0) as epoch:
+        times.construct_seconds = clock() - start
+        _verify(epoch, verifier, sink, times, start, clock)
+        closing = clock()
+    times.teardown_seconds = clock() - closing
+    del epoch  # what it refers to may hold the data mapped
+    if not verifier.ok:
+        return times
+    delivered: list[list[Any]] = []
+    around("before")
+    while len(delivered) < epochs or sum(epoch.seconds for epoch in times.epochs) < least_seconds:
+        cold.evict()
+        with opened(len(delivered) + 1) as epoch:
+            cold.begin()
+            delivered += time_epochs(_first_of(epoch), sink, 1, clock, 0.0, times.epochs)
+            times.epochs[-1].cache = cold.end()._asdict()
+        del epoch
+    around("after")
+    for number, receipts in enumerate(delivered, start=1):
+        verifier.check_epoch(number, receipts)
+    return times
+
+
+def _first_of(epoch: Epoch) -> Epoch:
+    """Return `epoch` such that its first epoch is asked for, whatever the number: it is a new loader's."""
+    return lambda _number: epoch(0)
 
 
 def _verify(

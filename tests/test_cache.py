@@ -1,0 +1,144 @@
+"""The page cache: what is put out of it is out, what is in it is counted, and an epoch that is not cold is named."""
+
+import json
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from loader_cases import write_format
+from made_corpus import make_corpus
+from measure import cache
+from workflow_copy import folders
+
+SCRIPTS = Path(cache.__file__).resolve().parents[1]
+SCHEMA = json.loads((SCRIPTS.parent / "docs" / "run.schema.json").read_text())
+SIZE = 3_000_001  # no whole number of pages
+
+
+@pytest.fixture(scope="module")
+def places():
+    with folders() as found:
+        yield found
+
+
+@pytest.fixture
+def files(places):
+    """Four files on a disk that lie in the page cache."""
+    disk, _ = places
+    paths = [disk / f"{number}.bin" for number in range(4)]
+    for path in paths:
+        path.write_bytes(os.urandom(SIZE))
+    yield paths
+    for path in paths:
+        path.unlink()
+
+
+@pytest.fixture(params=["cachestat", "mincore"])
+def method(request, monkeypatch, files):
+    """Each way to look at the cache that this kernel has."""
+    if request.param == "mincore":
+        monkeypatch.setattr(cache, "_cachestat", lambda _descriptor: None)
+    elif cache.residency(files).method != "cachestat":
+        pytest.skip("this kernel has no cachestat")
+    return request.param
+
+
+def test_what_is_evicted_is_out_and_what_is_read_is_in(files, method):
+    assert cache.residency(files) == (4 * SIZE, 4 * SIZE, method)
+    cache.evict(files)
+    assert cache.residency(files).resident_bytes == 0
+    files[1].read_bytes()
+    found = cache.residency(files)
+    assert found == (SIZE, 4 * SIZE, method)
+    assert found.share == 0.25
+
+
+def test_mapped_pages_stay(files):
+    """Which is why a cold epoch has a loader of its own."""
+    with open(files[0], "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE]) > 0
+        cache.evict(files)
+        assert cache.residency(files).resident_bytes == SIZE
+    cache.evict(files)
+    assert cache.residency(files).resident_bytes == 0
+
+
+def test_an_empty_file_and_no_file_at_all(tmp_path):
+    (tmp_path / "empty").touch()
+    assert cache.residency(cache.files_of(tmp_path))[:2] == (0, 0)
+    assert cache.residency([]).share == 0
+
+
+def test_an_epoch_is_cold_where_nearly_all_came_from_the_device(files):
+    read = iter([100, 100 + int(3.7 * SIZE), 0, int(3.5 * SIZE)])
+    cold = cache.ColdCache(files[0].parent, lambda: next(read))
+    cold.evict()
+    cold.begin()
+    assert cold.end() == (0, int(3.7 * SIZE), 4 * SIZE, "")
+    files[0].read_bytes()
+    cold.begin()
+    found = cold.end()
+    assert "10.5 of 12.0 MB were read from the device, needed are 90 %" in found.problem
+    assert "25 % lay in the page cache" in found.problem
+
+
+def run_loader(folder, loader, data, more=()):
+    """Return the record of a cold run by hand."""
+    command = [sys.executable, SCRIPTS / "run_loader.py", "--loader", loader, "--data", data, "--seconds", "0"]
+    command += ["--corpus", folder / "corpus", "--cache", "cold", "--out", folder / "run.json", *more]
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
+    record = json.loads((folder / "run.json").read_text())
+    jsonschema.validate(record, SCHEMA)
+    return record
+
+
+@pytest.fixture(scope="module")
+def corpus(places):
+    """A corpus of 18 MB and its memory map, on a disk."""
+    disk, _ = places
+    made = make_corpus(disk / "corpus", clips=100, seconds=3, validation=4)
+    write_format(made, "memmap", disk / "memmap", 1)
+    return made
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_cold_run_reads_each_epoch_from_the_device(places, corpus, workers):
+    disk, _ = places
+    record = run_loader(disk, "numpy_memmap", disk / "memmap", ["--settings", json.dumps({"workers": workers})])
+    payload = sum(path.stat().st_size for path in cache.files_of(disk / "memmap" / "train"))
+    assert payload >= corpus.counts["train"] * corpus.samples * np.dtype("float32").itemsize
+    assert (record["status"], record["cache"]) == ("ok", "cold"), record["reason"]
+    assert record["slug"].endswith("-cold")
+    for epoch in record["times"]["epochs"]:
+        assert epoch["cache"]["payload_bytes"] == payload
+        assert epoch["cache"]["read_bytes"] >= 0.9 * payload
+        assert epoch["cache"]["resident_bytes"] <= 0.1 * payload
+        assert epoch["cache"]["problem"] == ""
+    assert not any(warning["code"] == "not-warm" for warning in record["warnings"])
+
+
+def test_a_run_whose_files_somebody_keeps_in_the_cache_has_no_speed(places, corpus):
+    disk, _ = places
+    assert corpus.counts["train"] == 96
+    held = [np.memmap(path, mode="r") for path in cache.files_of(disk / "memmap" / "train")]
+    assert sum(int(array[::4096].sum()) for array in held) > 0
+    record = run_loader(disk, "numpy_memmap", disk / "memmap")
+    del held
+    assert (record["status"], record["clips_per_second"]) == ("failed", None)
+    assert record["reason"].startswith("not cold: ") and "lay in the page cache" in record["reason"]
+
+
+def test_files_in_ram_are_never_cold(places, corpus):
+    disk, ram = places
+    write_format(corpus, "memmap", ram / "memmap", 1)
+    record = run_loader(disk, "numpy_memmap", ram / "memmap")
+    assert (record["status"], record["reason"]) == (
+        "skipped",
+        "files in RAM are never cold: measure on a tier that is a disk",
+    )
