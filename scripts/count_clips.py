@@ -53,11 +53,24 @@ def check(statuses: Counter[str], stops: Counter[str], min_clips: str) -> None:
         )
 
 
+def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
+    """Raise UserError where there were clips to fetch and none came."""
+    if statuses["fetched"] or not statuses.total():
+        return
+    reasons = "; ".join(f"{kind} ({number})" for kind, number in kinds.most_common(3))
+    raise UserError(
+        f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Look into the "
+        "ledgers, correct the data set's entry in config.yaml (its address first, where it has one), and ask again: "
+        "snakemake --forcerun fetch_clips; a download asks again for what is gone where ask_again names the kind."
+    )
+
+
 def main() -> None:
     """Write the counts and print them."""
     arguments = parse_arguments()
     statuses, kinds, stops = count([arguments.ledgers / f"ledger-{n:04d}.csv" for n in range(arguments.shards)])
     check(statuses, stops, arguments.min_clips)
+    check_any(statuses, kinds)
     counts = {"asked": statuses.total(), **{status: statuses[status] for status in STATUSES}}
     write_json(arguments.out, {**counts, "reasons": dict(kinds.most_common(COMMONEST))})
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number))

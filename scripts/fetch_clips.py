@@ -42,7 +42,8 @@ def main() -> None:
     )
     counts: Counter[str] = Counter()
     total = source.count(request) if hasattr(source, "count") else None
-    rows = _counted(source.fetch(request), total, counts)
+    name = f"fetch_clips {arguments.shard:04d}" if arguments.shards > 1 else "fetch_clips"
+    rows = _counted(source.fetch(request), total, counts, name)
     write_ledger(arguments.ledger, sorted(rows, key=lambda row: row.id))
     if counts["stopped"]:
         note_early_end(request)
@@ -57,9 +58,9 @@ def note_early_end(request: SourceRequest) -> None:
         file.write(b"x")
 
 
-def _counted(rows: Iterator[LedgerRow], total: int | None, counts: Counter[str]) -> Iterator[LedgerRow]:
+def _counted(rows: Iterator[LedgerRow], total: int | None, counts: Counter[str], name: str) -> Iterator[LedgerRow]:
     """Pass `rows` on, counting them by status and showing progress."""
-    with progress_bar(total=total, name="fetch_clips") as bar:
+    with progress_bar(total=total, name=name) as bar:
         for row in rows:
             counts[row.status] += 1
             bar.set_postfix({status: counts[status] for status in STATUSES if counts[status]}, refresh=False)

@@ -106,10 +106,14 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
         return
     left_out = rejections.rejected + rejections.unavailable + rejections.failed
     common = "; ".join(f"{reason} ({count})" for reason, count in rejections.kinds.most_common(3)) or "none"
+    hint = (
+        f"lower the validation fraction ({validation:g})"
+        if splits
+        else "where files have vanished, bring them again: snakemake --forcerun fetch_clips"
+    )
     raise UserError(
         f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
-        f"{common}. Needed is at least one clip. Look into rejected.csv, mend the data set or lower the validation "
-        f"fraction ({validation:g}), and run again."
+        f"{common}. Needed is at least one clip. Look into rejected.csv, mend the data set, or {hint}, and run again."
     )
 
 

@@ -36,6 +36,8 @@ SECRET_FOUND = (
 # What the download itself decides, beside the parameters of `open_client`; an option that changes it is refused.
 OURS = (
     *("paths", "download_ranges", "postprocessors", "skip_download", "simulate"),
+    *("match_filter", "min_filesize", "max_filesize", "daterange", "playlist_items", "age_limit", "min_views"),
+    *("max_views", "max_downloads", "download_archive", "external_downloader"),
     *("ignoreerrors", "listformats", "forceprint", "print_to_file", "cookiefile", "cookiesfrombrowser"),
 )
 
@@ -54,7 +56,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
     for key in ("cookies", "netrc"):
         path = Path(os.path.expanduser(options[key]))
-        if options[key] and not os.access(path, os.R_OK):
+        if options[key] and not (path.is_file() and os.access(path, os.R_OK)):
             raise UserError(
                 f"{key}: found {options[key]!r}, which cannot be read; allowed is the path of a file. "
                 "Correct it, or leave the option out."

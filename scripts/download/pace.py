@@ -13,6 +13,26 @@ from typing import Any
 HOUR = 3600.0
 
 
+def in_words(hours: float) -> str:
+    """Return a time as one reads it: minutes, hours, or hours and days."""
+    if hours < 2:
+        return f"{60 * hours:.0f} minutes"
+    return f"{hours:.1f} hours" + (f" ({hours / 24:.1f} days)" if hours >= 48 else "")
+
+
+def stretched(pause_seconds: tuple[float, float], requests_per_hour: float) -> tuple[float, float]:
+    """Return the range of pauses, stretched so that their mean is that of the limit, in seconds.
+
+    Otherwise an hour would begin with all of its requests, and end with a long pause.
+    """
+    each, mean = HOUR / requests_per_hour if requests_per_hour else 0.0, sum(pause_seconds) / 2
+    if mean >= each:
+        return pause_seconds
+    if mean == 0:
+        return each / 2, each * 3 / 2
+    return pause_seconds[0] * each / mean, pause_seconds[1] * each / mean
+
+
 class Pace:
     """Gives out the times at which a request may be sent.
 
@@ -31,7 +51,7 @@ class Pace:
         self.path = path
         self.most = max(1, int(requests_per_hour))  # requests in any `window` seconds
         self.window = max(HOUR, HOUR / requests_per_hour) if requests_per_hour else 0.0  # 0: no limit
-        self.pause_seconds = pause_seconds
+        self.pause_seconds = stretched(pause_seconds, requests_per_hour)
         self._clock = clock
         self._sleep = sleep
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from download.pace import HOUR
+from download.pace import HOUR, in_words, stretched
 from errors import UserError
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def check_room(folder: Path, seconds: float) -> str:
     """Return what `seconds` of audio take up, in words. Raises UserError where there is no room for it."""
     needed = int(seconds * BYTES_PER_SECOND) + WORK_BYTES
     free = shutil.disk_usage(folder).free
-    words = f"about {needed / 1e9:.1f} GB of disk, {free / 1e9:.1f} GB are free"
+    words = (
+        f"about {needed / 1e9:.1f} GB of disk ({WORK_BYTES / 1e9:.1f} while they come), {free / 1e9:.1f} GB are free"
+    )
     if free < needed:
         raise UserError(
             f"{folder}: needed are {words}. In config.yaml set `store` to a folder on a larger disk, or lower `limit`."
@@ -80,12 +82,9 @@ def check_server(problem: str, what: str) -> None:
 
 def duration(segments: int, options: Mapping[str, Any]) -> str:
     """Return in words how long `segments` requests take at the limit."""
-    pause = (options["least_pause_seconds"] + options["most_pause_seconds"]) / 2
-    each = max(pause, HOUR / options["requests_per_hour"] if options["requests_per_hour"] else 0)
+    pauses = (options["least_pause_seconds"], options["most_pause_seconds"])
+    each = sum(stretched(pauses, options["requests_per_hour"])) / 2
     if each == 0:
         return "no limit on requests is set"
-    hours = segments * each / HOUR
-    an_hour = f"{HOUR / each:,.0f}" if each <= HOUR / 10 else f"{HOUR / each:.2g}"
-    return f"at most {an_hour} requests an hour: about {hours:.1f} hours" + (
-        f" ({hours / 24:.1f} days)" if hours >= 48 else ""
-    )
+    hourly = f"{HOUR / each:,.{0 if each <= HOUR else 1}f}"
+    return f"at most {hourly} requests an hour: about {in_words(segments * each / HOUR)}"

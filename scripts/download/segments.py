@@ -28,7 +28,10 @@ COLUMNS = ("YTID", "start_seconds", "end_seconds", "positive_labels")
 CLASS_COLUMNS = ("index", "mid", "display_name")
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 COUNT = re.compile(r"num_segs=(\d+)")
-ASK_AGAIN = "Delete it, and the same command fetches it again; or name a file of your own in the config."
+ASK_AGAIN = (
+    "Where it lies in the store, delete it, and the same command fetches it again; correct a file of your own, or name "
+    "another in the config."
+)
 
 
 class Segment(NamedTuple):
@@ -70,7 +73,7 @@ def find_lists(options: Mapping[str, Any], folder: Path, client: "yt_dlp.Youtube
 def read_classes(path: Path) -> dict[str, str]:
     """Return {mid: display name} of the 527 classes. Raises UserError for a file that is not that table, whole."""
     names: dict[str, str] = {}
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         try:
             rows = csv.reader(file, strict=True)
             header = tuple(next(rows, ()))
@@ -102,7 +105,7 @@ def read_segments(path: Path, names: Mapping[str, str], expected: int | None) ->
     has not the `expected` number of segments (None: the number in its own second line).
     """
     seen: set[str] = set()
-    with open(path, encoding="utf-8", newline="") as file:
+    with open(path, encoding="utf-8-sig", newline="") as file:
         try:
             announced = _read_head(path, [next(file, "") for _ in range(3)])
             rows = csv.reader(file, skipinitialspace=True, strict=True)
@@ -217,8 +220,14 @@ def write_shards(segments: list[Segment], shards: int, folder: Path) -> None:
 
 
 def read_selection(folder: Path) -> Selection:
-    """Return what `write_shards` has written about all shards."""
-    return Selection(**read_json(folder / "selection.json"))
+    """Return what `write_shards` has written about all shards. Raises UserError where that is damaged."""
+    try:
+        return Selection(**read_json(folder / "selection.json"))
+    except (FileNotFoundError, TypeError, ValueError):
+        raise UserError(
+            f"{folder}: found no selection.json, or a damaged one; needed is the folder as it was prepared. "
+            "Try: snakemake --forcerun prepare_clips"
+        ) from None
 
 
 def read_shard(folder: Path, shard: int) -> list[Segment]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from download.faults import LATER, STOP, Fault
-from download.pace import Pace
+from download.pace import Pace, in_words
 from download.segments import Segment, Selection
 from download.store import Record, Store
 from download.worker import Died, Worker
@@ -71,7 +71,7 @@ class ShardDownload:
         self.selection = selection
         self.counts: Counter[str] = Counter()
         self._in_a_row = 0  # failures of segments that were asked for the first time
-        self._gone: list[tuple[str, Record]] = []  # one after the other
+        self._doubted: list[tuple[Segment, Record]] = []  # said to be gone, one after the other
         self._noted = math.inf  # not before those that were settled earlier are counted
         self._others = (0.0, 0)  # when they were counted, clips of the other shards
         self._end: tuple[str, str] | None = None  # once it is decided
@@ -90,14 +90,14 @@ class ShardDownload:
             waiting.sort(key=_not_before)
             later = []
             for segment, record in waiting:
-                row, record = self._settle(segment, record)
-                if row is None:
-                    later.append((segment, record))
-                else:
-                    yield row
+                rows, failed = self._settle(segment, record)
+                yield from rows
+                if failed:
+                    later.append((segment, failed))
             waiting = later
         for segment, record in waiting:
             yield self._row(segment, record, *self._ending_of(record))
+        yield from self._last_doubted()
 
     def note(self) -> None:
         """Write down how far the shard is."""
@@ -114,19 +114,21 @@ class ShardDownload:
             f"{self.pace.per_hour():,} requests in the last hour"
         )
         left, rate = self.selection.segments - settled, self.pace.rate()
-        return f"{words}, {left / rate:.1f} hours to go at that rate" if left and rate else words
+        return f"{words}, {in_words(left / rate)} to go at that rate" if left and rate else words
 
-    def _settle(self, segment: Segment, record: Record | None) -> tuple[LedgerRow | None, Record | None]:
-        """Return the segment's row, None where it is to be asked for once more, and its record."""
+    def _settle(self, segment: Segment, record: Record | None) -> tuple[list[LedgerRow], Record | None]:
+        """Return the rows that are settled by asking for the segment, and its record if it is to be asked for again."""
         pause = record.not_before - time.time() if record and record.status == "failed" else 0.0
-        if pause > WAIT_SECONDS:
-            return self._row(segment, record, *self._ending_of(record)), record
-        if not self._wait(max(0.0, pause)):
-            return self._row(segment, record, *self._ending_of(record)), record
+        if pause > WAIT_SECONDS or not self._wait(max(0.0, pause)):
+            return [self._row(segment, record, *self._ending_of(record))], None
         asked = self._ask(segment, record)
         if asked is None:  # the download was stopped
-            return self._row(segment, record, *self._ending_of(record)), record
-        return (None if asked.status == "failed" else self._row(segment, asked)), asked
+            return [self._row(segment, record, *self._ending_of(record))], None
+        if asked.status == "failed":
+            return [], asked
+        if self._doubt(segment, asked):
+            return [], None
+        return [*self._confirmed(), self._row(segment, asked)], None
 
     def _wait(self, seconds: float) -> bool:
         """Wait for the segment's own time, then for a place in the common limit; return False if it is to be left."""
@@ -204,33 +206,45 @@ class ShardDownload:
             record = Record("unavailable", answer.reason, **asked)
         self.store.write(segment.name, record)
         self._watch_failures(record, first=before is None)
-        self._watch_gone(segment.name, record)
         return record
 
     def _back_off(self, fault: Fault, asked: int) -> float:
         """Return when a failed segment may be asked for again; hold everybody where the server says so."""
         least, wanted = self.options["back_off_seconds"], fault.retry_after or 0.0
         if fault.throttled:
-            pause = max(least, wanted)  # however often this one was asked for
-            self.pace.hold(pause)
-            print(
-                f"The server asks to slow down ({fault.detail}): nothing is asked for during {pause:,.0f} s", flush=True
-            )
+            self._hold(max(least, wanted), fault.detail)  # however often this one was asked for
         return time.time() + max(least * 2 ** min(asked - 1, 10), wanted)
 
-    def _watch_gone(self, name: str, record: Record) -> None:
-        """Stop where one segment after the other is said to be gone, and take back that these are gone for good."""
+    def _doubt(self, segment: Segment, record: Record) -> bool:
+        """Return whether what is said of the segment waits for a later answer, since it may be said of everything.
+
+        Until then the segment counts as failed, in the store too, and where it is said of one after the other the
+        download is stopped.
+        """
         if record.status != "unavailable" or record.reason.split(":")[0] not in DOUBTFUL:
-            self._gone = []
-            return
-        self._gone.append((name, record))
-        if len(self._gone) >= self.options["stop_after"]:
-            again = time.time() + self.options["back_off_seconds"]
-            for gone, doubted in self._gone:
-                self.store.write(gone, replace(doubted, status="failed", not_before=again))
-            self._stop(
-                "gone in a row", f"{len(self._gone)} segments are gone one after the other, the last: {record.reason}"
-            )
+            return False
+        self._doubted.append((segment, record))
+        self.store.write(segment.name, replace(record, status="failed"))
+        if len(self._doubted) >= self.options["stop_after"]:
+            count = len(self._doubted)
+            self._stop("gone in a row", f"{count} segments are gone one after the other, the last: {record.reason}")
+        return True
+
+    def _confirmed(self) -> Iterator[LedgerRow]:
+        """Yield the rows of the doubted segments, now that another answer shows that the server tells them apart."""
+        for segment, record in self._doubted:
+            self.store.write(segment.name, record)
+            yield self._row(segment, record)
+        self._doubted = []
+
+    def _last_doubted(self) -> Iterator[LedgerRow]:
+        """Yield the rows of what is doubted in the end: gone where the shard has clips at all, else not settled."""
+        stopped = self.store.stopped(self.call)
+        if self.counts["fetched"] and not stopped:
+            yield from self._confirmed()
+        for segment, record in self._doubted:
+            status = ("stopped", stopped) if stopped else ("failed", record.reason)
+            yield self._row(segment, record, *status)
 
     def _watch_failures(self, record: Record, first: bool) -> None:
         """Slow everybody down, and in the end stop, where one segment after the other fails.
@@ -247,7 +261,12 @@ class ShardDownload:
                 )
             elif self._in_a_row >= SOME_IN_A_ROW:
                 pause = self.options["back_off_seconds"] * 2 ** (self._in_a_row - SOME_IN_A_ROW)
-                self.pace.hold(min(LONGEST_HOLD_SECONDS, pause))
+                self._hold(min(LONGEST_HOLD_SECONDS, pause), f"{self._in_a_row} failed in a row, {record.reason}")
+
+    def _hold(self, seconds: float, why: str) -> None:
+        """Let nobody ask for anything for a while, and say so."""
+        self.pace.hold(seconds)
+        print(f"{why}: nothing is asked for during {seconds:,.0f} s", flush=True)
 
     def _stop(self, kind: str, detail: str) -> None:
         """Stop the download of this call."""

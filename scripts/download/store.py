@@ -100,7 +100,8 @@ class Store:
     def at_work(self, call: str) -> Iterator[Path]:
         """Hold the store for a job of `call` and yield `work`, an empty folder that is removed in the end.
 
-        Raises UserError where another call is at work, and where the disk is full, before the block or within.
+        Raises UserError where another call is at work, where the folder cannot be written, and where the disk is full,
+        before the block or within.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -112,6 +113,11 @@ class Store:
                 finally:
                     shutil.rmtree(self.work, ignore_errors=True)
         except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EROFS, errno.EPERM):
+                raise UserError(
+                    f"store: found {str(self.root)!r}, where nothing can be written ({error.strerror}); allowed is a "
+                    "folder of yours. Name another in config.yaml, or leave the option out."
+                ) from None
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise UserError(
@@ -126,11 +132,13 @@ class Store:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner = lock.read()
-                if json.loads(owner)["call"] != call:
+                owner = _as_object(lock.read())
+                if owner.get("call") != call:
+                    who = f"process {owner.get('process')} on {owner.get('host')}, since {owner.get('since')}"
                     raise UserError(
-                        f"{self.root}: another call of feedrate is downloading into this folder ({owner}). Allowed is "
-                        "one at a time. Wait until it has ended, or stop it with Ctrl-C; then type the same command."
+                        f"{self.root}: another call of feedrate is downloading into this folder ({who}). Allowed is "
+                        "one at a time. Wait until it has ended, or stop it with Ctrl-C, or kill that process where "
+                        "its Snakemake is gone; then type the same command."
                     ) from None
             else:
                 shutil.rmtree(self.root / "work", ignore_errors=True)
@@ -147,11 +155,8 @@ class Store:
 
     def stopped(self, call: str) -> str:
         """Return why this call was stopped, or an empty text."""
-        try:
-            found = read_json(self.root / "stop.json")
-        except (FileNotFoundError, json.JSONDecodeError):
-            return ""
-        return found["reason"] if found["call"] == call else ""
+        found = _read(self.root / "stop.json")
+        return str(found.get("reason", "")) if found.get("call") == call else ""
 
     def note_counts(self, selection: str, shard: int, counts: Counter[str]) -> None:
         """Note how far a shard is: {status: segments}."""
@@ -162,8 +167,24 @@ class Store:
         total: Counter[str] = Counter()
         for path in (self.root / "counts" / selection).glob("*.json"):
             if path.stem != f"{without:04d}" and not path.name.startswith("."):
-                total.update(read_json(path))
+                total.update({status: count for status, count in _read(path).items() if isinstance(count, int)})
         return total
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one where there is none, or a damaged one."""
+    try:
+        return _as_object(path.read_text("utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError):
+        return {}
+
+
+def _as_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _now() -> str:

@@ -67,10 +67,11 @@ OPTIONS = {
     "least_pause_seconds": {
         "type": "number",
         "minimum": 0,
-        "default": 4,
-        "description": "Between two requests lies a random pause of at least this.",
+        "default": 0.5,
+        "description": "Between two requests lies a random pause, stretched so that they come at requests_per_hour; "
+        "its least.",
     },
-    "most_pause_seconds": {"type": "number", "minimum": 0, "default": 20, "description": "And of at most this."},
+    "most_pause_seconds": {"type": "number", "minimum": 0, "default": 2, "description": "And its most."},
     "attempts": {
         "type": "integer",
         "minimum": 1,
@@ -178,6 +179,10 @@ def check(options: Mapping[str, Any]) -> None:
                 f"{nearest(given, PUBLISHED) if key == 'list' else ''} Correct it."
             )
     check_options(options)
+    if options["min_clips"] != "all" and options["limit"] != "all" and options["min_clips"] > options["limit"]:
+        raise UserError(
+            f"min_clips: found {options['min_clips']}; allowed is at most limit, {options['limit']}. Lower it."
+        )
     plain = options["url"].replace("%(id)s", "").replace("%%", "")
     if not options["url"].startswith(("http://", "https://")) or "%(id)s" not in options["url"] or "%" in plain:
         raise UserError(
@@ -231,6 +236,8 @@ def prepare(request: SourceRequest) -> None:
             where = "YouTube" if options["url"] == YOUTUBE else options["url"]
             preflight.check_server(reachable(client, options["url"], secrets_of(options)), where)
     write_shards(chosen, request.shards, request.prepared)
+    if options["limit"] != "all" and len(chosen) < options["limit"]:
+        print(f"limit is {options['limit']:,}: the list has {len(chosen):,} such segments.")
     print(
         f"{len(chosen):,} segments, {len(chosen) - len(waiting):,} of them settled; {len(waiting):,} to ask for, "
         f"{preflight.duration(len(waiting), options)}; {room}.\n"

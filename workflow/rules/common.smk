@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import sys
 import uuid
 from pathlib import Path
@@ -78,6 +79,13 @@ def settings(path):
 def ended_early(wildcards):
     """Return how many calls ended the shard early: a number that changes makes the shard's job run again."""
     return plan.ended_early(wildcards.shard)
+
+
+def last_words(logs):
+    """Return what went wrong, from the logs of a call, and how to go on: the end of the output is what one reads."""
+    texts = [Path(log).read_text(encoding="utf-8") for log in logs]
+    errors = re.findall(r"(?m)^error: .*", "\n".join(texts))
+    return "\n".join([*dict.fromkeys(errors), "The same command goes on where it was."])
 
 
 def figures_folder(wildcards, input):
