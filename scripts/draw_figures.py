@@ -23,7 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from errors import run_main
 from files import whole_file
-from tables import devices, number_text, read_tables
+from tables import number_text, panels, read_tables
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -56,28 +56,28 @@ def first_batch(tables: Mapping[str, Any]) -> Figure:
 
 
 def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Callable[..., float]) -> Figure:
-    names = devices(row for row in tables["best"] if row[column] is not None)
+    names = panels(row for row in tables["best"] if row[column] is not None)
     if not names:
         return _nothing("No loader has a verified result to draw.", tables["best"])
     tiers = _tiers(tables)
-    loaders = {device: _loaders(tables["best"], device, column, fastest) for device in names}
-    heights = [0.7 + len(loaders[device]) * max(0.3, 0.19 * len(tiers)) for device in names]
+    loaders = {panel: _loaders(tables["best"], panel, column, fastest) for panel in names}
+    heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(tiers)) for panel in names]
     figure, axes = plt.subplots(
         len(names), figsize=(8, sum(heights) + 0.8), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
-    for axis, device in zip(axes[:, 0], names, strict=True):
-        best = [row for row in tables["best"] if row["device"] == device and row["tier"]]
+    for axis, panel in zip(axes[:, 0], names, strict=True):
+        best = [row for row in tables["best"] if row["panel"] == panel and row["tier"]]
         bounds = tables["bounds"] if column == "clips_per_second" else []
-        _rows_of_points(axis, best, tables["runs"], column, loaders[device], tiers)
-        _bound_lines(axis, bounds, device, {row["batch_size"] for row in best})
+        _rows_of_points(axis, best, tables["runs"], column, loaders[panel], tiers)
+        _bound_lines(axis, bounds, {(row["device"], row["batch_size"]) for row in best if row["cache"] == "warm"})
         _number_axis(axis, label)
-        axis.set_title(device.upper() if len(names) > 1 else "", loc="left")
+        axis.set_title(panel if len(names) > 1 else "", loc="left")
     handles = _tier_handles(tiers)
     handles.append(
         Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=1.2, linestyle="", label="median")
     )
     _legend(figure, handles)
-    _footnote(figure, [row for row in tables["best"] if row["device"] not in names or not row["tier"]])
+    _footnote(figure, [row for row in tables["best"] if row["panel"] not in names or not row["tier"]])
     return figure
 
 
@@ -103,11 +103,11 @@ def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: li
     axis.grid(axis="y", visible=False)
 
 
-def _bound_lines(axis: Axes, bounds: Rows, device: str, batch_sizes: set[int]) -> None:
-    """Draw the bounds that apply to a device as lines, with their numbers above its panel."""
+def _bound_lines(axis: Axes, bounds: Rows, applying: set[tuple[str, int]]) -> None:
+    """Draw the warm bounds of these (device, batch size) as lines, with their numbers above the panel."""
     styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
     labels = []
-    fitting = [row for row in bounds if row["device"] == device and row["batch_size"] in batch_sizes]
+    fitting = [row for row in bounds if (row["device"], row["batch_size"]) in applying]
     for number, row in enumerate(row for row in fitting if row["clips_per_second"]):
         name, style = styles[number % len(styles)]
         axis.axvline(row["clips_per_second"], color=INK, linestyle=style, linewidth=1.2)
@@ -141,35 +141,35 @@ def scaling(tables: Mapping[str, Any]) -> Figure:
     chosen = _best_by_workers(tables["ranking"])
     counts: dict[tuple[str, str], set[int]] = {}
     for row in chosen:
-        counts.setdefault((row["loader"], row["device"]), set()).add(row["workers"])
-    panels = [panel for panel, workers in counts.items() if len(workers) > 1]
-    if not panels:
+        counts.setdefault((row["loader"], row["panel"]), set()).add(row["workers"])
+    drawn = [key for key, workers in counts.items() if len(workers) > 1]
+    if not drawn:
         return _nothing("No loader has verified results for two numbers of workers.", tables["best"])
     keys = {(row["loader"], row["tier"], row["slug"]) for row in chosen}
     frame = pd.DataFrame(run for run in tables["runs"] if (run["loader"], run["tier"], run["slug"]) in keys)
     frame = frame[frame.status == "ok"]
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
+    columns = min(3, len(drawn))
+    lines = -(-len(drawn) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(8, 0.9 + 1.9 * lines), squeeze=False)
-    for axis in axes.flat[len(panels) :]:
+    for axis in axes.flat[len(drawn) :]:
         axis.set_axis_off()
     tiers = _tiers(tables)
-    for axis, (loader, device) in zip(axes.flat, panels, strict=False):
-        _scaling_panel(axis, frame[(frame.loader == loader) & (frame.device == device)], tiers)
-        axis.set_title(_plain(loader) + (f" ({device})" if len(devices(chosen)) > 1 else ""))
+    for axis, (loader, panel) in zip(axes.flat, drawn, strict=False):
+        _scaling_panel(axis, frame[(frame.loader == loader) & (frame.panel == panel)], tiers)
+        axis.set_title(_plain(loader) + (f" ({panel})" if len(panels(chosen)) > 1 else ""))
     _legend(figure, _tier_handles(tiers))
-    left_out = sorted({_plain(loader) for loader, device in counts if (loader, device) not in panels})
+    left_out = sorted({_plain(loader) for loader, panel in counts if (loader, panel) not in drawn})
     lines_below = [f"One number of workers only: {', '.join(left_out)}."] if left_out else []
     _footnote(figure, tables["best"], lines_below)
     return figure
 
 
 def _best_by_workers(ranking: Rows) -> Rows:
-    """Return of each loader, tier, device and number of workers the fastest row; the ranking is sorted."""
+    """Return of each loader, tier, panel and number of workers the fastest row; the ranking is sorted."""
     first: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in ranking:
         if row["status"] == "ok" and row["workers"] is not None:
-            first.setdefault((row["loader"], row["tier"], row["device"], row["workers"]), row)
+            first.setdefault((row["loader"], row["tier"], row["panel"], row["workers"]), row)
     return list(first.values())
 
 
@@ -237,11 +237,11 @@ def _tier_handles(tiers: list[str]) -> list[Any]:
     ]
 
 
-def _loaders(best: Rows, device: str, column: str, fastest: Callable[..., float]) -> list[str]:
-    """Return the loaders of a device, best first, those without a value last."""
+def _loaders(best: Rows, panel: str, column: str, fastest: Callable[..., float]) -> list[str]:
+    """Return the loaders of a panel, best first, those without a value last."""
     values: dict[str, list[float]] = {}
     for row in best:
-        if row["device"] == device and row["tier"]:
+        if row["panel"] == panel and row["tier"]:
             values.setdefault(row["loader"], []).extend([] if row[column] is None else [row[column]])
     sign = -1 if fastest is max else 1
     return sorted(values, key=lambda name: (not values[name], sign * fastest(values[name], default=0), name))

@@ -10,6 +10,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,14 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     bounds = [record for entry in plan["bounds"] if (record := read_record(root / entry["path"])) is not None]
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
     bound_rows = list(_bound_rows(plan, bounds))
-    warm = {
-        (row["device"], row["batch_size"]): row["clips_per_second"]
-        for row in bound_rows
-        if row["bound"] == "warm" and row["clips_per_second"]
-    }
     runs = [run_row(entry, record) for entry, record in pairs]
-    ranked = ranking.rank(ranking.results(runs) + _never_planned(plan), warm)
+    bound_of = partial(_bound_of, _warm_bounds(bound_rows))
+    ranked = ranking.rank(ranking.results(runs) + _never_planned(plan), bound_of)
     records = [record for _, record in pairs if record]
     with whole_directory(out) as folder:
         write_table(folder, "runs", runs)
         write_table(folder, "ranking", ranked)
-        write_table(folder, "best", ranking.best(ranked, warm))
+        write_table(folder, "best", ranking.best(ranked, bound_of))
         write_table(folder, "formats", _format_rows(plan, root))
         write_table(folder, "tiers", (_tier_row(name, record or {}) for name, record in tiers.items()))
         write_table(folder, "bounds", bound_rows)
@@ -88,6 +85,20 @@ def _bound_rows(plan: Mapping[str, Any], bounds: Iterable[Record]) -> Iterator[d
             "lowest": middle and middle.lowest,
             "highest": middle and middle.highest,
         }
+
+
+def _warm_bounds(bound_rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], float]:
+    """Return {(device, batch size): clips/s} of the measured warm bounds."""
+    return {
+        (row["device"], row["batch_size"]): row["clips_per_second"]
+        for row in bound_rows
+        if row["bound"] == "warm" and row["clips_per_second"]
+    }
+
+
+def _bound_of(warm: Mapping[tuple[str, int], float], row: Mapping[str, Any]) -> float | None:
+    """Return the bound in clips/s that applies to a result; None where none was measured, as of a cold cache."""
+    return warm.get((row["device"], row["batch_size"])) if row["cache"] == "warm" else None
 
 
 def _never_planned(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

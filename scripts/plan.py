@@ -35,6 +35,7 @@ class Run:
     format: str
     slug: str
     settings: Mapping[str, Any]  # null for a setting that the loader does not understand
+    cache: str  # warm or cold: the page cache when an epoch begins
     repeat: int
     path: str  # of the record, relative to the project
 
@@ -155,19 +156,30 @@ class Plan:
         """All runs of the experiment, in the order of the config."""
         runs = []
         for loader, module in self.loaders.items():
-            for tier, settings in itertools.product(self.tiers, list(self.settings(loader))):
-                for repeat in range(self.config["measure"]["repeats"]):
-                    name = slug(settings)
+            for tier, cache in self.states:
+                for settings, repeat in itertools.product(self.settings(loader), range(self.repeats)):
+                    name = slug(settings, cache)
                     path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
-                    runs.append(Run(loader, tier, module.FORMAT, name, settings, repeat, path))
+                    runs.append(Run(loader, tier, module.FORMAT, name, settings, cache, repeat, path))
         return runs
+
+    @property
+    def repeats(self) -> int:
+        """How often each run is made."""
+        return self.config["measure"]["repeats"]
+
+    @cached_property
+    def states(self) -> list[tuple[str, str]]:
+        """Each tier with each state of the page cache that its files can be in: those in RAM are never cold."""
+        pairs = itertools.product(self.tiers, self.config["sweep"]["cache"])
+        return [(tier, cache) for tier, cache in pairs if cache == "warm" or not self.volatile(tier)]
 
     @cached_property
     def bounds(self) -> list[Bound]:
         """The warm bound for each device and batch size that a run uses."""
         pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
         bounds = []
-        for (device, batch_size), repeat in itertools.product(pairs, range(self.config["measure"]["repeats"])):
+        for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
             settings = {"device": device, "batch_size": batch_size}
             path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
             bounds.append(Bound("warm", slug(settings), settings, repeat, path))
@@ -181,11 +193,19 @@ class Plan:
     @property
     def skipped(self) -> list[dict[str, Any]]:
         """What the config asks for and this machine cannot have at all: a reason for each loader."""
-        if "auto" not in self.config["sweep"]["device"] or self.has_gpu:
-            return []
-        reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
-        settings = {"device": "cuda"}
-        return [{"loader": name, "tier": None, "settings": settings, "reason": reason} for name in self.loaders]
+        lost = []
+        if "auto" in self.config["sweep"]["device"] and not self.has_gpu:
+            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
+            lost.append((None, {"device": "cuda"}, reason))
+        pairs = itertools.product(self.tiers, self.config["sweep"]["cache"])
+        for tier, cache in pairs:
+            if (tier, cache) not in self.states:
+                lost.append((tier, {"cache": cache}, "files in RAM are never cold: name a tier that is a disk"))
+        return [
+            {"loader": name, "tier": tier, "settings": settings, "reason": reason}
+            for name in self.loaders
+            for tier, settings, reason in lost
+        ]
 
     def readers(self, format: str) -> int:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""

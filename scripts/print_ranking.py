@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from errors import run_main
-from tables import devices, number_text, read_tables
+from tables import number_text, panels, read_tables
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS = ("rank", "loader", "tier", "settings", "clips/s", "lowest - highest", "of bound", "first s")
@@ -27,10 +27,10 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     """Return the lines to print, at most WIDTH columns each; ANSI codes only where `colour` is true."""
     lines: list[str] = []
     best = tables["best"]
-    names = devices(best)
-    for device in names:
-        rows = [row for row in best if row["device"] == device]
-        lines += [f"{device.upper()}, data set {_clean(tables['dataset']['dataset'])}", *_table(rows, colour), ""]
+    names = panels(best)
+    for panel in names:
+        rows = [row for row in best if row["panel"] == panel]
+        lines += [f"{panel}, data set {_clean(tables['dataset']['dataset'])}", *_table(rows, colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)

@@ -1,6 +1,6 @@
 """From runs to an answer: one result per loader, tier and settings, and the order in which they stand."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -9,6 +9,7 @@ from measure.stats import Spread, median_of, shared_ranks, spread
 from tables import COLUMNS
 
 Row = dict[str, Any]
+Bound = Callable[[Mapping[str, Any]], float | None]
 _SAME = COLUMNS["ranking"][1 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
 _STATUSES = ("ok", "failed", "missing", "skipped")  # the order in which results stand
 
@@ -59,32 +60,33 @@ def about(loader: str) -> str:
     return plugins.describe(module) if module.__doc__ else ""
 
 
-def rank(rows: Iterable[Mapping[str, Any]], bounds: Mapping[tuple[str, int], float]) -> list[Row]:
-    """Return `rows` in the order of their medians, ranked within each device, rows without a speed last.
+def rank(rows: Iterable[Mapping[str, Any]], bound_of: Bound) -> list[Row]:
+    """Return `rows` in the order of their medians, ranked within each device and cache state, without a speed last.
 
-    `bounds` maps (device, batch size) to the median warm bound in clips/s; `percent_of_bound` is blank where
-    there is none. Rows are not changed.
+    `bound_of` returns the bound in clips/s that applies to a row; `percent_of_bound` is blank where there is none.
+    Rows are not changed.
     """
     ordered = sorted(rows, key=_order)
     ranked: list[Row] = []
-    for _, same in groupby(ordered, key=lambda row: (_STATUSES.index(row["status"]), row["device"])):
-        ranked += _ranked(list(same), bounds)
+    for _, same in groupby(ordered, key=lambda row: (_STATUSES.index(row["status"]), row["device"], row["cache"])):
+        ranked += _ranked(list(same), bound_of)
     return ranked
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     names = (row["loader"], row["tier"], row["slug"])
-    return _STATUSES.index(row["status"]), row["device"], -(row["clips_per_second"] or 0.0), names
+    cold = row["cache"] != "warm"
+    return _STATUSES.index(row["status"]), row["device"], cold, -(row["clips_per_second"] or 0.0), names
 
 
-def _ranked(rows: list[Mapping[str, Any]], bounds: Mapping[tuple[str, int], float]) -> list[Row]:
+def _ranked(rows: list[Mapping[str, Any]], bound_of: Bound) -> list[Row]:
     blank = {"rank": None, "percent_of_bound": None, "times_slower_than_best": None}
     if rows[0]["status"] != "ok":
         return [{**row, **blank} for row in rows]
     spreads = [Spread(row["clips_per_second"], row["lowest"], row["highest"], row["runs"]) for row in rows]
     ranked = []
     for row, place in zip(rows, shared_ranks(spreads), strict=True):
-        bound = bounds.get((row["device"], row["batch_size"]))
+        bound = bound_of(row)
         speed = row["clips_per_second"]
         percent = 100 * speed / bound if bound else None
         ranked.append(
@@ -93,13 +95,13 @@ def _ranked(rows: list[Mapping[str, Any]], bounds: Mapping[tuple[str, int], floa
     return ranked
 
 
-def best(ranking: Iterable[Mapping[str, Any]], bounds: Mapping[tuple[str, int], float]) -> list[Row]:
-    """Return of each loader x tier (x device) the row with the highest median, ranked anew.
+def best(ranking: Iterable[Mapping[str, Any]], bound_of: Bound) -> list[Row]:
+    """Return of each loader x tier (x device x cache state) the row with the highest median, ranked anew.
 
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
-    first: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for row in ranking:
-        first.setdefault((row["loader"], row["tier"], row["device"]), row)
-    return rank(first.values(), bounds)
+        first.setdefault((row["loader"], row["tier"], row["device"], row["cache"]), row)
+    return rank(first.values(), bound_of)

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from errors import UserError, run_main
 from files import whole_file
-from tables import bytes_text, devices, duration_text, number_text, read_tables, settings_text
+from tables import bytes_text, duration_text, number_text, panels, read_tables, settings_text
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
 FIGURES = ("throughput", "scaling", "first_batch", "conversion")
@@ -50,8 +50,8 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     counts = [row["runs"] for row in ranking if row["status"] == "ok"]
     return {
         **{name: tables[name] for name in ("ranking", "best", "formats", "tiers", "bounds", "dataset", "host")},
-        "verdicts": [verdict(best, device) for device in devices(row for row in best if row["rank"])],
-        "devices": devices(ranking),
+        "verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
+        "panels": panels(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),
         "enough_runs": ENOUGH_RUNS,
@@ -64,10 +64,10 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def verdict(best: Rows, device: str) -> dict[str, Any]:
-    """Return the fastest row of a device, and the rows that cannot be told apart from it."""
-    first, *others = [row for row in best if row["device"] == device and row["rank"] == 1]
-    return {"device": device, "row": first, "ties": others}
+def verdict(best: Rows, panel: str) -> dict[str, Any]:
+    """Return the fastest row of a panel, and the rows that cannot be told apart from it."""
+    first, *others = [row for row in best if row["panel"] == panel and row["rank"] == 1]
+    return {"row": first, "ties": others}
 
 
 def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:

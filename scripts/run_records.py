@@ -97,7 +97,14 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[
     row |= setting_columns((record or entry)["settings"])
     if record is None:
         reason = "no record: the run was not made, or it broke off"
-        return {**row, "task": "traverse", "cache": "warm", "status": "missing", "reason": reason, "warnings": 0}
+        return {
+            **row,
+            "task": "traverse",
+            "cache": entry["cache"],
+            "status": "missing",
+            "reason": reason,
+            "warnings": 0,
+        }
     times = record.get("times") or {}
     epochs = times.get("epochs") or []
     speed = record["clips_per_second"] if record["status"] == "ok" else None

@@ -28,7 +28,7 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any
             "Add it to `loaders` in config.yaml, or name one of these."
         )
     pairs = list(planned_runs(plan, root, loader))
-    rows = ranking.rank(ranking.results(run_row(entry, record) for entry, record in pairs), bounds={})
+    rows = ranking.rank(ranking.results(run_row(entry, record) for entry, record in pairs), lambda _row: None)
     return {
         "loader": loader,
         "dataset": plan["dataset"],

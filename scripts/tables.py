@@ -86,8 +86,13 @@ def _typed(column: str, text: str) -> Any:
 
 
 def read_tables(folder: Path) -> dict[str, Any]:
-    """Return all tables (lists of rows) and documents (`dataset`, `host`) of `folder` by name."""
+    """Return all tables (lists of rows) and documents (`dataset`, `host`) of `folder` by name.
+
+    Results have a `panel` beside their columns.
+    """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
+    for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
+        row["panel"] = panel_of(row)
     for name in DOCUMENTS:
         path = folder / f"{name}.json"
         if not path.is_file():
@@ -96,9 +101,16 @@ def read_tables(folder: Path) -> dict[str, Any]:
     return tables
 
 
-def devices(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the devices that occur in `rows`, sorted; results are only compared within one."""
-    return sorted({row["device"] for row in rows if row["device"]})
+def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the panels that occur in `rows`, sorted; results are only compared within one."""
+    return sorted({row["panel"] for row in rows if row["panel"]})
+
+
+def panel_of(row: Mapping[str, Any]) -> str:
+    """Return the panel of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
+    if not row["device"]:
+        return ""
+    return row["device"].upper() if row["cache"] == "warm" else f"{row['device'].upper()}, {row['cache']} cache"
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

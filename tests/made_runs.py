@@ -33,6 +33,7 @@ class Made:
     problems: Sequence[str] = ("3 clips altered, first 17", "1 clip missing: 4")
     warnings: Sequence[Mapping[str, str]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    cache: str = "warm"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -43,7 +44,8 @@ class Made:
     def slug(self) -> str:
         workers = "" if self.workers is None else f"-w{self.workers}"
         options = "".join(f"-{key}_{value}" for key, value in self.options.items())
-        return f"{self.device}-b{self.batch_size}{workers}-p2{options}"
+        cold = "" if self.cache == "warm" else f"-{self.cache}"
+        return f"{self.device}-b{self.batch_size}{workers}-p2{options}{cold}"
 
 
 def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]:
@@ -55,7 +57,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
     skipped = status == "skipped"
     record = {
         **{"record": "run", "protocol": 1, "status": status, "dataset": dataset, "loader": made.loader},
-        **{"format": made.format, "tier": made.tier, "split": "train", "task": "traverse", "cache": "warm"},
+        **{"format": made.format, "tier": made.tier, "split": "train", "task": "traverse", "cache": made.cache},
         **{"repeat": repeat, "slug": made.slug, "settings": made.settings, "threads": 2, "seed": 0},
         **{"clips": 461, "clip_bytes": CLIP_BYTES, "clips_per_second": speed},
         "reason": {"ok": None, "failed": "the verification found wrong data", "skipped": made.reason}[status],
@@ -126,7 +128,7 @@ def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]
             write_json(root / path, run_record(made, repeat, dataset))
         yield {
             **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
-            **{"settings": made.settings, "repeat": repeat, "path": path},
+            **{"settings": made.settings, "cache": made.cache, "repeat": repeat, "path": path},
         }
 
 

@@ -197,3 +197,22 @@ def test_shards_grow_with_the_set(raw):
     raw["dataset"] = "demo"
     raw["datasets"]["demo"]["clips"] = 2_041_789
     assert 500 <= Plan(raw).shards <= 1000
+
+
+def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
+    plan = Plan(raw)
+    volatile = [tier for tier in plan.tiers if plan.volatile(tier)]
+    assert volatile[0] == "ram"
+    states = {(run.tier, run.cache) for run in plan.runs}
+    assert states == {(tier, cache) for tier in plan.tiers for cache in ("warm", "cold")} - {
+        (tier, "cold") for tier in volatile
+    }
+    assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
+    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds), "no two runs have one record"
+    lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
+    assert [entry["loader"] for entry in lost] == list(plan.loaders)
+    assert all("never cold" in entry["reason"] for entry in lost)
+    raw["sweep"]["cache"] = ["cool"]
+    assert "sweep.cache[0]" in refused(raw) and '"cold"' in refused(raw)

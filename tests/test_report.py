@@ -144,6 +144,27 @@ def test_the_verdict_names_the_tie_the_bound_and_what_to_do(drawn):
     assert "fewer than 5 runs this ranking is not fit to publish: set measure.repeats: 5" in words
 
 
+def test_a_cold_cache_has_a_verdict_and_panels_of_its_own(tmp_path):
+    made = [
+        Made(name, "disk", [speed] * 3, cache=cache, workers=workers)
+        for name, speed, cache, workers in (
+            ("a", 100.0, "warm", 0),
+            ("a", 120.0, "warm", 2),
+            ("a", 10.0, "cold", 0),
+            ("a", 12.0, "cold", 2),
+        )
+    ]
+    _, figures, html = report_of(tmp_path, made, {("cpu", 32): [200.0]})
+    words = Page(html).words
+    assert "On the CPU, a is the fastest: 120 clips/s, 60 % of what this machine can do" in words
+    assert "On the CPU, from a cold cache, a is the fastest: 12.0 clips/s, how near that is" in words
+    assert "Best settings of each loader and tier, CPU, cold cache" in words
+    assert "of a cold cache none is measured yet" in words
+    for name in ("throughput", "scaling"):
+        drawn = (figures / f"{name}.svg").read_text()
+        assert "cold cache" in drawn
+
+
 def test_the_report_has_all_its_parts(drawn):
     words = Page(drawn[2]).words
     for part in (

@@ -19,7 +19,7 @@ from errors import UserError
 from files import read_json, write_json
 from made_runs import WARNING, Made, bound_record, example, make_results, run_record
 from measure.stats import Spread, shared_ranks, spread
-from tables import COLUMNS, bytes_text, duration_text, number_text, read_table, read_tables, settings_text
+from tables import COLUMNS, bytes_text, duration_text, number_text, panels, read_table, read_tables, settings_text
 
 SCRIPTS = Path(make_tables.__file__).parent
 
@@ -356,3 +356,27 @@ def test_numbers_have_no_false_precision():
     ]
     assert [bytes_text(value) for value in (12, 1500, 328_000_000, 2.5e13)] == ["12 B", "1.50 kB", "328 MB", "25.0 TB"]
     assert [duration_text(value) for value in (0.5, 80.0, 4800.0)] == ["0.500 seconds", "1.33 minutes", "1.33 hours"]
+
+
+def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
+    made = [
+        Made("a", "disk", [100.0, 101.0, 102.0]),
+        Made("b", "disk", [50.0, 51.0, 52.0]),
+        Made("a", "disk", [10.0, 10.1, 10.2], cache="cold"),
+        Made("b", "disk", [20.0, 20.1, 20.2], cache="cold"),
+    ]
+    tables = tables_of(tmp_path, made, bounds={("cpu", 32): [200.0] * 3})
+    rows = [(row["loader"], row["cache"], row["rank"], row["percent_of_bound"]) for row in tables["best"]]
+    assert rows == [("a", "warm", 1, 50.5), ("b", "warm", 2, 25.5), ("b", "cold", 1, None), ("a", "cold", 2, None)]
+    assert {row["times_slower_than_best"] for row in tables["best"] if row["rank"] == 1} == {1.0}
+    assert panels(tables["best"]) == ["CPU", "CPU, cold cache"]
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    assert [line for line in lines if line.startswith("CPU")] == [
+        "CPU, data set demo",
+        "CPU, cold cache, data set demo",
+    ]
+
+
+def test_a_missing_cold_run_is_missed_as_such(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "disk", [None], cache="cold"), Made("a", "disk", [1.0])])
+    assert [(row["cache"], row["status"]) for row in tables["ranking"]] == [("warm", "ok"), ("cold", "missing")]

@@ -81,6 +81,12 @@ def ended_early(wildcards):
     return plan.ended_early(wildcards.shard)
 
 
+def run_cache(wildcards):
+    """Return the state of the page cache that the run asks for."""
+    path = run_path(wildcards)
+    return plan.by_path[path].cache if path in plan.by_path else "warm"
+
+
 def last_words(logs):
     """Return what went wrong, from the logs of a call, and how to go on: the end of the output is what one reads."""
     texts = [Path(log).read_text(encoding="utf-8") for log in logs]

@@ -19,6 +19,7 @@ rule run_loader:
         dataset=plan.dataset,
         tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
         settings=lambda wildcards: settings(run_path(wildcards)),
+        cache=run_cache,
         epochs=plan.config["measure"]["epochs"],
         seconds=plan.config["measure"]["seconds"],
         limit_minutes=plan.config["measure"]["limit_minutes"],
@@ -26,7 +27,7 @@ rule run_loader:
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
-        " --settings {params.settings:q} --epochs {params.epochs} --seconds {params.seconds}"
+        " --settings {params.settings:q} --cache {params.cache} --epochs {params.epochs} --seconds {params.seconds}"
         " --limit-minutes {params.limit_minutes} --threads {params.threads} --seed {params.seed}"
         " --repeat {wildcards.repeat} --dataset {params.dataset} --tier {wildcards.tier}"
         " --out {output.record:q} > {log:q} 2>&1"
