@@ -38,6 +38,9 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "lowest": speed and speed.lowest,
         "highest": speed and speed.highest,
         "first_batch_seconds": median_of(run["first_batch_seconds"] for run in by_status["ok"]) if speed else None,
+        "cpu_seconds_per_1000_clips": median_of(run["cpu_seconds_per_1000_clips"] for run in by_status["ok"])
+        if speed
+        else None,
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
         "warnings": sum(run["warnings"] or 0 for run in runs),

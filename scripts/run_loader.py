@@ -127,6 +127,7 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "times": None,
         "clips_per_second": None,
         "verification": None,
+        "resources": None,
         "host": None,
         "versions": None,
         "before": None,
@@ -271,7 +272,9 @@ def take_through(
         record["times"]["epochs"] = []
         return without_speed(record, "failed", "verification: " + " | ".join(verifier.problems))
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
-    payload = sum(epoch.clips for epoch in times.epochs) * record["clip_bytes"]
+    clips = sum(epoch.clips for epoch in times.epochs)
+    record["resources"] = host.resources(**moments, clips=clips)
+    payload = clips * record["clip_bytes"]
     record["warnings"] = host.disturbance(**moments)
     if record["cache"] == "warm":
         record["warnings"] += host.not_warm(**moments, payload_bytes=payload)

@@ -11,7 +11,7 @@ import jsonschema
 from errors import UserError
 from files import read_json
 from measure.stats import median_of
-from tables import SETTINGS
+from tables import RESOURCES, SETTINGS
 
 SCHEMA = Path(__file__).resolve().parent.parent / "docs" / "run.schema.json"
 
@@ -116,6 +116,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[
         "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
         "epochs": len(epochs),
         "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
+        **{key: (record.get("resources") or {}).get(key) for key in RESOURCES},
         "warnings": len(record["warnings"]),
     }
 

@@ -11,15 +11,18 @@ from errors import UserError
 from files import read_json
 
 SETTINGS = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # every other setting goes into `options`
+RESOURCES = ("cpu_seconds_per_1000_clips", "read_bytes", "minor_faults", "major_faults")  # of a run, by its record
 _RESULT = ("loader", "tier", "format", "task", "cache", *SETTINGS, "options", "slug")
 _RANKING = (
     "rank", *_RESULT, "runs", "failed", "clips_per_second", "lowest", "highest", "percent_of_bound",
-    "times_slower_than_best", "first_batch_seconds", "status", "reason", "warnings", "about",
+    "times_slower_than_best", "first_batch_seconds", "cpu_seconds_per_1000_clips", "status", "reason", "warnings",
+    "about",
 )  # fmt: skip
 COLUMNS = {
     "runs": (
         *_RESULT, "repeat", "status", "reason", "clips_per_second", "construct_seconds", "first_batch_seconds",
-        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second", "warnings", "started",
+        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second",
+        *RESOURCES, "warnings", "started",
     ),
     "ranking": _RANKING,
     "best": _RANKING,
@@ -34,10 +37,11 @@ COLUMNS = {
 }  # fmt: skip
 DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
 _INTEGERS = {"rank", "batch_size", "workers", "prefetch", "runs", "failed", "repeat", "repeats", "epochs", "clips",
-             "warnings", "bytes", "files"}  # fmt: skip
+             "warnings", "bytes", "files", "read_bytes", "minor_faults", "major_faults"}  # fmt: skip
 _FLOATS = {
     "clips_per_second", "lowest", "highest", "percent_of_bound", "times_slower_than_best", "first_batch_seconds",
     "construct_seconds", "verify_seconds", "epoch_gap_seconds", "megabytes_per_second", "seconds",
+    "cpu_seconds_per_1000_clips",
     "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms",
 }  # fmt: skip
 _TRUTHS = {"pin_memory", "rotational"}

@@ -122,6 +122,9 @@ def test_a_cold_run_reads_each_epoch_from_the_device(places, corpus, workers):
         assert epoch["cache"]["resident_bytes"] <= 0.1 * payload
         assert epoch["cache"]["problem"] == ""
     assert not any(warning["code"] == "not-warm" for warning in record["warnings"])
+    epochs = len(record["times"]["epochs"])
+    assert record["resources"]["read_bytes"] >= 0.9 * payload * epochs
+    assert record["resources"]["major_faults"] >= epochs, "mapped pages that had to be read"
 
 
 def test_a_run_whose_files_somebody_keeps_in_the_cache_has_no_speed(places, corpus):

@@ -380,3 +380,10 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
 def test_a_missing_cold_run_is_missed_as_such(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [None], cache="cold"), Made("a", "disk", [1.0])])
     assert [(row["cache"], row["status"]) for row in tables["ranking"]] == [("warm", "ok"), ("cold", "missing")]
+
+
+def test_cpu_time_is_the_median_over_runs(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [100.0, 200.0, 300.0]), Made("b", "ram", ["failed"] * 3)])
+    assert [row["cpu_seconds_per_1000_clips"] for row in tables["ranking"]] == [7.5, None]
+    assert [row["cpu_seconds_per_1000_clips"] for row in tables["runs"]][:3] == [15.0, 7.5, 5.0]
+    assert {row["minor_faults"] for row in tables["runs"] if row["status"] == "ok"} == {900}

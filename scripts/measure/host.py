@@ -77,6 +77,8 @@ class Moment:
     steal_seconds: float
     own_seconds: float
     read_bytes: int  # that this process tree has had fetched from block devices
+    minor_faults: int  # of this process tree: pages that were in memory already
+    major_faults: int  # pages that had to be read
     wall_seconds: float
     load_1m: float
     cpu_mhz: float | None
@@ -89,18 +91,38 @@ class Moment:
 def look(clock: Any) -> Moment:
     """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch."""
     times = psutil.cpu_times()
-    own, read = 0.0, 0
+    own, read, faults = 0.0, 0, [0, 0]
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:
             used = process.cpu_times()
             own += used.user + used.system + used.children_user + used.children_system  # of those that have ended
             read += process.io_counters().read_bytes
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            faults = [sum(pair) for pair in zip(faults, _faults(process.pid), strict=True)]
+        except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError, ProcessLookupError):
             continue
     frequency = psutil.cpu_freq()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
-    return Moment(busy, times.steal, own, read, clock(), round(os.getloadavg()[0], 2), mhz)
+    return Moment(busy, times.steal, own, read, *faults, clock(), round(os.getloadavg()[0], 2), mhz)
+
+
+def _faults(pid: int) -> tuple[int, int]:
+    """Return (minor, major) page faults of a process and of its children that have ended; see proc_pid_stat(5)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    minor, minor_of_children, major, major_of_children = map(int, fields[7:11])
+    return minor + minor_of_children, major + major_of_children
+
+
+def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
+    """Return what the process tree, workers included, used between two moments in which it delivered `clips`."""
+    seconds = after.own_seconds - before.own_seconds
+    return {
+        "cpu_seconds": seconds,
+        "cpu_seconds_per_1000_clips": 1000 * seconds / clips,
+        "read_bytes": after.read_bytes - before.read_bytes,
+        "minor_faults": after.minor_faults - before.minor_faults,
+        "major_faults": after.major_faults - before.major_faults,
+    }
 
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
