@@ -108,6 +108,8 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[
     times = record.get("times") or {}
     epochs = times.get("epochs") or []
     speed = record["clips_per_second"] if record["status"] == "ok" else None
+    # Of a cold run it is also what constructing a loader for each epoch used, which its clips do not account for.
+    used = (record.get("resources") or {}) if record["cache"] == "warm" else {}
     return row | {
         **{key: record[key] for key in ("task", "cache", "status", "clips", "started")},
         **{key: times.get(key) for key in ("construct_seconds", "first_batch_seconds", "verify_seconds")},
@@ -116,7 +118,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[
         "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
         "epochs": len(epochs),
         "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
-        **{key: (record.get("resources") or {}).get(key) for key in RESOURCES},
+        **{key: used.get(key) for key in RESOURCES},
         "warnings": len(record["warnings"]),
     }
 

@@ -377,6 +377,16 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     ]
 
 
+def test_what_a_cold_run_used_stands_beside_no_speed(tmp_path):
+    """Its record counts the construction of each epoch's loader too."""
+    tables = tables_of(tmp_path, [Made("a", "disk", [100.0], cache="cold"), Made("a", "disk", [100.0])])
+    assert [(row["cache"], row["cpu_seconds_per_1000_clips"]) for row in tables["ranking"]] == [
+        ("warm", 15.0),
+        ("cold", None),
+    ]
+    assert [row["read_bytes"] for row in tables["runs"]] == [None, 4096]
+
+
 def test_a_missing_cold_run_is_missed_as_such(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [None], cache="cold"), Made("a", "disk", [1.0])])
     assert [(row["cache"], row["status"]) for row in tables["ranking"]] == [("warm", "ok"), ("cold", "missing")]
