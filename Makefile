@@ -5,12 +5,12 @@ BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench lock clean-env
+.PHONY: demo test bench selftest lock clean-env
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
-	@snakemake --config dataset=demo --quiet rules host
-	@snakemake --config dataset=demo --quiet all --report report.html
+	@snakemake --config dataset=demo preset=quick --quiet rules host
+	@snakemake --config dataset=demo preset=quick --quiet all --report report.html
 	@python scripts/print_ranking.py --tables results/tables/demo --reports report/index.html report.html
 
 test: $(READY) ## every test
@@ -21,6 +21,9 @@ test: $(READY) ## every test
 
 bench: $(READY) ## ratios, each measured side by side in one run
 	@python tests/bench.py
+
+selftest: $(READY) ## proof that the instrument is right, some ten minutes
+	@python tests/selftest.py
 
 lock: $(READY) ## renew requirements.lock and envs/*.yaml from pyproject.toml
 	@python envs/make_envs.py requirements > $(VENV)/requirements.in

@@ -28,7 +28,9 @@ TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
 VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=TYPES)
 PROJECT = Path(__file__).resolve().parent.parent
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
-SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory")
+PRESETS = PROJECT / "workflow" / "presets"
+SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # settings of a loader
+CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
 def check_loader(entry: Mapping[str, Any]) -> None:
     """Raise the UserError that the config would get for this entry of `loaders`, standing alone."""
     top = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))["properties"]
-    _splice_loaders(top, [entry])
+    _splice_loaders(top, [entry], ())
     _validate({"loaders": [entry]}, {"properties": {"loaders": top["loaders"]}})
 
 
@@ -92,6 +94,28 @@ def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict
     return merged
 
 
+def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `raw` with the values of the preset that it (or the command line) names, which go before its own.
+
+    Raises UserError for a preset that does not exist.
+    """
+    name = overrides.get("preset", raw.get("preset", "none"))
+    if name == "none":
+        return dict(raw)
+    known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+    if name not in known:
+        raise UserError(
+            f"config: preset: found {name!r}, allowed are none, {', '.join(known)}.{nearest(str(name), known)} "
+            "Name one of them."
+        )
+    return _merged(raw, yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping)}
+    return {**under, **over, **{key: _merged(*pair) for key, pair in both.items()}}
+
+
 def _typed(value: Any) -> Any:
     """Return text as the YAML value that it spells; lists and mappings part by part."""
     if isinstance(value, Mapping):
@@ -112,7 +136,7 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     _splice_entries(top["datasets"], raw.get("datasets"), "source", "sources", "datasets", None)
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
-    _splice_loaders(top, raw.get("loaders"))
+    _splice_loaders(top, raw.get("loaders"), CONDITIONS)
     return schema
 
 
@@ -127,8 +151,8 @@ def _splice_entries(schema: dict, entries: Any, selector: str, kind: str, key: s
             schema["properties"][str(name)] = _closed(base, options)
 
 
-def _splice_loaders(top: dict, loaders: Any) -> None:
-    """Give each loader entry the sweep keys that it understands, and its own options, as lists."""
+def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> None:
+    """Give each loader entry the sweep keys that it understands, the conditions, and its own options, as lists."""
     sweep = top["sweep"]["properties"]
     schema = top["loaders"]
     base = schema["items"]
@@ -139,7 +163,8 @@ def _splice_loaders(top: dict, loaders: Any) -> None:
             schema["prefixItems"].append(base)
             continue
         module = _plugin("loaders", name, f"loaders[{position}]")
-        lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in understood(module)}
+        keys = (*understood(module), *conditions)
+        lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
         for option, fragment in getattr(module, "OPTIONS", {}).items():
             items = {key: value for key, value in fragment.items() if key != "default"}
             lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}

@@ -1,4 +1,4 @@
-"""Draws the report's figures from the tables, each as SVG and PNG: throughput, scaling, first_batch, conversion.
+"""Draws the report's figures from the tables, each as SVG and PNG: see `FIGURES`, at the end.
 
     python scripts/draw_figures.py --tables results/tables/demo --out report/figures
 
@@ -27,6 +27,10 @@ from tables import number_text, panels, read_tables
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+TRAINING = ("train", "lightning")  # tasks with a figure of their own
+BOUND = "#6e7781"  # legible on light and on dark paper
+_ROW_BOUNDS = ("storage", "compute")  # bounds that differ from row to row
+_TICK = {"color": INK, "marker": "|", "markersize": 10, "markeredgewidth": 1.2, "linestyle": ""}
 _LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
 _RC = {
     "figure.facecolor": PAPER, "axes.facecolor": PAPER, "axes.edgecolor": RULE, "grid.color": RULE,
@@ -45,7 +49,7 @@ Rows = list[dict[str, Any]]
 
 
 def throughput(tables: Mapping[str, Any]) -> Figure:
-    """Return clips/s by loader and tier at each one's best settings: every run, the median, the warm bound."""
+    """Return clips/s by loader and tier at each one's best settings: every run, the median, the bounds."""
     return _by_loader(tables, "clips_per_second", "clips per second, more is better", fastest=max)
 
 
@@ -56,58 +60,97 @@ def first_batch(tables: Mapping[str, Any]) -> Figure:
 
 
 def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Callable[..., float]) -> Figure:
-    names = panels(row for row in tables["best"] if row[column] is not None)
+    every = _reading(tables["best"])
+    names = panels(row for row in every if row[column] is not None)
     if not names:
-        return _nothing("No loader has a verified result to draw.", tables["best"])
+        return _nothing("No loader has a verified result to draw.", every)
     tiers = _tiers(tables)
-    loaders = {panel: _loaders(tables["best"], panel, column, fastest) for panel in names}
+    loaders = {panel: _loaders(every, panel, column, fastest) for panel in names}
     heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(tiers)) for panel in names]
     figure, axes = plt.subplots(
         len(names), figsize=(8, sum(heights) + 0.8), squeeze=False, gridspec_kw={"height_ratios": heights}
     )
     for axis, panel in zip(axes[:, 0], names, strict=True):
-        best = [row for row in tables["best"] if row["panel"] == panel and row["tier"]]
-        bounds = tables["bounds"] if column == "clips_per_second" else []
+        best = [row for row in every if row["panel"] == panel and row["tier"]]
         _rows_of_points(axis, best, tables["runs"], column, loaders[panel], tiers)
-        _bound_lines(axis, bounds, {(row["device"], row["batch_size"]) for row in best if row["cache"] == "warm"})
+        if column == "clips_per_second":
+            _bound_lines(axis, tables["bounds"], {_work(row) for row in best if row["bound"] == "warm"})
         _number_axis(axis, label)
         axis.set_title(panel if len(names) > 1 else "", loc="left")
-    handles = _tier_handles(tiers)
-    handles.append(
-        Line2D([], [], color=INK, marker="|", markersize=10, markeredgewidth=1.2, linestyle="", label="median")
-    )
+    handles = [*_tier_handles(tiers), Line2D([], [], label="median", **_TICK)]
+    if column == "clips_per_second" and any(row["bound"] in _ROW_BOUNDS for row in every):
+        handles.append(Line2D([], [], label="bound of the row", **_TICK | {"markeredgecolor": BOUND}))
     _legend(figure, handles)
-    _footnote(figure, [row for row in tables["best"] if row["panel"] not in names or not row["tier"]])
+    _footnote(figure, [row for row in every if row["panel"] not in names or not row["tier"]])
     return figure
+
+
+def _reading(rows: Rows) -> Rows:
+    """Return the results of what is no training, which has a figure of its own."""
+    return [row for row in rows if row["task"] not in TRAINING]
+
+
+def _work(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["device"], row["batch_size"]
 
 
 def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: list[str], tiers: list[str]) -> None:
     """Draw a row per loader, within it one per tier: a marker for every run, a tick and a number for the median."""
+    look, tiers = _look(tiers), [tier for tier in tiers if tier in {row["tier"] for row in best}]
     step = 0.7 / len(tiers)
+    largest = max(_bound(row) or row[column] or 0.0 for row in best)
     for row in best:
         y = loaders.index(row["loader"]) + (tiers.index(row["tier"]) - (len(tiers) - 1) / 2) * step
         if row[column] is None:
             word = f"{_plain(row['tier'])}: {row['status']}"
             axis.annotate(word, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
             continue
-        same = (row["loader"], row["tier"], row["slug"])
-        values = [run[column] for run in runs if (run["loader"], run["tier"], run["slug"]) == same]
-        values = [value for value in values if value is not None]
-        marker, colour = _look(tiers)[row["tier"]]
-        axis.plot([min(values), max(values)], [y, y], color=colour, linewidth=1.2, zorder=2)
-        axis.scatter(values, [y] * len(values), s=30, marker=marker, color=colour, alpha=0.75, linewidth=0, zorder=3)
-        axis.plot([row[column]] * 2, [y - step * 0.42, y + step * 0.42], color=INK, linewidth=1.2, zorder=4)
-        axis.annotate(number_text(row[column]), (max(values), y), zorder=5, **_LABEL)
+        end = _row(axis, row, _values(runs, row, column), y, step * 0.42, look[row["tier"]], column)
+        bound = _bound(row) if column == "clips_per_second" else None
+        if bound:
+            axis.plot([bound] * 2, [y - step * 0.45, y + step * 0.45], color=BOUND, linewidth=2.4, zorder=4)
+            if end < bound < max(1.3 * end, end + 0.12 * largest):
+                end = bound  # which the number would cover
+        axis.annotate(number_text(row[column]), (end, y), zorder=5, **_LABEL)
     axis.set_yticks(range(len(loaders)), [_plain(loader) for loader in loaders])
     axis.set_ylim(len(loaders) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
+
+
+def _bound(row: Mapping[str, Any]) -> float | None:
+    """Return the bound that is this row's own and no line through the panel."""
+    return row["bound_clips_per_second"] if row["bound"] in _ROW_BOUNDS else None
+
+
+def _values(runs: Rows, row: Mapping[str, Any], column: str) -> list[float]:
+    """Return what the runs of a result have in a column, those alone that have something."""
+    names = ("loader", "tier", "slug")
+    return [run[column] for run in runs if run[column] is not None and all(run[name] == row[name] for name in names)]
+
+
+def _row(
+    axis: Axes, row: Mapping[str, Any], values: list[float], y: float, half: float, look: tuple[str, Any], column: str,
+    hollow: bool = False,
+) -> float:  # fmt: skip
+    """Draw a result at height `y`: its runs, a bar for the median's interval (or the range), the median.
+
+    Return the place where all that ends on the right.
+    """
+    marker, colour = look
+    low, high = (row["interval_low"], row["interval_high"]) if column == "clips_per_second" else (None, None)
+    ends = [min(values), max(values)] if low is None or high is None else [low, high]
+    fill = {"facecolor": PAPER, "edgecolor": colour, "linewidth": 1.2} if hollow else {"color": colour, "linewidth": 0}
+    axis.scatter(values, [y] * len(values), s=30, marker=marker, alpha=0.6, zorder=3, **fill)
+    axis.plot(ends, [y, y], color=INK, linewidth=1, marker="|", markersize=5, zorder=4)
+    axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+    return max(*values, *ends)
 
 
 def _bound_lines(axis: Axes, bounds: Rows, applying: set[tuple[str, int]]) -> None:
     """Draw the warm bounds of these (device, batch size) as lines, with their numbers above the panel."""
     styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
     labels = []
-    fitting = [row for row in bounds if (row["device"], row["batch_size"]) in applying]
+    fitting = [row for row in bounds if row["bound"] == "warm" and _work(row) in applying]
     for number, row in enumerate(row for row in fitting if row["clips_per_second"]):
         name, style = styles[number % len(styles)]
         axis.axvline(row["clips_per_second"], color=INK, linestyle=style, linewidth=1.2)
@@ -138,7 +181,7 @@ def scaling(tables: Mapping[str, Any]) -> Figure:
 
     Of several settings with the same number of workers the fastest is drawn.
     """
-    chosen = _best_by_workers(tables["ranking"])
+    chosen = _best_by_workers(_reading(tables["ranking"]))
     counts: dict[tuple[str, str], set[int]] = {}
     for row in chosen:
         counts.setdefault((row["loader"], row["panel"]), set()).add(row["workers"])
@@ -189,6 +232,56 @@ def _scaling_panel(axis: Axes, frame: pd.DataFrame, tiers: list[str]) -> None:
     axis.grid(axis="x", visible=False)
 
 
+def training(tables: Mapping[str, Any]) -> Figure:
+    """Return clips/s in training by loader and tier, bare and by Lightning, at each one's fastest settings."""
+    lost = [row for row in tables["best"] if row["task"] in TRAINING and row["status"] != "ok"]
+    results = {(row["loader"], row["tier"], row["slug"]): row for row in tables["ranking"] if row["status"] == "ok"}
+    fastest: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in sorted(tables["training"], key=_fastest_training):
+        fastest.setdefault((row["device"], row["loader"], row["tier"]), row)
+    if not fastest:
+        return _nothing("No loader has a verified training to draw.", lost)
+    devices = list(dict.fromkeys(sorted(device for device, _, _ in fastest)))
+    loaders = {
+        device: list(dict.fromkeys(loader for other, loader, _ in fastest if other == device)) for device in devices
+    }
+    look, tiers = _look(_tiers(tables)), [tier for tier in _tiers(tables) if tier in {key[2] for key in fastest}]
+    heights = [0.7 + len(loaders[device]) * max(0.45, 0.38 * len(tiers)) for device in devices]
+    figure, axes = plt.subplots(
+        len(devices), figsize=(8, sum(heights) + 0.8), squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    step = 0.76 / (len(tiers) * len(TRAINING))
+    for axis, device in zip(axes[:, 0], devices, strict=True):
+        for row in (row for (other, _, _), row in fastest.items() if other == device):
+            for place, task in enumerate(TRAINING):
+                result = results.get((row["loader"], row["tier"], f"{row['slug']}-{task}"))
+                if result is not None:
+                    lane = tiers.index(row["tier"]) * len(TRAINING) + place
+                    y = loaders[device].index(row["loader"]) + (lane - (len(tiers) * len(TRAINING) - 1) / 2) * step
+                    values = _values(tables["runs"], result, "clips_per_second")
+                    shape = (step * 0.42, look[row["tier"]], "clips_per_second", task == "lightning")
+                    end = _row(axis, result, values, y, *shape)
+                    axis.annotate(number_text(result["clips_per_second"]), (end, y), zorder=5, **_LABEL)
+        axis.set_yticks(range(len(loaders[device])), [_plain(loader) for loader in loaders[device]])
+        axis.set_ylim(len(loaders[device]) - 0.5, -0.5)
+        axis.grid(axis="y", visible=False)
+        _number_axis(axis, "clips per second in training, more is better")
+        axis.set_title(device.upper() if len(devices) > 1 else "", loc="left")
+    hollow = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
+    handles = [
+        *(handle for handle in _tier_handles(_tiers(tables)) if handle.get_label() in map(_plain, tiers)),
+        Line2D([], [], label="median", **_TICK), Line2D([], [], label="bare loop", **hollow),
+        Line2D([], [], label="Lightning", **hollow, markerfacecolor=PAPER),
+    ]  # fmt: skip
+    _legend(figure, handles)
+    _footnote(figure, lost)
+    return figure
+
+
+def _fastest_training(row: Mapping[str, Any]) -> float:
+    return -max(row["bare_clips_per_second"] or 0, row["lightning_clips_per_second"] or 0)
+
+
 def conversion(tables: Mapping[str, Any]) -> Figure:
     """Return what each format costs: seconds to write all clips, and the bytes that it takes."""
     rows = [row for row in tables["formats"] if row["seconds"] is not None and row["bytes"] is not None]
@@ -216,7 +309,13 @@ def conversion(tables: Mapping[str, Any]) -> Figure:
     return figure
 
 
-FIGURES = {"throughput": throughput, "scaling": scaling, "first_batch": first_batch, "conversion": conversion}
+FIGURES = {
+    "throughput": throughput,
+    "scaling": scaling,
+    "first_batch": first_batch,
+    "training": training,
+    "conversion": conversion,
+}
 
 
 def _tiers(tables: Mapping[str, Any]) -> list[str]:

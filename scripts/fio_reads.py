@@ -1,7 +1,11 @@
-"""What a folder's storage gives to reads, measured by fio: sequentially, and at random in reads of a clip's size.
+"""What a folder's storage gives to reads, measured by fio, to one reader and to several at once.
 
-fio is run as a program (https://fio.readthedocs.io), one job at a time, with blocking reads (`psync`) at depth 1:
-what a single reader gets. `measure_reads` says in the record which way was used:
+fio is run as a program (https://fio.readthedocs.io), one job at a time. A reader is a thread with blocking reads
+(`psync`), so that as many reads are in flight as there are readers; each reads a part of the file that is its own.
+Three patterns: `sequential` in blocks of 1 MiB, `random` in blocks of a clip's size, and `readahead`: sequential,
+through the page cache, by one reader, for whom the kernel reads ahead, which may pass what O_DIRECT gets at depth 1.
+(On slow storage it needs a few seconds: what the kernel had read ahead when the time was up is not counted.)
+`measure_reads` says in the record which way the first two were read:
 
 - `direct`: O_DIRECT, past the page cache, for as long as asked;
 - `buffered`: where the file system refuses O_DIRECT; the file's pages are dropped first (`posix_fadvise`), and each
@@ -15,49 +19,79 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from measure import groups
 
 PAGE = 4096
 MEBIBYTE = 1024 * 1024
 LARGEST_FILE = 512 * MEBIBYTE
-FEWEST_BLOCKS = 4
+FEWEST_BLOCKS = 4  # of each reader
+
+
+class _Job(NamedTuple):
+    """What one fio job reads, and how."""
+
+    pattern: str  # sequential, random or readahead
+    way: str  # direct, buffered or memory
+    readers: int
+    block_bytes: int
 
 
 def measure_reads(
-    folder: Path, clip_bytes: int, seconds: float, in_memory: bool, largest_file: int = LARGEST_FILE
+    folder: Path,
+    clip_bytes: Sequence[int],
+    readers: Sequence[int],
+    seconds: float,
+    in_memory: bool,
+    largest_file: int = LARGEST_FILE,
+    inside: Sequence[str] = (),
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return (measurement, None), or (None, the reason why there is none).
 
-    A file of random bytes, of `largest_file` bytes or a quarter of the free space, is laid out in `folder` and read
-    sequentially in blocks of 1 MiB, then at random in blocks of `clip_bytes`, rounded up to whole pages of 4096 bytes;
-    each for at most `seconds`. The file has no name, so that it vanishes with this process, however that ends.
+    A file of random bytes, of `largest_file` bytes or a quarter of the free space, is laid out in `folder` and read by
+    each number of `readers`, and by one, sequentially and at random in blocks of each of `clip_bytes` (`block_of`);
+    then, where there is a device, once through readahead; each for at most `seconds`. The file has no name, so that it
+    vanishes with this process, however that ends. `inside` are the folders of control groups in which fio runs.
 
-    The measurement: `version` of fio, `way` (see above), `file_bytes`, and for `sequential` and `random` each
-    `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes), `reads_per_second`, `mean_latency_ms`,
-    `p99_latency_ms`; `random` also has `clips_per_second`, a read being a clip.
+    The measurement: `version` of fio, `way` (see above), `file_bytes`, and `reads`, a list with for each job `pattern`,
+    `way`, `readers`, `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes) and `reads_per_second`
+    of all readers together, `mean_latency_ms`, `p99_latency_ms`. `sequential` and `random` are those of one reader and
+    the largest clips; `random` there also has `clips_per_second`, a read being a clip.
     """
     program = shutil.which("fio")
     if program is None:
         return None, "fio is not installed"
-    block = -(-clip_bytes // PAGE) * PAGE
+    blocks = sorted({block_of(size) for size in clip_bytes})
+    counts = sorted({1, *readers})
     size = min(largest_file, shutil.disk_usage(folder).free // 4) // MEBIBYTE * MEBIBYTE
-    if size < FEWEST_BLOCKS * max(block, MEBIBYTE):
-        return None, f"too little room: a file of {size:,} bytes for reads of {block:,} bytes"
+    if size < FEWEST_BLOCKS * max(blocks[-1], MEBIBYTE) * counts[-1]:
+        each = f" by {counts[-1]} readers" if counts[-1] > 1 else ""
+        return None, f"too little room: a file of {size:,} bytes for reads of {blocks[-1]:,} bytes{each}"
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             _lay_out(file.fileno(), size)
             path = f"/proc/self/fd/{file.fileno()}"
             way = "memory" if in_memory else "direct" if _allows_direct(path) else "buffered"
-            jobs = {
-                name: _run(program, file.fileno(), pattern, bytes_, size, seconds, way)
-                for name, pattern, bytes_ in (("sequential", "read", MEBIBYTE), ("random", "randread", block))
-            }
+            patterns = [("sequential", MEBIBYTE), *(("random", block) for block in blocks)]
+            jobs = [_Job(pattern, way, count, block) for count in counts for pattern, block in patterns]
+            if not in_memory:
+                jobs.append(_Job("readahead", "buffered", 1, MEBIBYTE))
+            reads = [_run(program, file.fileno(), job, size, seconds, inside) for job in jobs]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return None, f"fio could not measure {folder}: {error}"
-    jobs["random"]["clips_per_second"] = jobs["random"]["reads_per_second"]
+    alone = {job["pattern"]: job for job in reads if job["readers"] == 1}  # of several clip sizes the last, the largest
+    random = {**alone["random"], "clips_per_second": alone["random"]["reads_per_second"]}
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    return {"version": version, "way": way, "file_bytes": size, **jobs}, None
+    measured = {"version": version, "way": way, "file_bytes": size}
+    return {**measured, "sequential": alone["sequential"], "random": random, "reads": reads}, None
+
+
+def block_of(clip_bytes: int) -> int:
+    """Return the bytes that a read of a clip takes from a device: `clip_bytes` rounded up to whole pages of 4096."""
+    return -(-clip_bytes // PAGE) * PAGE
 
 
 def _lay_out(handle: int, size: int) -> None:
@@ -85,26 +119,34 @@ def _allows_direct(path: str) -> bool:
         os.close(handle)
 
 
-def _run(program: str, handle: int, pattern: str, block: int, size: int, seconds: float, way: str) -> dict[str, Any]:
+def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside: Sequence[str]) -> dict[str, Any]:
     """Return what one fio job measured. Raises SubprocessError or ValueError with fio's own words where it failed."""
     milliseconds = max(1, round(seconds * 1000))
+    part = (
+        size // job.readers // job.block_bytes * job.block_bytes
+    )  # each reader's own: what another has read would come from a cache
+    rw = "randread" if job.pattern == "random" else "read"
     command = [
         *(program, "--name=reads", f"--filename=/proc/self/fd/{handle}", "--output-format=json"),
-        *(f"--rw={pattern}", f"--bs={block}", f"--size={size // block * block}", "--ioengine=psync", "--iodepth=1"),
-        *(f"--direct={int(way == 'direct')}", "--randrepeat=1", "--thread", f"--runtime={milliseconds}ms"),
+        *(f"--rw={rw}", f"--bs={job.block_bytes}", f"--size={part}", f"--offset_increment={part}", "--ioengine=psync"),
+        *("--iodepth=1", f"--numjobs={job.readers}", "--group_reporting", "--thread", "--randrepeat=1"),
+        *(f"--direct={int(job.way == 'direct')}", f"--runtime={milliseconds}ms"),
     ]
-    if way != "buffered":
+    if job.way == "buffered":
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    else:
         command.append("--time_based")
-    done = subprocess.run(command, capture_output=True, text=True, pass_fds=[handle], timeout=seconds + 120)
+    line = groups.command_inside(inside, command)
+    done = subprocess.run(line, capture_output=True, text=True, pass_fds=[handle], timeout=seconds + 120)
     start = done.stdout.find("{")
     if done.returncode != 0 or start < 0:
         raise ValueError((done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}")[-300:])
-    job = json.loads(done.stdout[start:])["jobs"][0]
-    reads = job["read"]
-    if job["error"] or not reads["total_ios"]:
-        raise ValueError(f"fio reports error {job['error']} after {reads['total_ios']} reads")
+    found = json.loads(done.stdout[start:])["jobs"][0]
+    reads = found["read"]
+    if found["error"] or not reads["total_ios"]:
+        raise ValueError(f"fio reports error {found['error']} after {reads['total_ios']} reads")
     return {
-        "block_bytes": block,
+        **job._asdict(),
         "reads": reads["total_ios"],
         "seconds": reads["runtime"] / 1000,
         "megabytes_per_second": reads["bw_bytes"] / 1e6,

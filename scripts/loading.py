@@ -25,6 +25,7 @@ class LoaderRequest:
     rank: int = 0
     world: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
+    without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void
 
 
 def epoch_order(request: LoaderRequest, epoch: int) -> Any:
@@ -44,3 +45,11 @@ def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
     """Yield `positions` in slices of `batch_size`; the last one may be shorter."""
     for start in range(0, len(positions), batch_size):
         yield positions[start : start + batch_size]
+
+
+def undecoded(path: Path, request: LoaderRequest) -> Any:
+    """Read a clip's file and return silence, float32 (1, samples): a clip whose decoding is left out."""
+    import torch
+
+    path.read_bytes()
+    return torch.zeros(1, request.samples)

@@ -1,4 +1,4 @@
-"""Gathers the records that the plan lists into tables: runs, ranking, bounds, formats, tiers, what is missing and why.
+"""Gathers the records that the plan lists into tables: runs, ranking, bounds, noise, formats, tiers, what is not there.
 
     python scripts/make_tables.py --plan results/runs/demo/plan.json --out results/tables/demo
 
@@ -10,15 +10,18 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bottlenecks
+import bounds as bounds_of
+import drift
+import moves_table
 import ranking
+import training_table
 from errors import UserError, run_main
 from files import read_json, whole_directory, write_json
-from measure.stats import spread
-from run_records import planned_runs, read_plan, read_record, run_row, setting_columns
+from run_records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name
 from tables import COLUMNS, DOCUMENTS, write_table
 
 Record = dict[str, Any]
@@ -34,20 +37,33 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     pairs = list(planned_runs(plan, root))
     bounds = [record for entry in plan["bounds"] if (record := read_record(root / entry["path"])) is not None]
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
-    bound_rows = list(_bound_rows(plan, bounds))
-    runs = [run_row(entry, record) for entry, record in pairs]
-    bound_of = partial(_bound_of, _warm_bounds(bound_rows))
-    ranked = ranking.rank(ranking.results(runs) + _never_planned(plan), bound_of)
+    called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
+    moves = [record for entry in plan["moves"] if (record := read_record(root / entry["path"])) is not None]
+    sizes = _clip_sizes(plan, root)
+    bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
+    runs = [run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    noise = drift.noise_rows(bounds)
+    share = plan["config"]["measure"]["limited_share"]
+    results = ranking.with_bottleneck(bounds_of.apply(ranking.results(runs), bound_rows, share))
+    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
+    ranked = ranking.rank(results + _never_planned(plan, skipped))
     records = [record for _, record in pairs if record]
     with whole_directory(out) as folder:
         write_table(folder, "runs", runs)
         write_table(folder, "ranking", ranked)
-        write_table(folder, "best", ranking.best(ranked, bound_of))
+        write_table(folder, "best", ranking.best(ranked))
+        write_table(folder, "training", training_table.cost_rows(ranked))
+        write_table(folder, "seconds", training_table.seconds_rows(runs))
         write_table(folder, "formats", _format_rows(plan, root))
-        write_table(folder, "tiers", (_tier_row(name, record or {}) for name, record in tiers.items()))
-        write_table(folder, "bounds", bound_rows)
-        write_table(folder, "skipped", _skipped_rows(plan, runs))
-        write_table(folder, "warnings", _warning_rows(records, bounds, tiers))
+        write_table(folder, "tiers", (_tier_row(called[name], record or {}) for name, record in tiers.items()))
+        write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
+        write_table(folder, "parts", bottlenecks.rows(results))
+        write_table(folder, "moves", moves_table.rows(moves))
+        write_table(folder, "skipped", _skipped_rows(skipped, runs))
+        write_table(folder, "noise", noise)
+        write_table(
+            folder, "warnings", [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)]
+        )
         write_json(folder / "dataset.json", _dataset(plan, root))
         write_json(folder / "host.json", _host(records))
 
@@ -68,46 +84,19 @@ def _optional(root: Path, *parts: str) -> Record | None:
     return read_json(path) if path.is_file() else None
 
 
-def _bound_rows(plan: Mapping[str, Any], bounds: Iterable[Record]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of bounds.csv: a row for each planned bound, without a speed where no measurement is ok."""
-    speeds: dict[tuple[str, str, int], list[float]] = {}
-    for entry in plan["bounds"]:
-        speeds.setdefault((entry["bound"], entry["settings"]["device"], entry["settings"]["batch_size"]), [])
-    for record in bounds:
-        key = (record["bound"], record["settings"]["device"], record["settings"]["batch_size"])
-        if record["status"] == "ok":
-            speeds.setdefault(key, []).append(record["clips_per_second"])
-    for (bound, device, batch_size), values in speeds.items():
-        middle = spread(values)
-        yield {
-            **{"bound": bound, "device": device, "batch_size": batch_size, "runs": len(values)},
-            "clips_per_second": middle and middle.median,
-            "lowest": middle and middle.lowest,
-            "highest": middle and middle.highest,
-        }
+def _clip_sizes(plan: Mapping[str, Any], root: Path) -> dict[str, int]:
+    """Return the bytes that a clip takes in each format that has been written."""
+    records = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
+    return {name: record["clip_bytes"] for name, record in records.items() if record}
 
 
-def _warm_bounds(bound_rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], float]:
-    """Return {(device, batch size): clips/s} of the measured warm bounds."""
-    return {
-        (row["device"], row["batch_size"]): row["clips_per_second"]
-        for row in bound_rows
-        if row["bound"] == "warm" and row["clips_per_second"]
-    }
-
-
-def _bound_of(warm: Mapping[tuple[str, int], float], row: Mapping[str, Any]) -> float | None:
-    """Return the bound in clips/s that applies to a result; None where none was measured, as of a cold cache."""
-    return warm.get((row["device"], row["batch_size"])) if row["cache"] == "warm" else None
-
-
-def _never_planned(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row of the ranking for each loader that the plan skips and of which it plans no run at all."""
     planned = {entry["loader"] for entry in plan["runs"]}
     rows = [
-        {**_plan_skip(entry), "task": "traverse", "cache": "warm", "format": "", "clips_per_second": None}
+        {**_plan_skip(entry), "task": "traverse", "cache": "warm", "step_ms": 0, "format": "", "clips_per_second": None}
         | {"lowest": None, "highest": None, "first_batch_seconds": None, "runs": 0, "failed": 0, "warnings": 0}
-        for entry in plan["skipped"]
+        for entry in skipped
         if entry["loader"] not in planned
     ]
     return [{**row, "about": ranking.about(row["loader"])} for row in rows]
@@ -117,7 +106,7 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
     settings = entry["settings"] or {}
     columns = setting_columns(settings)
     return {
-        **{key: entry[key] or "" for key in ("loader", "tier", "reason")},
+        **{key: entry[key] for key in ("loader", "tier", "reason")},
         **columns,
         "device": columns["device"] or "",
         "slug": "-".join(str(value) for value in settings.values() if value is not None),
@@ -125,14 +114,14 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _skipped_rows(plan: Mapping[str, Any], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
     keys = ("loader", "tier", "slug", "status", "reason")
     lost = [run for run in runs if run["status"] in ("skipped", "missing")]
     counts = Counter(tuple(run[key] for key in keys) for run in lost)
     for values, repeats in counts.items():
         yield {**dict(zip(keys, values, strict=True)), "repeats": repeats}
-    for entry in plan["skipped"]:
+    for entry in skipped:
         yield {**_plan_skip(entry), "repeats": None}
 
 
@@ -158,14 +147,24 @@ def _tier_row(name: str, record: Record) -> dict[str, Any]:
 
 
 def _warning_rows(
-    records: Iterable[Record], bounds: Iterable[Record], tiers: Mapping[str, Record | None]
+    records: Iterable[Record],
+    bounds: Iterable[Record],
+    tiers: Mapping[str, Record | None],
+    called: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of warnings.csv; those of a tier have no loader, those of a bound neither loader nor tier."""
-    sources = [({key: record[key] for key in ("loader", "tier", "slug", "repeat")}, record) for record in records]
+    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and moves neither.
+
+    `called`: what each tier is called in the tables.
+    """
+    sources = [
+        ({key: record[key] for key in ("loader", "slug", "repeat")} | {"tier": called[record["tier"]]}, record)
+        for record in records
+    ]
     for record in bounds:
-        slug = f"bound {record['bound']} {record['settings']['device']} batch {record['settings']['batch_size']}"
+        kind = f"bound {record['bound']}" if record["record"] == "bound" else record["record"]
+        slug = f"{kind} {record['settings']['device']} batch {record['settings']['batch_size']}"
         sources.append(({"slug": slug, "repeat": record["repeat"]}, record))
-    sources += [({"tier": name}, record) for name, record in tiers.items() if record]
+    sources += [({"tier": called[name]}, record) for name, record in tiers.items() if record]
     for place, record in sources:
         for warning in record.get("warnings") or []:
             yield place | ({"seen": warning} if isinstance(warning, str) else warning)

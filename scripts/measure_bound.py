@@ -20,7 +20,7 @@ from files import write_json
 from loading import LoaderRequest, batches_of, epoch_order
 from measure import child, protocol
 from plan import SPLIT, slug
-from run_loader import LEAST_EPOCHS, cannot_run, rate, threads_of
+from run_loader import LEAST_EPOCHS, cannot_run, threads_of
 
 MEMORY_SHARE = 0.25  # of what is available
 PINNED_BATCHES = 8
@@ -183,11 +183,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             )
     except (RuntimeError, MemoryError) as error:
         return {**record, "status": "failed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
-    record["ways"] = {way: rate(times) for way, times in found.items()}
+    record["ways"] = {way: protocol.rate(times) for way, times in found.items()}
     times = found[max(found, key=record["ways"].get)]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
     record["warnings"] = host.disturbance(**moments)
-    return {**record, "times": asdict(times), "clips_per_second": rate(times)}
+    return {**record, "times": asdict(times), "clips_per_second": protocol.rate(times)}
 
 
 if __name__ == "__main__":

@@ -21,9 +21,29 @@ import plugins
 from errors import UserError, run_main
 from files import write_json
 
-PROTOCOL = 1  # raise it when a change to the protocol of a run makes older runs incomparable
-SPLIT = "train"
+PROTOCOL = 2  # raise it when a change to the protocol of a run makes older runs incomparable
+SPLIT, VALIDATION = "train", "validation"
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
+SENTINEL_EVERY = 12  # runs: the first warm bound is measured again, and its spread is the machine's own noise
+PLACING = 3000  # priority of what must be there before runs can interleave
+TRAINING = ("train", "lightning")
+COLD = ("cold", "limited")  # caches whose epochs read from the device
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is done with the batches, and in which state the machine is."""
+
+    task: str = "traverse"  # traverse, loop, train or lightning
+    cache: str = "warm"  # warm, cold or limited: the page cache when an epoch begins
+    step_ms: float = 0  # an emulated training step after each batch
+
+    @property
+    def suffix(self) -> list[str]:
+        """What they add to a slug: nothing for traversing with a warm cache and no step."""
+        parts = [] if self.task == "traverse" else [self.task]
+        parts += [] if self.cache == "warm" else [self.cache]
+        return parts + ([f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else [])
 
 
 @dataclass(frozen=True)
@@ -35,7 +55,10 @@ class Run:
     format: str
     slug: str
     settings: Mapping[str, Any]  # null for a setting that the loader does not understand
-    cache: str  # warm or cold: the page cache when an epoch begins
+    task: str
+    cache: str
+    step_ms: float
+    explain: bool  # whether what holds it back is looked for after the timed epochs
     repeat: int
     path: str  # of the record, relative to the project
 
@@ -44,7 +67,7 @@ class Run:
 class Bound:
     """One measurement of what the machine can do."""
 
-    bound: str
+    bound: str  # warm, or moves for the micro-benchmarks
     slug: str
     settings: Mapping[str, Any]
     repeat: int
@@ -57,7 +80,8 @@ class Plan:
     def __init__(
         self, raw: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, project: Path | None = None
     ) -> None:
-        self.config = configuration.resolve(configuration.with_overrides(raw, overrides or {}))
+        preset = configuration.with_preset(raw, overrides or {})
+        self.config = configuration.resolve(configuration.with_overrides(preset, overrides or {}))
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -144,51 +168,100 @@ class Plan:
     def settings(self, loader: str) -> Iterator[dict[str, Any]]:
         """Return every combination of settings that makes a difference to `loader`, each once."""
         module = self.loaders[loader]
-        entry = next(e for e in self.entries if e["name"] == loader)
+        entry = self._entry(loader)
         lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
         for option, fragment in getattr(module, "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
         return combinations(module, lists)
 
+    def _entry(self, loader: str) -> dict[str, Any]:
+        return next(entry for entry in self.entries if entry["name"] == loader)
+
     @cached_property
     def runs(self) -> list[Run]:
         """All runs of the experiment, in the order of the config."""
-        runs = []
-        for loader, module in self.loaders.items():
-            for tier, cache in self.states:
-                for settings, repeat in itertools.product(self.settings(loader), range(self.repeats)):
-                    name = slug(settings, cache)
-                    path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
-                    runs.append(Run(loader, tier, module.FORMAT, name, settings, cache, repeat, path))
-        return runs
+        return [
+            run
+            for loader in self.loaders
+            for tier in self.tiers
+            for conditions in self.conditions(loader, tier)
+            for settings in self.settings(loader)
+            for run in self._repeated(loader, tier, conditions, settings)
+        ]
+
+    def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
+        name = slug(settings, conditions)
+        explained = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["explain"]]
+        for repeat in range(self.repeats_of(conditions.task)):
+            explain = repeat < explained and conditions.task == "traverse"
+            path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
+            what = (loader, tier, self.loaders[loader].FORMAT, name, settings)
+            yield Run(*what, **vars(conditions), explain=explain, repeat=repeat, path=path)
+
+    def repeats_of(self, task: str) -> int:
+        """How often each run of a task is made."""
+        return self.config["measure"]["train_repeats"] if task in TRAINING else self.repeats
 
     @property
     def repeats(self) -> int:
         """How often each run is made."""
         return self.config["measure"]["repeats"]
 
-    @cached_property
-    def states(self) -> list[tuple[str, str]]:
-        """Each tier with each state of the page cache that its files can be in: those in RAM are never cold."""
-        pairs = itertools.product(self.tiers, self.config["sweep"]["cache"])
-        return [(tier, cache) for tier, cache in pairs if cache == "warm" or not self.volatile(tier)]
+    def conditions(self, loader: str, tier: str) -> list[Conditions]:
+        """Return what a loader is measured under on a tier; only what traverses is swept over caches and steps."""
+        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.CONDITIONS}
+        caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
+        found = []
+        for task in lists["task"]:
+            if task == "traverse":
+                found += [Conditions(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
+            elif not self.emulated(tier):
+                found.append(Conditions(task))
+        return found
+
+    def unfit(self, tier: str, cache: str) -> str | None:
+        """Return why a state of the page cache makes no sense on a tier, or None."""
+        if cache in COLD and self.volatile(tier):
+            return f"files in RAM are never {cache}: name a tier that is a disk"
+        if cache == "warm" and self.emulated(tier):
+            return "a warm run does not touch the emulated storage: add cold to sweep.cache"
+        return None
+
+    def emulated(self, tier: str) -> bool:
+        """Return whether a tier's reads are slowed down to those of other storage."""
+        return self.tiers[tier].get("emulate") is not None
 
     @cached_property
     def bounds(self) -> list[Bound]:
-        """The warm bound for each device and batch size that a run uses."""
-        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
+        """The warm bound for each device and batch size that a run uses; the first one is the campaign's sentinel."""
+        pairs = list(dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs))
         bounds = []
-        for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
-            settings = {"device": device, "batch_size": batch_size}
-            path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
-            bounds.append(Bound("warm", slug(settings), settings, repeat, path))
+        for pair in pairs:
+            settings = dict(zip(("device", "batch_size"), pair, strict=True))
+            often = len(self.runs) // SENTINEL_EVERY if pair == pairs[0] else 0
+            for repeat in range(max(self.repeats, often)):
+                path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
+                bounds.append(Bound("warm", slug(settings), settings, repeat, path))
         return bounds
 
     @cached_property
+    def moves(self) -> list[Bound]:
+        """The micro-benchmarks of moving tensors, for each device and batch size that a run uses."""
+        if not self.config["measure"]["moves"]:
+            return []
+        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
+        found = []
+        for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
+            settings = {"device": device, "batch_size": batch_size}
+            path = f"{self.folder('runs')}/moves/{slug(settings)}/{repeat}.json"
+            found.append(Bound("moves", slug(settings), settings, repeat, path))
+        return found
+
+    @cached_property
     def by_path(self) -> dict[str, Run | Bound]:
-        """Runs and bounds by the path of their record."""
-        return {item.path: item for item in (*self.runs, *self.bounds)}
+        """Runs, bounds and moves by the path of their record."""
+        return {item.path: item for item in (*self.runs, *self.bounds, *self.moves)}
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
@@ -197,15 +270,25 @@ class Plan:
         if "auto" in self.config["sweep"]["device"] and not self.has_gpu:
             reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
             lost.append((None, {"device": "cuda"}, reason))
-        pairs = itertools.product(self.tiers, self.config["sweep"]["cache"])
-        for tier, cache in pairs:
-            if (tier, cache) not in self.states:
-                lost.append((tier, {"cache": cache}, "files in RAM are never cold: name a tier that is a disk"))
+        for tier, cache in itertools.product(self.tiers, self.config["sweep"]["cache"]):
+            reason = self.unfit(tier, cache)
+            if reason:
+                lost.append((tier, {"cache": cache}, reason))
         return [
             {"loader": name, "tier": tier, "settings": settings, "reason": reason}
             for name in self.loaders
             for tier, settings, reason in lost
         ]
+
+    @property
+    def readers_at_once(self) -> list[int]:
+        """How many reads the loaders keep under way at once: what the bounds of a tier are measured with."""
+        return sorted({max(1, run.settings["workers"] or 0) for run in self.runs})
+
+    @property
+    def clip_sizes(self) -> list[int]:
+        """The bytes that a clip takes in each format, each once: the sizes of random reads."""
+        return sorted({module.BYTES_PER_CLIP(self.clip_samples) for module in self.formats.values()})
 
     def readers(self, format: str) -> int:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
@@ -246,8 +329,19 @@ class Plan:
 
         Above the priority of everything else, so that a format in RAM is used up before the next is placed.
         """
+        item = self.by_path.get(path)
+        if isinstance(item, Bound) and item.bound == "warm":  # spread evenly: they watch the machine
+            every = [bound.path for bound in self.bounds if bound.slug == item.slug]
+            return 1000 + int(1000 * (every.index(path) + 0.5) / len(every))
         digest = hashlib.sha256(f"{self.config['measure']['seed']}:{path}".encode()).digest()
         return 1000 + int.from_bytes(digest[:4]) % 1000
+
+    def placing_order(self, tier: str) -> int:
+        """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
+
+        In RAM they wait until nothing else can run, and so lie there one at a time, unless there is room for all.
+        """
+        return 0 if self.volatile(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
 
     @property
     def clip_samples(self) -> int:
@@ -261,9 +355,11 @@ class Plan:
             "config": self.config,
             "runs": [vars(run) for run in self.runs],
             "bounds": [vars(bound) for bound in self.bounds],
+            "moves": [vars(move) for move in self.moves],
             "skipped": self.skipped,
             "formats": list(self.formats),
             "tiers": list(self.tiers),
+            "emulated": [tier for tier in self.tiers if self.emulated(tier)],
         }
 
 
@@ -283,7 +379,7 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
             yield settings
 
 
-def slug(settings: Mapping[str, Any], cache: str = "warm") -> str:
+def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> str:
     """Return settings as a file name, such as ``cpu-b32-w2-p2`` or, of a cold cache, ``cpu-b32-w2-p2-cold``.
 
     A setting that is null is left out.
@@ -301,7 +397,7 @@ def slug(settings: Mapping[str, Any], cache: str = "warm") -> str:
             parts.append(f"{short[key]}{value}")
         else:
             parts.append(f"{key}_{value}".replace("-", "_").replace("/", "_"))
-    return "-".join(parts if cache == "warm" else [*parts, cache])
+    return "-".join([*parts, *conditions.suffix])
 
 
 def main() -> None:

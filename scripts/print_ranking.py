@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import bottlenecks
 from errors import run_main
+from measure.stats import FEW
 from tables import number_text, panels, read_tables
 
 WIDTH = 100  # columns; nothing printed is wider
-_HEADS = ("rank", "loader", "tier", "settings", "clips/s", "lowest - highest", "of bound", "first s")
+_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "held by", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
-_NUMBERS = (0, 4, 5, 6, 7)  # columns that stand on the right
+_NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
 
 Row = Mapping[str, Any]
@@ -34,6 +36,7 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
+    lines += _steadiness(tables["noise"])
     lines += _reasons(
         "failed", ((_place(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
     )
@@ -45,8 +48,8 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
 
 def _table(rows: Sequence[Row], colour: bool) -> list[str]:
     ties = [row["rank"] for row in rows]
-    cells = [_HEADS, *(_cells(row, ties) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADS))]
+    cells = [_heads(rows), *(_cells(row, ties) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
     lines = []
@@ -62,19 +65,39 @@ def _table(rows: Sequence[Row], colour: bool) -> list[str]:
     return lines
 
 
+def _heads(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the heads; that of the interval says whether it is one, or the range of few runs."""
+    several = [row["runs"] for row in rows if row["status"] == "ok" and row["runs"] > 1]
+    names = ["95 %"] * any(runs >= FEW for runs in several) + ["range"] * any(runs < FEW for runs in several)
+    return *_HEADS, " or ".join(names) or "range", *_LAST_HEADS
+
+
 def _cells(row: Row, ties: Sequence[int | None]) -> tuple[str, ...]:
-    names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(row["slug"]).removeprefix(f"{row['device']}-"))
+    names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(_settings(row)))
     if row["status"] != "ok":
-        return ("-", *names, row["status"], "", "", "")
+        return ("-", *names, row["status"], "", "", "", "")
     percent = row["percent_of_bound"]
     return (
         f"{row['rank']}{'=' if ties.count(row['rank']) > 1 else ''}",
         *names,
         number_text(row["clips_per_second"]),
-        "1 run" if row["runs"] == 1 else f"{number_text(row['lowest'])} - {number_text(row['highest'])}",
+        _between(row),
         "-" if percent is None else f"{number_text(percent, 2)} %",
+        bottlenecks.WORDS.get(row["bottleneck"], "-"),
         number_text(row["first_batch_seconds"]) or "-",
     )
+
+
+def _settings(row: Row) -> str:
+    """Return the slug without what the panel's name says: the device and the conditions."""
+    said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
+    return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
+
+
+def _between(row: Row) -> str:
+    if row["runs"] == 1:
+        return "1 run"
+    return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
 
 
 def _caveats(best: Sequence[Row]) -> list[str]:
@@ -82,9 +105,35 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     if not runs:
         return ["No loader has a verified speed.", ""]
     text = "Medians. Equal ranks (=) are not distinguishable." if max(runs) > 1 else "Single runs."
-    if min(runs) < 5:
-        text += " Fewer than 5 runs: not fit to publish; set measure.repeats: 5 in config.yaml."
+    if any(row["bottleneck"] for row in best):
+        text += " Held by: the part of its work that costs a loader the most time."
+    if max(runs) >= FEW:
+        text += " 95 %: the interval in which the median may lie."
+    if min(runs) < FEW:
+        text += f" Fewer than {FEW} runs: not fit to publish; set preset: publishable in config.yaml."
     return [*textwrap.wrap(text, WIDTH), ""]
+
+
+def _steadiness(noise: Sequence[Row]) -> list[str]:
+    """Return a line about each device's machine: how much its least steady sentinel varied, and whether it drifted."""
+    worst: dict[str, Row] = {}
+    for row in noise:
+        varied = row["variation_percent"]
+        if varied is not None and varied > worst.get(row["device"], {"variation_percent": -1.0})["variation_percent"]:
+            worst[row["device"]] = row
+    lines = []
+    for device, row in worst.items():
+        text = (
+            f"The machine ({device.upper()}): the same work (the bound, batch {row['batch_size']}), repeated "
+            f"{row['sentinels']} times over the campaign, varied by {row['variation_percent']:.1f} % "
+            f"(slowest to fastest {row['range_percent']:.1f} %)"
+        )
+        drifts = [one for one in noise if one["device"] == device and one["drift_seen"]]
+        if drifts:
+            drift = max((one["drift_percent"] for one in drifts), key=abs)
+            text += f", and became {abs(drift):.1f} % {'slower' if drift < 0 else 'faster'} in its second half"
+        lines += textwrap.wrap(f"{text}.", WIDTH)
+    return [*lines, ""] if lines else []
 
 
 def _place(row: Row) -> str:

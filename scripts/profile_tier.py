@@ -1,7 +1,7 @@
 """Describes and measures a storage tier: device, file system, and what reads of a clip's size get from it.
 
     python scripts/profile_tier.py --kind posix --options '{"path": "/mnt/nvme"}' --tier nvme \\
-        --clip-bytes 640000 --seconds 5 --out results/placed/demo/nvme.json
+        --clip-bytes 640000 320000 --readers 1 2 4 --seconds 5 --out results/placed/demo/nvme.json
 """
 
 import argparse
@@ -35,19 +35,23 @@ def main() -> None:
     parser.add_argument("--kind", default="posix", help=f"one of {', '.join(plugins.names('tiers'))} (default: posix)")
     parser.add_argument("--options", required=True, type=tier_options, help="the tier's options as JSON")
     parser.add_argument("--tier", required=True, help="name of the tier")
-    parser.add_argument("--clip-bytes", required=True, type=int, help="bytes of one clip: the size of a random read")
+    sizes = "bytes of a clip, one number or several: the sizes of random reads"
+    parser.add_argument("--clip-bytes", required=True, type=int, nargs="+", help=sizes)
+    counts = "how many readers at once, one number or several; one is always measured (default: 1)"
+    parser.add_argument("--readers", type=int, nargs="+", default=[1], help=counts)
     parser.add_argument("--seconds", type=float, default=5.0, help="longest time of each measurement (default: 5)")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
-    if args.clip_bytes < 1 or not args.seconds > 0:
+    if min(*args.clip_bytes, *args.readers) < 1 or not args.seconds > 0:
+        found = " ".join(["--clip-bytes", *map(str, args.clip_bytes), "--readers", *map(str, args.readers)])
         raise UserError(
-            f"--clip-bytes {args.clip_bytes} --seconds {args.seconds}: allowed are numbers above 0. "
-            "Type for example --clip-bytes 640000 --seconds 5."
+            f"{found} --seconds {args.seconds}: allowed are numbers above 0. "
+            "Type for example --clip-bytes 640000 --readers 1 2 4 --seconds 5."
         )
     kind = plugins.load("tiers", args.kind)
     try:
         kind.check(args.options)
-        profile = kind.profile(args.options, args.clip_bytes, args.seconds)
+        profile = kind.profile(args.options, args.clip_bytes, args.readers, args.seconds)
     except UserError as error:
         raise UserError(f"tier {args.tier!r}: {error}") from error
     warnings = [*devices.misnamed(args.tier, profile["kind"]), *profile["warnings"]]

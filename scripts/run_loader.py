@@ -5,25 +5,23 @@ A loader that cannot run, that delivers wrong data or that breaks gives a record
 
 import argparse
 import json
-import time
-import traceback
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import emulation
 import plugins
 from config import check_loader
 from errors import UserError, run_main
 from files import read_json, write_json
 from loading import LoaderRequest
-from measure import child, protocol
-from plan import PROTOCOL, SPLIT, combinations, slug
+from measure import child, groups, sampler
+from measure.record import without_speed
+from plan import COLD, PROTOCOL, SPLIT, TRAINING, Conditions, combinations, slug
 
 LEAST_EPOCHS = 2
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
@@ -33,16 +31,50 @@ def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
     arguments = parse()
     module = plugins.load("loaders", arguments.loader)
+    aside = arguments.out.with_name(f".{arguments.out.name}.measured")
     if child.is_child():
-        write_json(arguments.out, measure(module, arguments))
+        write_json(aside, measure(module, arguments))
         return
-    arguments.out.unlink(missing_ok=True)
-    crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes)
-    if crash and arguments.out.is_file():  # measured, verified and written: it crashed on its way out
-        record = read_json(arguments.out)
-        write_json(arguments.out, {**record, "warnings": [*record["warnings"], crash_at_exit(crash)]})
+    for path in (arguments.out, aside):
+        path.unlink(missing_ok=True)
+    watch = sampler.Sampler(gpu=complete(module, arguments.settings)["device"] != "cpu")
+    try:
+        with group_for(arguments) as folders:
+            crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes, watch, folders)
+    except groups.NotPermitted as reason:
+        write_json(arguments.out, without_speed(new_record(module, arguments), "skipped", str(reason)))
+        return
+    if aside.is_file():
+        write_json(arguments.out, completed(read_json(aside), watch, crash))
+        aside.unlink()
     elif crash:
+        crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (arguments.cache == "limited")
         write_json(arguments.out, without_speed(new_record(module, arguments), "failed", crash))
+
+
+def group_for(arguments: argparse.Namespace) -> AbstractContextManager[list[str]]:
+    """Return what makes the control groups that the conditions ask for: their folders, none where they ask for none.
+
+    Entering it raises NotPermitted where this machine or user cannot have them.
+    """
+    limits = emulation.limits({"emulate": arguments.emulate})
+    if limits is None and arguments.cache != "limited":
+        return nullcontext([])
+    reads = {key: limits[key] for key in ("read_mbps", "read_iops")} if limits else {}
+    return groups.group(arguments.data if limits else None, memory=arguments.cache == "limited", **reads)
+
+
+def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None) -> dict[str, Any]:
+    """Return a run's record with the memory that its process tree was seen to use, and what is to be said of that."""
+    warnings = list(record["warnings"])
+    interval = record.pop("sampled", None)
+    if interval:
+        record["memory"] = watch.summary(**interval)
+        found = (sampler.growing(record["memory"]["growth"]), sampler.copying(record["memory"]))
+        warnings += [warning for warning in found if warning]
+    if crash:  # measured, verified and written: it crashed on its way out
+        warnings.append(crash_at_exit(crash))
+    return {**record, "warnings": warnings}
 
 
 def crash_at_exit(crash: str) -> dict[str, str]:
@@ -68,7 +100,14 @@ def parse() -> argparse.Namespace:
     add("--seconds", default=1.0, type=float, help="with --epochs auto, time epochs for at least this long")
     add("--limit-minutes", default=120.0, type=float, help="a run that takes longer is ended, and failed")
     add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
-    add("--cache", default="warm", choices=("warm", "cold"), help="state of the page cache when an epoch begins")
+    add("--task", default="traverse", choices=("traverse", "loop", *TRAINING), help="what is done with the batches")
+    add("--cache", default="warm", choices=("warm", *COLD), help="state of the page cache when an epoch begins")
+    add("--step-ms", default=0.0, type=float, help="wait so long after each batch, as for a training step")
+    add("--explain", action="store_true", help="afterwards look for what holds the loader back")
+    add("--step-limit-ms", default=0.0, type=float, help="look for the shortest step that is fed, up to here; 0: no")
+    add("--limited-share", default=0.5, type=float, help="with --cache limited: what the cache may hold, of the data")
+    add("--emulate", default=None, type=json.loads, help='JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"')
+    add("--logs", default=None, type=Path, help="TensorBoard's folder, of the tasks that train")
     add("--seed", default=0, type=int)
     add("--repeat", default=0, type=int)
     add("--dataset", default="by_hand")
@@ -115,10 +154,11 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "format": module.FORMAT,
         "tier": arguments.tier,
         "split": SPLIT,
-        "task": "traverse",
+        "task": arguments.task,
         "cache": arguments.cache,
+        "step_ms": arguments.step_ms,
         "repeat": arguments.repeat,
-        "slug": slug(settings, arguments.cache),
+        "slug": slug(settings, Conditions(arguments.task, arguments.cache, arguments.step_ms)),
         "settings": settings,
         "threads": threads_of(arguments.threads),
         "seed": arguments.seed,
@@ -126,8 +166,15 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "clip_bytes": None,
         "times": None,
         "clips_per_second": None,
+        "au_percent": None,
+        "shortest_step": None,
+        "explained": None,
+        "training": None,
+        "limits": None,
+        "emulated": emulation.limits({"emulate": arguments.emulate}),
         "verification": None,
         "resources": None,
+        "memory": None,
         "host": None,
         "versions": None,
         "before": None,
@@ -135,11 +182,6 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "warnings": [],
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-
-
-def without_speed(record: dict[str, Any], status: str, reason: str) -> dict[str, Any]:
-    """Return `record` as one of a run that gives no number, with the reason why."""
-    return {**record, "status": status, "reason": reason, "clips_per_second": None}
 
 
 def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -151,6 +193,7 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     import torch
 
     from corpus import Corpus
+    from measure import run
 
     torch.set_num_threads(record["threads"])
     corpus = Corpus(arguments.corpus)
@@ -162,8 +205,16 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     epochs, refused = epochs_for(arguments.epochs, request)
     if refused:
         return without_speed(record, "skipped", refused)
-    seconds = arguments.seconds if arguments.epochs == "auto" else 0.0
-    return take_through(module, request, corpus, epochs, seconds, record)
+    wanted = run.Wanted(
+        epochs=epochs,
+        seconds=arguments.seconds if arguments.epochs == "auto" else 0.0,
+        explain=arguments.explain,
+        step_limit_ms=arguments.step_limit_ms,
+        groups=tuple(child.joined),
+        limited_share=arguments.limited_share,
+        logs=arguments.logs,
+    )
+    return run.measure(module, request, corpus, record, wanted)
 
 
 def _installed(distribution: str) -> bool:
@@ -212,8 +263,8 @@ def cannot_be_cold(cache: str, data: Path) -> str | None:
     """Return why the data cannot be put out of the cache, or None."""
     from devices import in_memory
 
-    if cache == "cold" and in_memory(data):
-        return "files in RAM are never cold: measure on a tier that is a disk"
+    if cache in COLD and in_memory(data):
+        return f"files in RAM are never {cache}: measure on a tier that is a disk"
     return None
 
 
@@ -232,83 +283,6 @@ def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
             f"{needed} or auto"
         )
     return int(wanted), None
-
-
-def take_through(
-    module: ModuleType, request: LoaderRequest, corpus: Any, epochs: int, seconds: float, record: dict[str, Any]
-) -> dict[str, Any]:
-    """Run the protocol on one loader; return the record with times, verification, host and warnings."""
-    from measure import host
-    from measure.cache import ColdCache
-    from measure.sink import Sink
-    from measure.verify import Verifier
-
-    verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
-    moments: dict[str, host.Moment] = {}
-    record["host"], record["versions"] = host.describe(("torch", *module.REQUIRES))
-
-    def around(phase: str) -> None:
-        moments[phase] = host.look(time.perf_counter)
-
-    try:
-        if record["cache"] == "cold":
-            cold = ColdCache(request.data, lambda: host.look(time.perf_counter).read_bytes)
-
-            def opened(number: int) -> AbstractContextManager[protocol.Epoch]:
-                return module.open_epochs(replace(request, seed=request.seed + number))
-
-            sink = Sink(request.device)
-            times = protocol.run_cold(opened, verifier, sink, epochs, time.perf_counter, cold, seconds, around)
-        else:
-            opened = partial(module.open_epochs, request)
-            times = protocol.run(opened, verifier, Sink(request.device), epochs, time.perf_counter, seconds, around)
-    except Exception as error:
-        traceback.print_exc()
-        record["verification"] = verifier.as_json()
-        return without_speed(record, "failed", f"{type(error).__name__}: {_one_line(error, request)}")
-    record["times"] = asdict(times)
-    record["verification"] = verifier.as_json()
-    if not verifier.ok:
-        record["times"]["epochs"] = []
-        return without_speed(record, "failed", "verification: " + " | ".join(verifier.problems))
-    record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
-    clips = sum(epoch.clips for epoch in times.epochs)
-    record["resources"] = host.resources(**moments, clips=clips)
-    payload = clips * record["clip_bytes"]
-    record["warnings"] = host.disturbance(**moments)
-    if record["cache"] == "warm":
-        record["warnings"] += host.not_warm(**moments, payload_bytes=payload)
-    warm = [epoch.cache["problem"] for epoch in times.epochs if epoch.cache and epoch.cache["problem"]]
-    if len(warm) == len(times.epochs):
-        return without_speed(record, "failed", f"not cold: {warm[0]}")
-    if warm:
-        record["warnings"].append(not_cold(warm, len(times.epochs)))
-    record["clips_per_second"] = rate(times)
-    return record
-
-
-def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
-    """Return the warning of a cold run some of whose epochs were not."""
-    return {
-        "code": "not-cold",
-        "seen": f"{len(problems)} of {epochs} epochs were not cold and do not count: {problems[0]}",
-        "cause": "something else keeps the files in the page cache, or the loader reads ahead before its first epoch",
-        "hint": "measure with more clips, and with nothing else that reads them",
-    }
-
-
-def _one_line(error: Exception, request: LoaderRequest) -> str:
-    """Return an error's text as one line, without tracebacks inside it and without the path of the data."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    noise = ("Traceback", "Original Traceback", "File ", "^", "~", "C++ context")
-    text = " ".join(line for line in lines if line and not line.startswith(noise)) or "no message"
-    return text.replace(str(request.data.parent), "...")[:300]
-
-
-def rate(times: protocol.Times) -> float:
-    """Return clips per second: the clips of all timed epochs over their wall-clock time; of cold ones, the valid."""
-    valid = [epoch for epoch in times.epochs if not (epoch.cache and epoch.cache["problem"])]
-    return sum(epoch.clips for epoch in valid) / sum(epoch.seconds for epoch in valid)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Reads the plan and the records that it lists, checked against docs/run.schema.json."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,11 @@ import jsonschema
 from errors import UserError
 from files import read_json
 from measure.stats import median_of
-from tables import RESOURCES, SETTINGS
+from tables import CONDITIONS, EMULATED, MEMORY, RESOURCES, SETTINGS
 
+DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
+_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "formats", "tiers", "emulated")
+GPU = ("gpu_utilisation_mean_percent", "gpu_memory_peak_bytes")
 SCHEMA = Path(__file__).resolve().parent.parent / "docs" / "run.schema.json"
 
 
@@ -21,7 +24,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{path} is not there; expected is a plan. Make one: python scripts/plan.py --out {path}")
     plan = _json(path, "Delete it and run plan.py again.")
-    lacking = [key for key in ("dataset", "config", "runs", "bounds", "skipped", "formats", "tiers") if key not in plan]
+    lacking = [key for key in _PLAN if key not in plan]
     if lacking:
         raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run plan.py again.")
     return plan
@@ -37,8 +40,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
     advice = "Delete the file to have it measured again."
     record = _json(path, advice)
     kind = record.get("record") if isinstance(record, dict) else None
-    if kind not in ("run", "bound"):
-        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run' and 'bound'. {advice}")
+    if kind not in ("run", "bound", "moves"):
+        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'moves'. {advice}")
     error = jsonschema.exceptions.best_match(_validator(kind).iter_errors(_without_arrivals(record)))
     if error is not None:
         place = ".".join(map(str, error.absolute_path)) or "the record"
@@ -91,36 +94,60 @@ def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None)
         yield entry, record
 
 
-def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the row of runs.csv for a planned run: times in seconds, speed in clips/s and payload in MB/s."""
+def run_row(
+    entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the row of runs.csv for a planned run: times in seconds, speed in clips/s and payload in MB/s.
+
+    The tiers in `emulated` are called so in their name, and so wherever the result is shown.
+    """
     row = {key: entry[key] for key in ("loader", "tier", "format", "slug", "repeat")}
+    row["tier"] = tier_name(entry["tier"], emulated)
     row |= setting_columns((record or entry)["settings"])
     if record is None:
         reason = "no record: the run was not made, or it broke off"
         return {
             **row,
-            "task": "traverse",
-            "cache": entry["cache"],
+            **{key: entry[key] for key in CONDITIONS},
             "status": "missing",
             "reason": reason,
             "warnings": 0,
+            "disturbed": None,
+            "explained": None,
         }
     times = record.get("times") or {}
     epochs = times.get("epochs") or []
     speed = record["clips_per_second"] if record["status"] == "ok" else None
     # Of a cold run it is also what constructing a loader for each epoch used, which its clips do not account for.
-    used = (record.get("resources") or {}) if record["cache"] == "warm" else {}
+    used = (record.get("resources") or {}) if record["cache"] != "cold" else {}
+    memory, step = record.get("memory") or {}, record.get("shortest_step") or {}
+    training = record.get("training") or {}
     return row | {
         **{key: record[key] for key in ("task", "cache", "status", "clips", "started")},
+        "step_ms": record.get("step_ms", 0),
         **{key: times.get(key) for key in ("construct_seconds", "first_batch_seconds", "verify_seconds")},
         "reason": reason_of(record),
         "clips_per_second": speed,
         "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
         "epochs": len(epochs),
         "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
+        "epochs_seconds": sum(epoch["seconds"] for epoch in epochs) if epochs else None,
+        "au_percent": record.get("au_percent"),
+        **{key: training.get(key) for key in ("validation_seconds", "last_loss")},
+        "shortest_step_ms": step.get("ms"),
+        "step_limit_ms": step.get("limit_ms"),
+        "explained": record.get("explained"),
         **{key: used.get(key) for key in RESOURCES},
+        **{key: memory.get(key) for key in MEMORY},
+        **{key: memory.get(key) for key in GPU},
         "warnings": len(record["warnings"]),
+        "disturbed": any(warning["code"] in DISTURBANCES for warning in record["warnings"]),
     }
+
+
+def tier_name(tier: str, emulated: Collection[str]) -> str:
+    """Return what a tier is called in tables and reports."""
+    return f"{tier}{EMULATED}" if tier in emulated else tier
 
 
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:

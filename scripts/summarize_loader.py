@@ -13,7 +13,11 @@ from errors import UserError, nearest, run_main
 from files import write_json
 from run_records import planned_runs, read_plan, run_row
 
-_NOT_KNOWN = ("about", "rank", "percent_of_bound", "times_slower_than_best")  # needs more than one loader's runs
+# What needs more than one loader's runs, and what stands in the records beside it.
+_LEFT_OUT = (
+    "about", "rank", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high", "speeds",
+    "explained",
+)  # fmt: skip
 
 
 def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any]:
@@ -28,12 +32,13 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any
             "Add it to `loaders` in config.yaml, or name one of these."
         )
     pairs = list(planned_runs(plan, root, loader))
-    rows = ranking.rank(ranking.results(run_row(entry, record) for entry, record in pairs), lambda _row: None)
+    runs = (run_row(entry, record, plan["emulated"]) for entry, record in pairs)
+    rows = ranking.rank(ranking.with_bottleneck(ranking.results(runs)))
     return {
         "loader": loader,
         "dataset": plan["dataset"],
         "about": ranking.about(loader),
-        "summary": [{key: value for key, value in row.items() if key not in _NOT_KNOWN} for row in rows],
+        "summary": [{key: value for key, value in row.items() if key not in _LEFT_OUT} for row in rows],
         "skipped": [entry for entry in plan["skipped"] if entry["loader"] == loader],
         "runs": [record for _, record in pairs if record],
     }

@@ -12,17 +12,25 @@ from files import read_json
 
 SETTINGS = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # every other setting goes into `options`
 RESOURCES = ("cpu_seconds_per_1000_clips", "read_bytes", "minor_faults", "major_faults")  # of a run, by its record
-_RESULT = ("loader", "tier", "format", "task", "cache", *SETTINGS, "options", "slug")
+MEMORY = ("pss_peak_bytes", "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak")  # of a run, by its record
+CONDITIONS = ("task", "cache", "step_ms")
+CACHES = ("warm", "cold", "limited")
+TASKS = {"traverse": "traversing", "loop": "plain loop", "train": "training", "lightning": "training by Lightning"}
+EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
+_RESULT = ("loader", "tier", "format", *CONDITIONS, *SETTINGS, "options", "slug")
 _RANKING = (
-    "rank", *_RESULT, "runs", "failed", "clips_per_second", "lowest", "highest", "percent_of_bound",
-    "times_slower_than_best", "first_batch_seconds", "cpu_seconds_per_1000_clips", "status", "reason", "warnings",
-    "about",
+    "rank", *_RESULT, "runs", "failed", "clips_per_second", "lowest", "highest", "interval_low", "interval_high",
+    "bound", "bound_clips_per_second", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high",
+    "au_percent", "shortest_step_ms", "step_limit_ms", "bottleneck", "bottleneck_percent", "evidence",
+    "outliers", "disturbed", "first_batch_seconds", "cpu_seconds_per_1000_clips", *MEMORY, "status", "reason",
+    "warnings", "about",
 )  # fmt: skip
 COLUMNS = {
     "runs": (
         *_RESULT, "repeat", "status", "reason", "clips_per_second", "construct_seconds", "first_batch_seconds",
-        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second",
-        *RESOURCES, "warnings", "started",
+        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second", "epochs_seconds",
+        "au_percent", "validation_seconds", "last_loss", "shortest_step_ms", "step_limit_ms", *RESOURCES, *MEMORY,
+        "gpu_utilisation_mean_percent", "gpu_memory_peak_bytes", "warnings", "disturbed", "started",
     ),
     "ranking": _RANKING,
     "best": _RANKING,
@@ -31,20 +39,50 @@ COLUMNS = {
         "tier", "path", "kind", "filesystem", "device", "model", "rotational", "scheduler",
         "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms", "warnings", "reason",
     ),
-    "bounds": ("bound", "device", "batch_size", "runs", "clips_per_second", "lowest", "highest"),
+    "bounds": (
+        "bound", "device", "batch_size", "tier", "formats", "readers", "loader", "slug", "runs", "clips_per_second",
+        "lowest", "highest",
+    ),
+    "moves": (
+        "move", "way", "device", "clips", "runs", "clips_per_second", "lowest", "highest", "megabytes_per_second",
+        "times_slower", "status", "reason",
+    ),
+    "training": (
+        "loader", "tier", "slug", "device", "batch_size", "bare_clips_per_second", "lightning_clips_per_second",
+        "lightning_cost_percent", "cost_low", "cost_high", "bare_au_percent", "lightning_au_percent", "bare_runs",
+        "lightning_runs",
+    ),
+    "seconds": (
+        "loader", "tier", "slug", "epochs", "traverse_runs", "traverse_mean_seconds", "traverse_deviation_seconds",
+        "train_runs", "train_mean_seconds", "train_deviation_seconds",
+    ),
+    "parts": ("loader", "tier", "slug", "part", "percent", "clips_per_second_without"),
+    "noise": (
+        "device", "batch_size", "sentinels", "median_clips_per_second", "variation_percent", "range_percent",
+        "drift_percent", "drift_seen", "hours",
+    ),
     "skipped": ("loader", "tier", "slug", "repeats", "status", "reason"),
     "warnings": ("loader", "tier", "slug", "repeat", "code", "seen", "cause", "hint"),
 }  # fmt: skip
 DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
 _INTEGERS = {"rank", "batch_size", "workers", "prefetch", "runs", "failed", "repeat", "repeats", "epochs", "clips",
-             "warnings", "bytes", "files", "read_bytes", "minor_faults", "major_faults"}  # fmt: skip
+             "warnings", "bytes", "files", "outliers", "disturbed", "sentinels", "read_bytes", "minor_faults",
+             "major_faults", "readers", "bare_runs", "lightning_runs", "traverse_runs", "train_runs", "pss_peak_bytes",
+             "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak", "gpu_memory_peak_bytes"}  # fmt: skip
 _FLOATS = {
     "clips_per_second", "lowest", "highest", "percent_of_bound", "times_slower_than_best", "first_batch_seconds",
     "construct_seconds", "verify_seconds", "epoch_gap_seconds", "megabytes_per_second", "seconds",
     "cpu_seconds_per_1000_clips",
     "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms",
+    "interval_low", "interval_high", "slower_low", "slower_high", "median_clips_per_second", "variation_percent",
+    "range_percent", "drift_percent", "hours", "step_ms", "bound_clips_per_second", "au_percent", "shortest_step_ms",
+    "step_limit_ms", "bottleneck_percent", "epochs_seconds", "validation_seconds", "last_loss", "times_slower",
+    "gpu_utilisation_mean_percent", "bare_clips_per_second", "lightning_clips_per_second", "lightning_cost_percent",
+    "cost_low", "cost_high", "bare_au_percent", "lightning_au_percent", "traverse_mean_seconds",
+    "traverse_deviation_seconds", "train_mean_seconds", "train_deviation_seconds", "percent",
+    "clips_per_second_without",
 }  # fmt: skip
-_TRUTHS = {"pin_memory", "rotational"}
+_TRUTHS = {"pin_memory", "rotational", "drift_seen", "disturbed"}  # of a run; of a result `disturbed` is a count
 
 
 def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -79,12 +117,12 @@ def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _typed(column: str, text: str) -> Any:
+    if column in _TRUTHS and text in ("true", "false"):
+        return text == "true"
     if column in _INTEGERS and text:
         return int(text)
     if column in _FLOATS and text:
         return float(text)
-    if column in _TRUTHS and text:
-        return text == "true"
     blank = column in _INTEGERS | _FLOATS | _TRUTHS
     return None if blank else text
 
@@ -107,14 +145,21 @@ def read_tables(folder: Path) -> dict[str, Any]:
 
 def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the panels that occur in `rows`, sorted; results are only compared within one."""
-    return sorted({row["panel"] for row in rows if row["panel"]})
+    return [panel for _, panel in sorted({(panel_order(row), row["panel"]) for row in rows if row["panel"]})]
+
+
+def panel_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return where a result's panel stands among the others: by device, task, cache and step."""
+    return row["device"], list(TASKS).index(row["task"]), CACHES.index(row["cache"]), row["step_ms"] or 0
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
     """Return the panel of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
     if not row["device"]:
         return ""
-    return row["device"].upper() if row["cache"] == "warm" else f"{row['device'].upper()}, {row['cache']} cache"
+    parts = [row["device"].upper(), *([] if row["task"] == "traverse" else [TASKS[row["task"]]])]
+    parts += [] if row["cache"] == "warm" else [f"{row['cache']} cache"]
+    return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

@@ -1,5 +1,9 @@
 """What the loaders on torch's DataLoader share: sampling, workers, the copy to the device, an orderly end.
 
+And the stages that can be left out of any of them, to see what they cost (`LoaderRequest.without`): `read`, for which
+each process delivers its first item again and again, and `transfer`, for which the workers send how many clips a batch
+has and nothing else. A loader that decodes adds `decode`, and leaves it out by `loading.undecoded`.
+
 Imports torch inside functions, since loaders are named where torch is not installed.
 """
 
@@ -10,6 +14,7 @@ from typing import Any
 from loading import LoaderRequest, batches_of, epoch_order
 
 Batch = dict[str, Any]
+STAGES = ("read", "transfer")
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,25 +62,68 @@ def worker_arguments(request: LoaderRequest) -> dict[str, Any]:
     return arguments
 
 
+class Again:
+    """A data set that reads its first item, or batch, and gives copies of it ever after: reading is left out."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.kept: Any = None
+
+    def __getitem__(self, _position: int) -> Any:
+        if self.kept is None:
+            self.kept = self.dataset[0]
+        return self.kept  # collating copies it
+
+
+class AgainByBatch(Again):
+    """The same for a data set that gives whole batches."""
+
+    def __getitems__(self, positions: list[int]) -> Batch:
+        if self.kept is None:
+            self.kept = self.dataset.__getitems__(positions)
+        # A copy, as the loader's own gathering makes one: a tensor that lies in shared memory already is sent for free.
+        return type(self.kept)((name, tensor[: len(positions)].clone()) for name, tensor in self.kept.items())
+
+
+def count_alone(batch: Batch) -> Batch:
+    """Return what is sent of a batch when its transfer is left out: one byte a clip."""
+    import torch
+
+    return {"clips": torch.empty(len(batch["clip"]), dtype=torch.uint8)}
+
+
+def in_place_of_counts(counts: Iterator[Batch], kept: Batch) -> Iterator[Batch]:
+    """Yield `kept`, cut to as many clips as each of the batches that were not sent had."""
+    for count in counts:
+        yield {name: tensor[: len(count["clips"])] for name, tensor in kept.items()}
+
+
 @contextmanager
 def epochs_of(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open a DataLoader over a map-style `dataset` whose items are dicts; yield the loader contract's epoch function.
 
     A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch.
     """
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, default_collate
 
+    collate = as_is if hasattr(dataset, "__getitems__") else default_collate
+    kept: Batch | None = None
+    if "transfer" in request.without:
+        kept = default_collate([dataset[0]] * request.batch_size) if collate is default_collate else None
+        kept = kept or dataset.__getitems__(list(range(min(request.batch_size, request.clips))))
+    if "read" in request.without:
+        dataset = AgainByBatch(dataset) if collate is as_is else Again(dataset)
     batches = EpochBatches(request)
     loader = DataLoader(
         dataset,
         batch_sampler=batches,
-        collate_fn=as_is if hasattr(dataset, "__getitems__") else None,
+        collate_fn=(lambda items: count_alone(collate(items))) if kept else collate,
         **worker_arguments(request),
     )
 
     def epoch(number: int) -> Iterator[Batch]:
         batches.epoch = number
-        return to_device(iter(loader), request)
+        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
 
     try:
         yield epoch

@@ -6,16 +6,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import plan
 from files import write_json
+from fio_reads import block_of
 
 Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
 CLIP_BYTES = 640_000
+STEP_LIMIT_MS = 200
+MEMORY = {
+    **{"pss_peak_bytes": 812_000_000, "pss_per_worker_peak_bytes": 203_000_000, "rss_peak_bytes": 1_900_000_000},
+    **{"threads_peak": 14, "open_files_peak": 37, "samples": 40, "pss_samples": 6},
+}
 WARNING = {
     "code": "load",
     "seen": "load average 3.1 before the run",
     "cause": "another program was busy",
     "hint": "close it and measure again",
 }
+DISTURBED = {**WARNING, "code": "disturbed", "seen": "other programs took 9 % of the machine"}
 
 
 @dataclass
@@ -34,6 +42,12 @@ class Made:
     warnings: Sequence[Mapping[str, str]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     cache: str = "warm"
+    task: str = "traverse"
+    step_ms: float = 0
+    au: float | None = None  # percent
+    shortest: Sequence[float | None] = ()  # ms, of each repeat; None: longer than the limit; empty: not looked for
+    explained: Mapping[str, Any] | None = None
+    epochs: int = 2
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -44,8 +58,8 @@ class Made:
     def slug(self) -> str:
         workers = "" if self.workers is None else f"-w{self.workers}"
         options = "".join(f"-{key}_{value}" for key, value in self.options.items())
-        cold = "" if self.cache == "warm" else f"-{self.cache}"
-        return f"{self.device}-b{self.batch_size}{workers}-p2{options}{cold}"
+        conditions = plan.Conditions(self.task, self.cache, self.step_ms).suffix
+        return "-".join([f"{self.device}-b{self.batch_size}{workers}-p2{options}", *conditions])
 
 
 def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]:
@@ -57,7 +71,8 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
     skipped = status == "skipped"
     record = {
         **{"record": "run", "protocol": 1, "status": status, "dataset": dataset, "loader": made.loader},
-        **{"format": made.format, "tier": made.tier, "split": "train", "task": "traverse", "cache": made.cache},
+        **{"format": made.format, "tier": made.tier, "split": "train", "task": made.task, "cache": made.cache},
+        "step_ms": made.step_ms,
         **{"repeat": repeat, "slug": made.slug, "settings": made.settings, "threads": 2, "seed": 0},
         **{"clips": 461, "clip_bytes": CLIP_BYTES, "clips_per_second": speed},
         "reason": {"ok": None, "failed": "the verification found wrong data", "skipped": made.reason}[status],
@@ -71,19 +86,31 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         "started": f"2026-01-01T00:{repeat:02d}:00Z",
     }
     if speed is not None:
-        record["times"] = run_times(speed, repeat)
+        record["times"] = run_times(speed, repeat, made.epochs)
+        record |= {"au_percent": made.au, "explained": made.explained and dict(made.explained), "memory": MEMORY}
+        if made.shortest:
+            found = {"ms": made.shortest[repeat], "not_fed_ms": 1.0, "limit_ms": STEP_LIMIT_MS, "target_percent": 90}
+            record["shortest_step"] = {**found, "trials": []}
+        if made.task in plan.TRAINING:
+            losses = {"first_loss": 0.3, "last_loss": 0.1, "validation_seconds": 0.2}
+            record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
     return record
 
 
-def run_times(speed: float, repeat: int) -> dict[str, Any]:
-    """Return the times of an ok run of two epochs at `speed` clips/s; the first batch after 0.5 s, 0.6 s, ..."""
+def explained(full: float, consuming: float = 1e6, **without: float) -> dict[str, Any]:
+    """Return what a record says of a run's speeds, in clips/s, without parts of its work."""
+    return {"full": full, "without": without, "consuming": consuming}
+
+
+def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
+    """Return the times of an ok run of some epochs at `speed` clips/s; the first batch after 0.5 s, 0.6 s, ..."""
     seconds = 461 / speed
     epoch = {"seconds": seconds, "gap_seconds": 0.02, "clips": 461}
     epoch |= {"arrivals_seconds": [seconds / 2, seconds], "batch_clips": [400, 61]}
     times = {"construct_seconds": 0.1, "first_batch_seconds": 0.5 + 0.1 * repeat, "verify_seconds": 0.9}
-    return {**times, "teardown_seconds": 0.05, "epochs": [epoch, epoch]}
+    return {**times, "teardown_seconds": 0.05, "epochs": [epoch] * epochs}
 
 
 def bound_record(device: str, batch_size: int, repeat: int, speed: float, dataset: str = "demo") -> dict[str, Any]:
@@ -103,22 +130,28 @@ def make_results(
     bounds: Mapping[tuple[str, int], Sequence[float]] | None = None,
     skipped: Sequence[Mapping[str, Any]] = (),
     dataset: str = "demo",
+    emulated: Sequence[str] = (),
+    moves: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write a whole results folder below `root` and return the path of its plan.json."""
     made = list(made)
     runs = [entry for one in made for entry in _write_runs(root, one, dataset)]
-    plan = {
+    repeats = len(made[0].outcomes)
+    measure = {"epochs": "auto", "repeats": repeats, "train_repeats": 3, "limited_share": 0.5, "seed": 0}
+    planned = {
         "dataset": dataset,
-        "config": {"dataset": dataset, "measure": {"epochs": "auto", "repeats": len(made[0].outcomes), "seed": 0}},
+        "config": {"dataset": dataset, "measure": measure},
         "runs": runs,
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
+        "moves": list(_write_moves(root, moves, dataset)),
         "skipped": list(skipped),
         "formats": sorted({one.format for one in made}),
         "tiers": sorted({one.tier for one in made}),
+        "emulated": list(emulated),
     }
     path = root / "results" / "runs" / dataset / "plan.json"
-    write_json(path, plan)
-    _write_preparation(root, plan)
+    write_json(path, planned)
+    _write_preparation(root, planned)
     return path
 
 
@@ -130,7 +163,8 @@ def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]
             write_json(root / path, run_record(made, repeat, dataset))
         yield {
             **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
-            **{"settings": made.settings, "cache": made.cache, "repeat": repeat, "path": path},
+            **{"settings": made.settings, "cache": made.cache, "task": made.task, "step_ms": made.step_ms},
+            **{"explain": made.explained is not None, "repeat": repeat, "path": path},
         }
 
 
@@ -146,9 +180,38 @@ def _write_bounds(
             yield {"bound": "warm", "slug": slug, "settings": settings, "repeat": repeat, "path": path}
 
 
-def _write_preparation(root: Path, plan: Mapping[str, Any]) -> None:
+def _write_moves(root: Path, moves: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:
+    for record in moves:
+        device, batch_size = record["settings"]["device"], record["settings"]["batch_size"]
+        path = f"results/runs/{dataset}/moves/{device}-b{batch_size}/{record['repeat']}.json"
+        write_json(root / path, record)
+        names = {key: record[key] for key in ("settings", "repeat")}
+        yield {"bound": "moves", "slug": f"{device}-b{batch_size}", **names, "path": path}
+
+
+def moves_record(repeat: int, speeds: Mapping[str, float], batch_size: int = 32, **changes: Any) -> dict[str, Any]:
+    """Return the record of the micro-benchmarks: ways of gathering a batch on the CPU at these clips/s."""
+    common = {"move": "many", "device": "cpu", "clips": batch_size, "bytes": batch_size * CLIP_BYTES, "delivers": True}
+    common |= {"series": 1, "status": "ok", "reason": None}
+    moves = [
+        {
+            **common,
+            **{"way": way, "seconds": [batch_size / speed] * 5, "clips_per_second": speed},
+            "megabytes_per_second": speed * CLIP_BYTES / 1e6,
+        }
+        for way, speed in speeds.items()
+    ]
+    return {
+        **{"record": "moves", "status": "ok", "reason": None, "dataset": "demo", "repeat": repeat, "seed": 0},
+        **{"slug": f"cpu-b{batch_size}", "settings": {"device": "cpu", "batch_size": batch_size}, "threads": 2},
+        **{"workers": 2, "clips": 512, "clip_bytes": CLIP_BYTES, "host": {}, "before": {}, "after": {}},
+        **{"warnings": [], "started": "2026-01-01T00:00:00Z", "moves": moves, **changes},
+    }
+
+
+def _write_preparation(root: Path, planned: Mapping[str, Any]) -> None:
     """Write what the stages before the runs leave: corpus.json, rejected.csv, formats and tiers."""
-    results, dataset = root / "results", plan["dataset"]
+    results, dataset = root / "results", planned["dataset"]
     corpus = {
         **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3},
         **{"unavailable": 8, "failed": 2},
@@ -159,11 +222,11 @@ def _write_preparation(root: Path, plan: Mapping[str, Any]) -> None:
     write_json(results / "clips" / dataset / "clips.json", clips)
     rejected = "id,reason\na,shorter than 0.5 s\nb,shorter than 0.5 s\nc,no audio stream\n"
     (results / "corpus" / dataset / "rejected.csv").write_text(rejected, encoding="utf-8")
-    for number, name in enumerate(plan["formats"], start=1):
+    for number, name in enumerate(planned["formats"], start=1):
         record = {"record": "format", "format": name, "seconds": 1.5 * number, "bytes": 328_000_000 * number}
         record |= {"files": 2 + 510 * (number % 2), "clips": 512, "clip_bytes": CLIP_BYTES}
         write_json(results / "formats" / dataset / f"{name}.json", {**record, "clips_per_second": 512 / (1.5 * number)})
-    for name in plan["tiers"]:
+    for name in planned["tiers"]:
         if "/" not in name:
             write_json(results / "placed" / dataset / f"{name}.json", _tier(name))
 
@@ -176,15 +239,27 @@ def _tier(name: str) -> dict[str, Any]:
             **{"filesystem": "tmpfs", "device": None, "model": None, "rotational": None, "scheduler": None},
             **{"fio": None, "reason": "fio is not installed", "warnings": [warning]},
         }
+    slowdown = 20 if name == "slow" else 1
+    random = {"clips_per_second": 2850.0 / slowdown, "mean_latency_ms": 0.35 * slowdown, "p99_latency_ms": 1.2}
     fio = {
-        "sequential": {"megabytes_per_second": 2145.7},
-        "random": {"clips_per_second": 2850.0, "mean_latency_ms": 0.35, "p99_latency_ms": 1.2},
+        "sequential": {"megabytes_per_second": 2145.7 / slowdown},
+        "random": random,
+        "reads": [
+            fio_read("random", readers, random["clips_per_second"] * CLIP_BYTES * 1.2 ** (readers - 1) / 1e6)
+            for readers in (1, 2, 4)
+        ],
         "method": "fio, direct, 640 kB",
     }
     return record | {
         **{"filesystem": "ext4", "device": "nvme0n1", "model": "Example SSD", "rotational": False, "scheduler": "none"},
         **{"fio": fio, "reason": None, "warnings": []},
     }
+
+
+def fio_read(pattern: str, readers: int, speed: float, block_bytes: int | None = None) -> dict[str, Any]:
+    """Return one of the reads of a tier's profile, at `speed` MB/s; of a clip's size where it is random."""
+    block = block_bytes or (block_of(CLIP_BYTES) if pattern == "random" else 2**20)
+    return {"pattern": pattern, "readers": readers, "block_bytes": block, "megabytes_per_second": speed}
 
 
 def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
@@ -211,3 +286,57 @@ def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
                 warnings = [WARNING] if workers == 4 else []
                 made.append(Made(loader, tier, outcomes, format, workers=workers, warnings=warnings))
     return made, {("cpu", 32): [30000.0, 31000.0, 32000.0]}
+
+
+def campaign(repeats: int = 10) -> dict[str, Any]:
+    """Return the arguments of `make_results` for an experiment in which everything there is was measured.
+
+    Three tiers, of which `slow` is emulated; traversing with a warm, a cold and a limited cache and with a step of
+    20 ms; a plain loop of 5 epochs; training in a bare loop and, 4 % slower, by Lightning. The machine is noisy.
+    """
+    factors = [1 + 0.01 * ((7 * repeat) % 5 - 2) for repeat in range(repeats)]
+
+    def made(loader: str, tier: str, speed: float, format: str, **more: Any) -> Made:
+        return Made(loader, tier, [round(speed * factor, 3) for factor in factors], format, **more)
+
+    results = []
+    for loader, format, speed in (
+        ("numpy_memmap", "memmap", 24000.0),
+        ("lazy_memmap", "tensordict", 23800.0),
+        ("dali_npy", "npy", 9500.0),
+        ("torchaudio", "wav", 310.0),
+    ):
+        parts = {"transfer": speed * 1.2, "read": speed * 2.6, "everything": speed * 40}
+        parts |= {"decode": speed * 3.5, "read": speed * 5} if format == "wav" else {}
+        for tier in ("ram", "disk"):
+            for workers, share in ((0, 1.0), (2, 0.4)):
+                full = speed * share * (1 if tier == "ram" else 0.9)
+                without = {part: value * share for part, value in parts.items()}
+                explanation = explained(full, 60000.0, **without)
+                shortest = [32000 / full * factor for factor in factors] if speed > 1000 else [None] * repeats
+                warm = {"workers": workers, "explained": explanation, "shortest": shortest}
+                warnings = [DISTURBED] if loader == "dali_npy" and tier == "disk" else []
+                results.append(made(loader, tier, full, format, warnings=warnings, **warm))
+            stepped = {"step_ms": 20.0, "explained": explained(min(speed, 1500.0), 60000.0, compute=speed, **parts)}
+            results.append(made(loader, tier, min(speed, 1500.0), format, au=min(94.0, speed / 16), **stepped))
+            results.append(made(loader, tier, speed * 2, format, task="loop", epochs=5))
+            trained = min(speed, 2100.0)
+            results.append(made(loader, tier, trained, format, task="train", au=min(96.0, trained / 21), epochs=5))
+            slower = trained / 1.04
+            results.append(made(loader, tier, slower, format, task="lightning", au=min(92.0, slower / 22), epochs=5))
+        for tier, most in (("disk", 2700.0), ("slow", 140.0)):
+            cold = min(speed, most) * 0.9
+            explanation = explained(cold, 60000.0, storage=speed * 1.1, **parts)
+            conditions = {
+                "explained": explanation,
+                "shortest": [None] * repeats if tier == "slow" else [14.0] * repeats,
+            }
+            results.append(made(loader, tier, cold, format, cache="cold", **conditions))
+            results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
+    return {
+        "made": results,
+        "bounds": {("cpu", 32): [30000.0 * (1 + 0.05 * ((3 * repeat) % 4 - 2)) for repeat in range(12)]},
+        "emulated": ["slow"],
+        "moves": [moves_record(repeat, {"torch": 31000.0 + repeat, "numpy": 15500.0}) for repeat in range(repeats)],
+        "skipped": [{"loader": "dali_npy", "tier": "slow", "settings": {"cache": "warm"}, "reason": "not read from"}],
+    }

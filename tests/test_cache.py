@@ -3,6 +3,7 @@
 import json
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,12 @@ from workflow_copy import ProjectCopy, folders
 
 SCRIPTS = Path(cache.__file__).resolve().parents[1]
 SCHEMA = json.loads((SCRIPTS.parent / "docs" / "run.schema.json").read_text())
+NOBODY = 65534
+# Nobody's right to search folders is for Python itself, which may lie in root's home.
+ORDINARY = [
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", "--bounding-set=-all,+dac_read_search"),
+]
 SIZE = 3_000_001  # no whole number of pages
 
 
@@ -89,10 +96,12 @@ def test_an_epoch_is_cold_where_nearly_all_came_from_the_device(files):
     assert "25 % lay in the page cache" in found.problem
 
 
-def run_loader(folder, loader, data, more=()):
-    """Return the record of a cold run by hand."""
+def run_loader(folder, loader, data, more=(), cached="cold", user=False):
+    """Return the record of a run by hand, cold if nothing else is said; of an ordinary user's with `user`."""
     command = [sys.executable, SCRIPTS / "run_loader.py", "--loader", loader, "--data", data, "--seconds", "0"]
-    command += ["--corpus", folder / "corpus", "--cache", "cold", "--out", folder / "run.json", *more]
+    command += ["--corpus", folder / "corpus", "--cache", cached, "--out", folder / "run.json", *more]
+    if user and os.geteuid() == 0:
+        command = [*ORDINARY, *command]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
     record = json.loads((folder / "run.json").read_text())
     jsonschema.validate(record, SCHEMA)
@@ -106,6 +115,37 @@ def corpus(places):
     made = make_corpus(disk / "corpus", clips=100, seconds=3, validation=4)
     write_format(made, "memmap", disk / "memmap", 1)
     return made
+
+
+@pytest.fixture(params=["root", "user"])
+def owned(request, places, corpus):  # noqa: ARG001 (the corpus has to be there)
+    """(folder with the corpus and its memory map, whether an ordinary user owns it and is to read it)."""
+    disk, _ = places
+    if request.param == "root":
+        if os.geteuid() != 0:
+            pytest.skip("the tests are run by an ordinary user")
+        return disk, False
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("no setpriv to become an ordinary user with")
+    folder = disk / "user"
+    if not folder.exists():
+        for name in ("corpus", "memmap"):
+            shutil.copytree(disk / name, folder / name)
+    for path in (folder, *folder.rglob("*")) if os.geteuid() == 0 else ():
+        os.chown(path, NOBODY, NOBODY)
+    return folder, True
+
+
+def test_cold_epochs_come_from_the_device_and_warm_ones_from_memory(owned):
+    """At least 90 % of the payload, and at most 1 %, by the kernel's accounts; as root and as an ordinary user."""
+    folder, user = owned
+    payload = sum(path.stat().st_size for path in cache.files_of(folder / "memmap" / "train"))
+    cold = run_loader(folder, "numpy_memmap", folder / "memmap", user=user)
+    assert cold["status"] == "ok", cold["reason"]
+    assert all(epoch["cache"]["read_bytes"] >= 0.9 * payload for epoch in cold["times"]["epochs"])
+    warm = run_loader(folder, "numpy_memmap", folder / "memmap", cached="warm", user=user)
+    assert warm["status"] == "ok", warm["reason"]
+    assert warm["resources"]["read_bytes"] <= 0.01 * payload * len(warm["times"]["epochs"])
 
 
 @pytest.mark.parametrize("workers", [0, 2])

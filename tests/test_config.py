@@ -1,6 +1,7 @@
 """The config: defaults from the schema alone, and errors that name key, found value, allowed values, nearest name."""
 
 import copy
+import itertools
 from pathlib import Path
 
 import pytest
@@ -146,8 +147,12 @@ def test_a_loader_may_override_the_sweep(raw):
 
 def test_every_combination_is_a_run_for_each_tier_and_repeat(raw):
     plan = Plan(raw)
-    expected = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers) * 3
-    assert len(plan.runs) == len({run.path for run in plan.runs}) == expected
+    results = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == results * 3 * 3, "3 tasks, 3 repeats"
+    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+    raw["measure"] |= {"repeats": 5, "train_repeats": 2}
+    tasks = [run.task for run in Plan(raw).runs]
+    assert [tasks.count(task) for task in ("traverse", "train", "lightning")] == [results * n for n in (5, 2, 2)]
     assert {run.path: run for run in plan.runs}.keys() <= plan.by_path.keys()
 
 
@@ -201,7 +206,7 @@ def test_shards_grow_with_the_set(raw):
 
 def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
     raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
-    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0], "task": ["traverse"]}
     plan = Plan(raw)
     volatile = [tier for tier in plan.tiers if plan.volatile(tier)]
     assert volatile[0] == "ram"
@@ -210,9 +215,89 @@ def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
         (tier, "cold") for tier in volatile
     }
     assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
-    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds), "no two runs have one record"
+    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.moves), "no two runs have one record"
     lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
     assert [entry["loader"] for entry in lost] == list(plan.loaders)
     assert all("never cold" in entry["reason"] for entry in lost)
     raw["sweep"]["cache"] = ["cool"]
     assert "sweep.cache[0]" in refused(raw) and '"cold"' in refused(raw)
+
+
+def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tmp_path):
+    raw["storage"] = {"disk": {"path": str(tmp_path)}}
+    raw["sweep"] |= {
+        "cache": ["warm", "cold", "limited"],
+        "step_ms": [0, 2.5],
+        "workers": [0],
+        "task": ["traverse", "loop"],
+    }
+    raw["loaders"] = ["numpy_memmap", {"name": "lazy_memmap", "task": ["lightning"], "workers": [0]}]
+    runs = Plan(raw).runs
+    found = {(run.loader, run.task, run.cache, run.step_ms) for run in runs}
+    caches = [("warm", 0), ("warm", 2.5), ("cold", 0), ("cold", 2.5), ("limited", 0), ("limited", 2.5)]
+    assert found == {("numpy_memmap", "traverse", cache, step) for cache, step in caches} | {
+        ("numpy_memmap", "loop", "warm", 0),
+        ("lazy_memmap", "lightning", "warm", 0),
+    }
+    assert len({run.path for run in runs}) == len(runs)
+    assert any(run.slug.endswith("-cold-step2_5") for run in runs)
+    assert {run.slug for run in runs if run.task == "loop"} == {"cpu-b32-w0-gather_batch-loop"}
+
+
+def test_what_holds_a_result_back_is_looked_for_in_the_first_repeat_or_in_all_or_in_none(raw):
+    for explain, expected in (("first", {0}), ("all", {0, 1, 2}), ("none", set())):
+        raw["measure"]["explain"] = explain
+        assert {run.repeat for run in Plan(raw).runs if run.explain} == expected
+        assert {run.task for run in Plan(raw).runs if run.explain} <= {"traverse"}
+
+
+def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
+    raw["storage"] = {"slow": {"path": str(tmp_path), "emulate": "hdd_7200"}}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
+    plan = Plan(raw)
+    assert {(run.task, run.cache) for run in plan.runs} == {("traverse", "cold")}
+    assert plan.as_json()["emulated"] == ["slow"]
+    assert all("does not touch the emulated storage" in entry["reason"] for entry in plan.skipped if entry["tier"])
+    raw["storage"]["slow"]["emulate"] = "hdd7200"
+    assert "storage.slow" in refused(raw) and "Did you mean 'hdd_7200'?" in refused(raw)
+    raw["storage"]["slow"]["emulate"] = {"read_mbps": 0}
+    assert "read_mbps" in refused(raw)
+
+
+def test_a_preset_goes_before_the_file_and_the_command_line_before_the_preset(raw):
+    raw["preset"] = "tensordict"
+    plan = Plan(raw)
+    assert (plan.config["measure"]["epochs"], plan.repeats) == (5, 20)
+    assert {run.task for run in plan.runs} == {"loop", "lightning"}
+    assert Plan(raw, {"measure": {"repeats": 2}}).repeats == 2
+    assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).repeats == 10
+    assert Plan(raw, {"preset": "none"}).repeats == 3
+    raw["preset"] = "publishible"
+    assert "preset: found 'publishible'" in refused(raw) and "Did you mean 'publishable'?" in refused(raw)
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in configuration.PRESETS.glob("*.yaml")))
+def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
+    assert Plan({**raw, "preset": preset}).runs
+    text = (configuration.PRESETS / f"{preset}.yaml").read_text()
+    assert text.startswith("# ") and preset in (PROJECT / "config.yaml").read_text()
+
+
+def test_the_sentinel_is_spread_over_the_campaign(raw):
+    """The first warm bound is measured once for every 12 runs, evenly among them."""
+    plan = Plan(raw)
+    sentinels = [bound for bound in plan.bounds if bound.slug == "cpu-b32"]
+    assert len(sentinels) == len(plan.runs) // 12
+    order = sorted(plan.order(bound.path) for bound in sentinels)
+    gaps = [after - before for before, after in itertools.pairwise(order)]
+    assert max(gaps) - min(gaps) <= 1 and order[0] < 1100 and order[-1] > 1900
+
+
+def test_disks_are_placed_before_any_run_and_ram_where_there_is_room_for_all(raw):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(PROJECT / "results")}}
+    plan = Plan(raw)
+    highest = max(plan.order(run.path) for run in plan.runs)
+    assert plan.placing_order("disk") > highest
+    assert plan.placing_order("ram") == 0
+    raw["measure"]["ram_copies"] = "all"
+    assert Plan(raw).placing_order("ram") > highest

@@ -7,7 +7,9 @@ import pytest
 import plugins
 from corpus import Corpus
 from loader_cases import BATCH_SIZE, clip_order, nothing_left_open, request_for, write_format
+from loading import LoaderRequest
 from made_corpus import make_corpus
+from measure.explain import stages_of
 from measure.sink import Sink
 from measure.verify import Verifier
 
@@ -135,6 +137,34 @@ def take_one_batch(request, loader) -> None:
     """Open a loader and ask it for one batch only."""
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         next(iter(epoch(0)))
+
+
+STAGES = [
+    pytest.param(loader, workers, without, id=f"{loader}-{workers}-{'-'.join(without)}")
+    for loader in LOADERS
+    for workers in WORKERS
+    for stages in [stages_of(plugins.load("loaders", loader), LoaderRequest(Path(), 0, 0, 0, workers=workers))]
+    for without in [*((stage,) for stage in stages), stages]
+]
+
+
+@pytest.mark.parametrize(("loader", "workers", "without"), STAGES)
+def test_a_stage_that_is_left_out_leaves_batches_of_the_same_form(corpus, placed, loader, workers, without):
+    """As many clips an epoch, give or take each worker's rounding; the data is void."""
+    request = ask(corpus, placed, loader, workers=workers, without=frozenset(without))
+    sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, max(1, workers))
+    with nothing_left_open():
+        sizes = sizes_of_epochs(request, loader, sink, verifier)
+    assert all(abs(sum(epoch) - corpus.counts["train"]) <= max(0, workers - 1) for epoch in sizes)
+    assert "wrong batch" not in verifier.faults
+
+
+def sizes_of_epochs(request, loader, sink, verifier) -> list[list[int]]:
+    """Return the sizes of the batches of two epochs, each of which the sink and the verifier can take."""
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        return [
+            [len(sink.consume(batch).clip) for batch in epoch(number) if verifier.check(batch)] for number in range(2)
+        ]
 
 
 @pytest.mark.parametrize("loader", LOADERS)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 
 import make_tables
@@ -17,8 +16,19 @@ import run_records
 import summarize_loader
 from errors import UserError
 from files import read_json, write_json
-from made_runs import WARNING, Made, bound_record, example, make_results, run_record
-from measure.stats import Spread, shared_ranks, spread
+from made_runs import (
+    MEMORY,
+    STEP_LIMIT_MS,
+    WARNING,
+    Made,
+    bound_record,
+    campaign,
+    example,
+    explained,
+    make_results,
+    moves_record,
+    run_record,
+)
 from tables import COLUMNS, bytes_text, duration_text, number_text, panels, read_table, read_tables, settings_text
 
 SCRIPTS = Path(make_tables.__file__).parent
@@ -34,37 +44,6 @@ def ranked(tables, name="ranking"):
     return [(row["rank"], row["loader"]) for row in tables[name]]
 
 
-def test_spread_of_even_and_odd_counts():
-    assert spread([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0, 3)
-    assert spread([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
-    assert spread([]) is None
-
-
-def test_ranks_are_shared_with_the_leader_of_the_group_not_with_the_neighbour():
-    leader, overlaps = Spread(100, 95, 105, 5), Spread(96, 90, 99, 5)
-    chained = Spread(91, 88, 94, 5)  # overlaps its neighbour, not the leader
-    assert shared_ranks([leader, overlaps, chained, Spread(10, 9, 11, 5)]) == [1, 1, 3, 4]
-    assert shared_ranks([]) == []
-
-
-@pytest.mark.parametrize(("runs", "apart"), [(1, False), (2, False), (3, False), (4, True), (5, True)])
-def test_few_runs_must_lie_far_apart(runs, apart):
-    """Two ranges of length 10 with a gap of 8 between them."""
-    ranks = shared_ranks([Spread(105, 100, 110, runs), Spread(87, 82, 92, runs)])
-    assert ranks == ([1, 2] if apart else [1, 1])
-
-
-@pytest.mark.parametrize(("runs", "at_most"), [(1, 0.0), (2, 0.02), (3, 0.02), (4, 0.01), (5, 0.02), (7, 0.01)])
-def test_equal_loaders_are_rarely_told_apart(runs, at_most):
-    """Pairs of results drawn from one distribution: the share that gets different ranks."""
-    random = np.random.default_rng(5)
-    told = 0
-    for _ in range(4000):
-        pair = sorted((spread(values) for values in random.normal(100, 5, (2, runs)).tolist()), reverse=True)
-        told += shared_ranks(pair) == [1, 2]
-    assert told / 4000 <= at_most
-
-
 def test_medians_ranges_and_percent_of_bound(tmp_path):
     made = [Made("b", "ram", [100.0, 130.0, 110.0]), Made("a", "ram", [1000.0, 900.0, 950.0])]
     tables = tables_of(tmp_path, made, bounds={("cpu", 32): [1900.0, 2000.0, 1800.0]})
@@ -75,12 +54,12 @@ def test_medians_ranges_and_percent_of_bound(tmp_path):
     assert second["rank"] == 2
     assert second["times_slower_than_best"] == pytest.approx(950 / 110)
     assert first["first_batch_seconds"] == pytest.approx(0.6)
-    assert tables["bounds"] == [
-        {
-            **{"bound": "warm", "device": "cpu", "batch_size": 32, "runs": 3},
-            **{"clips_per_second": 1900.0, "lowest": 1800.0, "highest": 2000.0},
-        }
-    ]
+    [bound] = tables["bounds"]
+    assert {key: value for key, value in bound.items() if value not in (None, "")} == {
+        **{"bound": "warm", "device": "cpu", "batch_size": 32, "runs": 3},
+        **{"clips_per_second": 1900.0, "lowest": 1800.0, "highest": 2000.0},
+    }
+    assert (first["bound"], first["bound_clips_per_second"]) == ("warm", 1900.0)
 
 
 def test_the_bound_of_another_batch_size_or_device_does_not_apply(tmp_path):
@@ -270,7 +249,11 @@ def test_made_records_keep_the_whole_schema():
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     made = Made("a", "ram", [1.0, "failed", "skipped"], warnings=[WARNING], options={"gather": "batch"})
-    for record in [*(run_record(made, repeat) for repeat in range(3)), bound_record("cpu", 32, 0, 5.0)]:
+    for record in [
+        *(run_record(made, repeat) for repeat in range(3)),
+        bound_record("cpu", 32, 0, 5.0),
+        moves_record(0, {"torch": 3.0}),
+    ]:
         validator.validate(record)
         with pytest.raises(jsonschema.ValidationError):
             validator.validate({**record, "unknown": 1})
@@ -360,10 +343,10 @@ def test_numbers_have_no_false_precision():
 
 def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     made = [
-        Made("a", "disk", [100.0, 101.0, 102.0]),
-        Made("b", "disk", [50.0, 51.0, 52.0]),
-        Made("a", "disk", [10.0, 10.1, 10.2], cache="cold"),
-        Made("b", "disk", [20.0, 20.1, 20.2], cache="cold"),
+        Made("a", "ram", [100.0, 101.0, 102.0]),
+        Made("b", "ram", [50.0, 51.0, 52.0]),
+        Made("a", "ram", [10.0, 10.1, 10.2], cache="cold"),  # fio did not measure that tier
+        Made("b", "ram", [20.0, 20.1, 20.2], cache="cold"),
     ]
     tables = tables_of(tmp_path, made, bounds={("cpu", 32): [200.0] * 3})
     rows = [(row["loader"], row["cache"], row["rank"], row["percent_of_bound"]) for row in tables["best"]]
@@ -397,3 +380,206 @@ def test_cpu_time_is_the_median_over_runs(tmp_path):
     assert [row["cpu_seconds_per_1000_clips"] for row in tables["ranking"]] == [7.5, None]
     assert [row["cpu_seconds_per_1000_clips"] for row in tables["runs"]][:3] == [15.0, 7.5, 5.0]
     assert {row["minor_faults"] for row in tables["runs"] if row["status"] == "ok"} == {900}
+
+
+def test_intervals_ratios_outliers_and_disturbances(tmp_path):
+    disturbed = {**WARNING, "code": "stolen-time"}
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0, 103.0, 104.0]),
+        Made("b", "ram", [50.0, 50.5, 51.0, 51.5, 30.0], warnings=[disturbed, disturbed]),
+        Made("c", "ram", [40.0, 41.0, 42.0], warnings=[WARNING]),
+        Made("d", "ram", [5.0]),
+        Made("e", "ram", [5.0, "failed"], warnings=[disturbed]),
+    ]
+    tables = tables_of(tmp_path, made)
+    names = ("interval_low", "interval_high", "slower_low", "slower_high", "outliers", "disturbed")
+    rows = {row["loader"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+    assert rows["a"] == (100.0, 104.0, None, None, 0, 0)
+    assert rows["b"] == pytest.approx((30.0, 51.5, 100 / 51.5, 104 / 30, 1, 5))
+    assert rows["c"][:2] == (40.0, 42.0)
+    assert 1 < rows["c"][2] < 102 / 41 < rows["c"][3]
+    assert rows["c"][4:] == (None, 0)
+    assert rows["d"] == (None, None, None, None, None, 0)
+    assert rows["e"] == (None, None, None, None, None, 1)
+    assert {row["loader"]: row["disturbed"] for row in tables["runs"]} == {
+        **{"a": False, "b": True, "c": False, "d": False, "e": True}
+    }
+    assert "speeds" not in tables["ranking"][0]
+
+
+def test_a_result_is_told_from_the_best_where_its_interval_excludes_one(tmp_path):
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0, 103.0, 104.0]),
+        Made("b", "ram", [97.0, 98.0, 99.0, 100.0, 101.0]),
+        Made("c", "ram", [95.0, 96.0, 97.0, 98.0, 99.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    assert [(row["rank"], (row["slower_low"] or 0) > 1) for row in tables["ranking"]] == [
+        (1, False),
+        (1, False),
+        (3, True),
+    ]
+    assert all(
+        row["slower_low"] <= row["times_slower_than_best"] <= row["slower_high"] for row in tables["ranking"][1:]
+    )
+
+
+def test_a_missing_run_is_neither_disturbed_nor_not(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [None, 1.0])])
+    assert [row["disturbed"] for row in tables["runs"]] == [None, False]
+
+
+def test_the_bound_tells_the_noise_of_the_machine(tmp_path):
+    bounds = {("cpu", 32): [100.0, 110.0, 90.0, 100.0], ("cpu", 64): [100.0]}
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
+    noise = {row["batch_size"]: row for row in tables["noise"]}
+    assert (noise[32]["sentinels"], noise[32]["drift_seen"], noise[32]["range_percent"]) == (4, False, 20.0)
+    assert (noise[64]["sentinels"], noise[64]["drift_seen"], noise[64]["variation_percent"]) == (1, None, None)
+    assert [(row["code"], row["slug"]) for row in tables["warnings"] if not row["loader"] and not row["tier"]] == [
+        ("noisy-machine", "bound warm cpu batch 32")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "head"), [((5, 6), "95 %"), ((2, 4), "range"), ((5, 3), "95 % or range"), ((1, 1), "range")]
+)
+def test_the_printed_interval_says_what_it_is(tmp_path, counts, head):
+    made = [
+        Made(name, "ram", [speed + run for run in range(count)])
+        for name, speed, count in zip("ab", (100.0, 50.0), counts, strict=True)
+    ]
+    lines = print_ranking.ranking_lines(tables_of(tmp_path, made), colour=False)
+    assert f" {head} of bound" in lines[1].replace("  ", " ").replace("  ", " ")
+    assert ("1 run" in lines[2]) == (counts[0] == 1)
+    text = " ".join(lines)
+    assert ("the interval in which the median may lie" in text) == (max(counts) >= 5)
+    assert ("not fit to publish" in text) == (min(counts) < 5)
+
+
+def test_the_printed_noise_of_the_machine(tmp_path):
+    slow = [1000.0 - run for run in range(10)] + [900.0 - run for run in range(10)]
+    bounds = {("cpu", 32): slow, ("cpu", 64): [100.0], ("cuda", 32): [1000.0, 1001.0]}
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    text = " ".join(lines)
+    assert "The machine (CPU): the same work (the bound, batch 32), repeated 20 times over the campaign, varied" in text
+    assert "became 10.0 % slower in its second half." in text
+    assert "The machine (CUDA): the same work (the bound, batch 32), repeated 2 times" in text
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    silent = tables_of(tmp_path / "none", [Made("a", "ram", [1.0])])
+    assert "the same work" not in " ".join(print_ranking.ranking_lines(silent, colour=False))
+
+
+def test_panels_stand_by_device_task_cache_and_step(tmp_path):
+    conditions = [
+        {"task": "lightning"}, {"cache": "limited"}, {"step_ms": 20.0}, {"task": "train"}, {"device": "cuda"},
+        {"cache": "cold", "step_ms": 5.0}, {"task": "loop"}, {"cache": "cold"}, {}, {"step_ms": 5.0},
+    ]  # fmt: skip
+    tables = tables_of(tmp_path, [Made("a", "disk", [10.0], **one) for one in conditions])
+    assert panels(tables["best"]) == [
+        *("CPU", "CPU, 5 ms step", "CPU, 20 ms step", "CPU, cold cache", "CPU, cold cache, 5 ms step"),
+        *("CPU, limited cache", "CPU, plain loop", "CPU, training", "CPU, training by Lightning", "CUDA"),
+    ]
+    assert {row["rank"] for row in tables["best"]} == {1}
+
+
+def test_what_holds_a_result_back(tmp_path):
+    parts = explained(100.0, 2000.0, read=400.0, transfer=110.0, everything=1500.0)
+    made = [
+        Made("a", "ram", [100.0] * 3, explained=parts),
+        Made("b", "ram", [90.0] * 3, au=91.0, task="train"),
+        Made("b", "ram", [80.0] * 3, au=60.0, task="lightning"),
+        Made("b", "ram", [70.0] * 3, au=30.0, step_ms=20.0),
+        Made("b", "ram", [60.0] * 3),
+        Made("c", "ram", ["failed"] * 3, explained=parts),
+    ]
+    tables = tables_of(tmp_path, made)
+    rows = {(row["loader"], row["panel"]): row for row in tables["ranking"]}
+    first = rows["a", "CPU"]
+    assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
+    assert "reading (from the page cache) 75 % (without: 400 clips/s)" in first["evidence"]
+    held = {panel: (row["bottleneck"], row["bottleneck_percent"]) for (name, panel), row in rows.items() if name == "b"}
+    assert held["CPU, training"] == ("compute", 91)
+    assert held["CPU, training by Lightning"] == ("feeding", 40)
+    assert held["CPU, 20 ms step"] == ("feeding", 70)
+    assert held["CPU"] == ("", None)
+    assert rows["c", "CPU"]["bottleneck"] == ""
+    found = [(row["loader"], row["part"], row["clips_per_second_without"]) for row in tables["parts"]]
+    assert found == [("a", "read", 400.0), ("a", "transfer", 110.0), ("a", "consuming", None), ("a", "python", None)]
+    assert tables["parts"][1]["percent"] == pytest.approx(100 * (1 - 100 / 110))
+
+
+def test_the_shortest_step_is_the_median_and_may_lie_above_the_limit(tmp_path):
+    made = [
+        Made("a", "ram", [9.0] * 3, shortest=[10.0, 30.0, 11.0]),
+        Made("b", "ram", [8.0] * 3, shortest=[None, 150.0, None]),
+        Made("c", "ram", [7.0] * 3, shortest=[None, 150.0, 100.0]),
+        Made("d", "ram", [6.0] * 3),
+    ]
+    steps = [(row["shortest_step_ms"], row["step_limit_ms"]) for row in tables_of(tmp_path, made)["ranking"]]
+    assert steps == [(11.0, STEP_LIMIT_MS), (None, STEP_LIMIT_MS), (150.0, STEP_LIMIT_MS), (None, None)]
+
+
+def test_moves_and_what_disturbed_them(tmp_path):
+    moves = [moves_record(0, {"torch": 300.0, "numpy": 100.0}, warnings=[WARNING]), moves_record(1, {"torch": 500.0})]
+    tables = tables_of(tmp_path, [Made("a", "ram", [9.0])], moves=moves)
+    found = [(row["way"], row["runs"], row["clips_per_second"], row["times_slower"]) for row in tables["moves"]]
+    assert found == [("torch", 2, 400, 1), ("numpy", 1, 100, 4)]
+    assert ("moves cpu batch 32", "load") in {(row["slug"], row["code"]) for row in tables["warnings"]}
+
+
+def test_memory_is_the_largest_of_the_runs(tmp_path):
+    row = tables_of(tmp_path, [Made("a", "ram", [9.0, 8.0])])["ranking"][0]
+    names = ("pss_peak_bytes", "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak")
+    assert {name: row[name] for name in names} == {name: MEMORY[name] for name in names}
+
+
+def test_emulated_storage_is_called_so_in_every_table(tmp_path):
+    experiment = campaign(3)
+    failing = Made("bad", "slow", ["failed"] * 3, cache="cold", warnings=[WARNING])
+    tables = tables_of(tmp_path, [*experiment.pop("made"), failing], **experiment)
+    for name in ("runs", "ranking", "best", "tiers", "bounds", "parts", "skipped", "warnings"):
+        named = {row["tier"] for row in tables[name]}
+        assert "slow (emulated)" in named, name
+        assert "slow" not in named, name
+    summary = summarize_loader.summarize(
+        run_records.read_plan(tmp_path / "results/runs/demo/plan.json"), "dali_npy", tmp_path
+    )
+    assert "slow (emulated)" in {row["tier"] for row in summary["summary"]}
+
+
+def test_a_record_without_what_older_runs_lack_is_read(tmp_path):
+    plan = run_records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = tmp_path / plan["runs"][0]["path"]
+    left_out = ("step_ms", "au_percent", "shortest_step", "explained", "memory", "resources")
+    write_json(path, {key: value for key, value in read_json(path).items() if key not in left_out})
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    [row] = read_table(tmp_path / "tables", "runs")
+    assert (row["step_ms"], row["au_percent"], row["pss_peak_bytes"]) == (0, None, None)
+
+
+def test_the_terminal_names_what_holds_each_back(tmp_path):
+    made = [
+        Made("a", "ram", [100.0] * 3, explained=explained(100.0, 9000.0, read=400.0)),
+        Made("b", "ram", [90.0] * 3, explained=explained(90.0, 9000.0, host_to_device=400.0)),
+        Made("c", "ram", [80.0] * 3, explained=explained(80.0, 9000.0, read=81.0)),
+        Made("d", "ram", [70.0] * 3),
+        Made("a", "ram", [60.0] * 3, task="train", au=50.0, options={"step": "cold"}),
+    ]
+    lines = print_ranking.ranking_lines(tables_of(tmp_path, made), colour=False)
+    words = [line.split() for line in lines if " ram " in line]
+    assert [line[1] for line in words] == ["a", "b", "c", "d", "a"]
+    assert [line[-2] for line in words] == ["reading", "copy", "none", "-", "feeding"]
+    assert words[-1][3] == "b32-w2-p2-step_cold"
+    assert "Held by: the part of its work that costs a loader the most time." in " ".join(lines)
+
+
+def test_the_terminal_fits_a_campaign(tmp_path):
+    experiment = campaign(10)
+    tables = tables_of(tmp_path, experiment.pop("made"), **experiment)
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    text = "\n".join(lines)
+    assert "CPU, training by Lightning, data set demo" in text
+    assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "loop", "train", "lightning", "step20"))
+    assert "slow (emulated) b32-w2-p2" in text

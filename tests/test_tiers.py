@@ -1,5 +1,7 @@
 """Tiers: every kind keeps its contract; the device behind a path is told from planted machines; fio really reads."""
 
+import functools
+import inspect
 import json
 import os
 import subprocess
@@ -10,16 +12,18 @@ from pathlib import Path
 import pytest
 
 import devices
+import emulation
 import fio_reads
 import plugins
 import storage
 from errors import UserError
 from files import read_json, tree_size
+from measure import groups
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 MEBIBYTE = 1024 * 1024
 MEASURED = {"block_bytes", "reads", "seconds", "megabytes_per_second", "reads_per_second"}
-MEASURED |= {"mean_latency_ms", "p99_latency_ms"}
+MEASURED |= {"readers", "mean_latency_ms", "p99_latency_ms"}
 
 
 class Machine:
@@ -234,6 +238,7 @@ def test_every_kind_keeps_the_contract(name):
     assert all("description" in schema for schema in kind.OPTIONS.values())
     for function in ("check", "volatile", "place", "profile"):
         assert callable(getattr(kind, function)) and getattr(kind, function).__doc__
+    assert list(inspect.signature(kind.profile).parameters) == ["options", "clip_bytes", "readers", "seconds"]
 
 
 @pytest.fixture
@@ -392,6 +397,7 @@ def test_users_mistakes_are_told(tmp_path):
     (tmp_path / "file").write_text("")
     blocked = json.dumps({"path": str(tmp_path / "file" / "tier")})
     good = json.dumps({"path": str(tmp_path / "tier")})
+    wrong = json.dumps({"path": str(tmp_path / "tier"), "emulate": "hdd_5400"})
     places = ["--tier", "disk", "--out", tmp_path / "out", "--record", tmp_path / "record.json", "--source"]
     profiles = ["--tier", "disk", "--out", tmp_path / "record.json", "--clip-bytes"]
     for program, arguments, words in (
@@ -400,7 +406,9 @@ def test_users_mistakes_are_told(tmp_path):
         ("place_format.py", ["--options", good, "--kind", "posixx", *places, source], "Did you mean 'posix'?"),
         ("place_format.py", ["--options", "{", *places, source], "found no JSON"),
         ("profile_tier.py", ["--options", blocked, *profiles, "1000"], "which is not a folder"),
-        ("profile_tier.py", ["--options", good, *profiles, "0"], "numbers above 0"),
+        ("profile_tier.py", ["--options", good, *profiles, "1000", "0"], "numbers above 0"),
+        ("profile_tier.py", ["--options", good, *profiles, "1000", "--readers", "2", "0"], "numbers above 0"),
+        ("profile_tier.py", ["--options", wrong, *profiles, "1000"], "Did you mean 'hdd_7200'?"),
         ("profile_tier.py", ["--options", "{}", *profiles, "1000"], "found no path"),
         ("profile_tier.py", ["--options", "[]", *profiles, "1000"], "found another value"),
     ):
@@ -422,52 +430,125 @@ def reading_folder(request, tmp_path):
             yield Path(folder)
 
 
+def measured_pairs(measured):
+    """Return what was measured: pattern, readers and block of each job, in order."""
+    return [(job["pattern"], job["readers"], job["block_bytes"]) for job in measured["reads"]]
+
+
 @needs_fio
-def test_fio_reads_at_the_size_of_a_clip(reading_folder):
+def test_fio_reads_at_the_sizes_of_clips_with_several_readers(reading_folder):
     folder = reading_folder
     in_memory = devices.in_memory(folder)
-    measured, reason = fio_reads.measure_reads(folder, 100_000, 0.5, in_memory, largest_file=16 * MEBIBYTE)
+    largest = 16 * MEBIBYTE
+    measured, reason = fio_reads.measure_reads(folder, [100_000, 4000], [3], 0.3, in_memory, largest_file=largest)
     assert reason is None
     assert measured["way"] in (("memory",) if in_memory else ("direct", "buffered"))
-    assert measured["file_bytes"] == 16 * MEBIBYTE and measured["version"].startswith("fio")
-    assert (measured["sequential"]["block_bytes"], measured["random"]["block_bytes"]) == (MEBIBYTE, 102_400)
-    for job in ("sequential", "random"):
-        assert set(measured[job]) >= MEASURED
-        assert all(measured[job][key] > 0 for key in MEASURED)
-        bandwidth = measured[job]["reads_per_second"] * measured[job]["block_bytes"] / 1e6
-        assert measured[job]["megabytes_per_second"] == pytest.approx(bandwidth, rel=0.05)
-    assert measured["random"]["clips_per_second"] == measured["random"]["reads_per_second"]
+    assert measured["file_bytes"] == largest and measured["version"].startswith("fio")
+    patterns = [("sequential", MEBIBYTE), ("random", 4096), ("random", 102_400)]
+    asked = [(pattern, readers, block) for readers in (1, 3) for pattern, block in patterns]
+    assert measured_pairs(measured) == asked + [("readahead", 1, MEBIBYTE)] * (not in_memory)
+    for job in (*measured["reads"], measured["sequential"], measured["random"]):
+        assert set(job) >= MEASURED
+        assert all(job[key] > 0 for key in MEASURED)
+        bandwidth = job["reads_per_second"] * job["block_bytes"] / 1e6
+        assert job["megabytes_per_second"] == pytest.approx(bandwidth, rel=0.05)
+        assert job["way"] == ("buffered" if job["pattern"] == "readahead" else measured["way"])
+    assert measured["sequential"] == measured["reads"][0]
+    random = measured["reads"][2]
+    assert measured["random"] == {**random, "clips_per_second": random["reads_per_second"]}, "of the largest clips"
     assert list(folder.iterdir()) == []
 
 
 @needs_fio
-def test_without_direct_reads_each_block_is_read_once(tmp_path, monkeypatch):
+def test_each_block_that_goes_through_the_page_cache_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(fio_reads, "_allows_direct", lambda _: False)
-    measured, _ = fio_reads.measure_reads(tmp_path, 4096 * 16, 30, False, largest_file=16 * MEBIBYTE)
+    clips = [4096 * 16, 4096 * 15 + 1]  # of the same block
+    measured, _ = fio_reads.measure_reads(tmp_path, clips, [1, 2], 30, False, largest_file=16 * MEBIBYTE)
     assert measured["way"] == "buffered"
-    assert measured["sequential"]["reads"] == 16 and measured["random"]["reads"] == 256
+    assert measured_pairs(measured)[1:2] == [("random", 1, 65536)]
+    assert [job["reads"] for job in measured["reads"]] == [16, 256, 16, 256, 16]
 
 
 @needs_fio
 def test_what_keeps_fio_from_measuring_is_a_reason(tmp_path, monkeypatch):
-    too_large = fio_reads.measure_reads(tmp_path, 8 * MEBIBYTE, 1, False, largest_file=16 * MEBIBYTE)
+    too_large = fio_reads.measure_reads(tmp_path, [8 * MEBIBYTE], [1], 1, False, largest_file=16 * MEBIBYTE)
     assert too_large[0] is None and "too little room" in too_large[1]
+    too_many = fio_reads.measure_reads(tmp_path, [4096], [5], 1, False, largest_file=16 * MEBIBYTE)
+    assert too_many[0] is None and too_many[1].endswith("by 5 readers")
     failing = tmp_path / "fio"
     failing.write_text("#!/bin/sh\necho 'no such engine' >&2\nexit 1\n")
     failing.chmod(0o755)
     monkeypatch.setattr(fio_reads.shutil, "which", lambda _: str(failing))
-    failed = fio_reads.measure_reads(tmp_path, 4096, 1, False, largest_file=4 * MEBIBYTE)
+    failed = fio_reads.measure_reads(tmp_path, [4096], [1], 1, False, largest_file=4 * MEBIBYTE)
     assert failed[0] is None and "no such engine" in failed[1]
     monkeypatch.setattr(fio_reads.shutil, "which", lambda _: None)
-    assert fio_reads.measure_reads(tmp_path, 4096, 1, False) == (None, "fio is not installed")
+    assert fio_reads.measure_reads(tmp_path, [4096], [1], 1, False) == (None, "fio is not installed")
     assert list(tmp_path.iterdir()) == [failing]
 
 
 def test_profile_without_fio_says_why(posix, tmp_path, monkeypatch):
     monkeypatch.setattr(fio_reads.shutil, "which", lambda _: None)
-    found = posix.profile({"path": str(tmp_path / "new")}, clip_bytes=1000, seconds=1)
-    assert found["fio"] is None and found["reason"] == "fio is not installed"
+    found = posix.profile({"path": str(tmp_path / "new")}, clip_bytes=[1000], readers=[1], seconds=1)
+    assert found["emulated"] is None and found["fio"] is None and found["reason"] == "fio is not installed"
     assert found["kind"] in devices.KINDS and 0 < found["free_bytes"] <= found["total_bytes"]
+
+
+def test_presets_and_limits_of_ones_own():
+    for name, preset in emulation.PRESETS.items():
+        assert emulation.limits({"emulate": name}) == {"name": name, **preset}
+        assert preset["read_mbps"] > 0 and preset["read_iops"] > 0 and preset["source"]
+    own = emulation.limits({"emulate": {"read_mbps": 12.5}})
+    assert (own["name"], own["read_mbps"], own["read_iops"]) == ("custom", 12.5, None)
+    assert emulation.limits({"emulate": None}) is None and emulation.limits({}) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ("hdd", "'hdd'; allowed is one of hdd_7200, sata_ssd, cloud_volume"),
+        ({}, "{}"),
+        (3, "3"),
+        ({"read_mbs": 3}, "Did you mean 'read_mbps'?"),
+        ({"read_mbps": 0}, "read_mbps: 0"),
+        ({"read_mbps": True}, "read_mbps: True"),
+        ({"read_mbps": 3, "read_iops": 0.5}, "read_iops: 0.5"),
+        ({"read_iops": float("nan")}, "read_iops: nan"),
+    ],
+)
+def test_limits_that_are_none_are_told(posix, tmp_path, found, words):
+    with pytest.raises(UserError) as told:
+        posix.check({"path": str(tmp_path), "emulate": found})
+    assert words in str(told.value) and str(told.value).startswith("emulate: found")
+    assert "Write for example emulate: hdd_7200" in str(told.value)
+
+
+@needs_fio
+def test_an_emulated_tier_gets_its_limits(posix, tmp_path, monkeypatch):
+    try:
+        with groups.group(tmp_path, read_mbps=1000):
+            pass
+    except groups.NotPermitted as reason:
+        pytest.skip(str(reason))
+    monkeypatch.setattr(fio_reads, "measure_reads", functools.partial(fio_reads.measure_reads, largest_file=2**26))
+    options = {"path": str(tmp_path), "emulate": {"read_mbps": 40, "read_iops": 200}}
+    found = posix.profile(options, clip_bytes=[4096], readers=[1, 2], seconds=1)
+    assert found["reason"] is None
+    assert found["emulated"] == {"name": "custom", "read_mbps": 40, "read_iops": 200, "source": "set in config.yaml"}
+    for job in found["fio"]["reads"]:
+        if job["pattern"] == "random":
+            assert job["reads_per_second"] == pytest.approx(200, rel=0.3)
+        elif job["pattern"] == "sequential":
+            assert job["megabytes_per_second"] == pytest.approx(40, rel=0.3)
+        else:  # what the kernel had read ahead when the time was up was not delivered
+            assert job["megabytes_per_second"] < 40 * 1.3
+
+
+@needs_fio
+def test_storage_that_cannot_be_emulated_is_a_reason(posix):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        found = posix.profile({"path": folder, "emulate": "sata_ssd"}, clip_bytes=[4096], readers=[1], seconds=0.1)
+    assert found["fio"] is None and found["emulated"]["name"] == "sata_ssd"
+    assert found["reason"].startswith("storage cannot be emulated: ") and "tmpfs" in found["reason"]
 
 
 @needs_fio
@@ -477,13 +558,14 @@ def test_profile_program_leaves_a_record_with_warnings(tmp_path):
         tier = tmp_path / "tier"
         record = tier / "record.json"
         options = json.dumps({"path": str(tier)})
-        arguments = ["--tier", "nvme", "--options", options, "--clip-bytes", 50_000, "--seconds", 0.3, "--out", record]
-        done = run_program("profile_tier.py", *arguments)
+        arguments = ["--tier", "nvme", "--options", options, "--clip-bytes", 50_000, 20_000, "--out", record]
+        done = run_program("profile_tier.py", *arguments, "--readers", 1, 2, "--seconds", 0.2)
         assert (done.returncode, done.stderr) == (0, "")
         found = read_json(record)
         assert (found["record"], found["tier"], found["kind"], found["filesystem"]) == ("tier", "nvme", "ram", "tmpfs")
         assert [warning["code"] for warning in found["warnings"]] == ["tier-misnamed"]
         assert found["fio"]["way"] == "memory" and found["fio"]["file_bytes"] == 16 * MEBIBYTE
+        assert len(found["fio"]["reads"]) == 6 and found["emulated"] is None
         assert list(tier.iterdir()) == [record]
     finally:
         subprocess.run(["umount", tmp_path], check=True)

@@ -6,7 +6,7 @@ memory map costs. It is here for pipelines that must go on in DALI (augmentation
 
 from contextlib import contextmanager
 
-from dali_pipeline import SETTINGS, epochs_of, simplify  # noqa: F401
+from dali_pipeline import SETTINGS, STAGES, epochs_of, simplify  # noqa: F401
 from loading import batches_of, epoch_order
 
 FORMAT = "memmap"

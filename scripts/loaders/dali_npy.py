@@ -6,7 +6,7 @@ into opening files and copying memory. Set workers (DALI's threads) to the numbe
 
 from contextlib import contextmanager
 
-from dali_pipeline import SETTINGS, epochs_of, rank_files, simplify  # noqa: F401
+from dali_pipeline import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
 
 FORMAT = "npy"
 ENV = "dali"

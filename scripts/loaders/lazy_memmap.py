@@ -6,7 +6,7 @@ into copying memory. Worker processes copy each batch once more, through shared 
 
 from contextlib import contextmanager
 
-from torch_dataloader import epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 ENV = "tensordict"

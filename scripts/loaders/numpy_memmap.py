@@ -7,7 +7,7 @@ more, through shared memory: try `workers: [0]` first.
 
 from contextlib import contextmanager
 
-from torch_dataloader import epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"

@@ -6,12 +6,15 @@ Set workers to the number of cores.
 
 from contextlib import contextmanager
 
+import torch_dataloader
+from loading import undecoded
 from torch_dataloader import epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "torch"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = (*torch_dataloader.STAGES, "decode")
 
 
 @contextmanager
@@ -26,7 +29,8 @@ def open_epochs(request):
 
     class Files(torch.utils.data.Dataset):
         def __getitem__(self, position):
-            audio, _ = torchaudio.load(request.data / f"{position:06d}.wav")
+            path = request.data / f"{position:06d}.wav"
+            audio = undecoded(path, request) if "decode" in request.without else torchaudio.load(path)[0]
             audio = torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
             return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
 

@@ -7,10 +7,16 @@ kernel's out-of-memory killer) is reported. The child dies with its parent.
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+from measure import groups
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 CHILD = "FEEDRATE_CHILD"
@@ -18,34 +24,61 @@ SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
+class Watch(Protocol):
+    """Looks at the child while it runs; see measure/sampler.py."""
+
+    def start(self, pid: int) -> None:
+        """Look at this process, which has just been started, and at its descendants."""
+
+    def take(self) -> float:
+        """Look at them if it is time to; return after how many seconds it will be."""
+
+    def stop(self) -> None:
+        """Stop looking: the child has ended, or is about to be killed."""
+
+
+joined: list[str] = []  # the folders of the control groups that this process is in, once is_child has been asked
+
+
 def is_child() -> bool:
-    """Return whether this process is the child; if so it will be killed when its parent ends."""
+    """Return whether this process is the child; if so it will be killed when its parent ends.
+
+    It joins the control groups that its parent has made for it, so call this before anything heavy is imported:
+    memory stays with the group in which it was first touched.
+    """
     parent = os.environ.pop(CHILD, None)
     if parent is None:
         return False
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):  # it ended before the call above
         sys.exit(1)
+    joined.extend(groups.from_environment())
+    groups.join(joined)
     return True
 
 
-def run_again(threads: int, limit_minutes: float) -> str | None:
+def run_again(
+    threads: int, limit_minutes: float, watch: Watch | None = None, folders: Sequence[str] = ()
+) -> str | None:
     """Run this program once more as a child with its thread pools set to `threads`; return why it crashed, or None.
 
     The pools spin only briefly: by default OpenMP's threads wait some milliseconds at full speed after each parallel
     loop, here the sink's, and would take the cores from a loader's own workers. Not to spin at all would slow down
     loops that follow at once upon another, as in torch's gather.
 
+    `watch` looks at the child while this process waits for it; `folders` are the control groups that the child joins.
+
     Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
     the user). What the child started ends with it.
     """
-    kills = _out_of_memory_kills()
+    kills = out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     environment = {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
+    environment |= groups.environment(folders)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     child = subprocess.Popen([sys.executable, *sys.argv], env=environment, start_new_session=True)
     try:
-        status = child.wait(limit_minutes * 60)
+        status = _wait(child, limit_minutes * 60, watch) if watch else child.wait(limit_minutes * 60)
     except subprocess.TimeoutExpired:
         return f"no end after {limit_minutes:g} minutes (measure.limit_minutes)"
     except KeyboardInterrupt:
@@ -58,12 +91,44 @@ def run_again(threads: int, limit_minutes: float) -> str | None:
         return None
     if status < 0 and -status in CRASHES:
         return f"the process crashed ({signal.Signals(-status).name})"
-    if status == -signal.SIGKILL and _out_of_memory_kills() > kills:
+    if status == -signal.SIGKILL and out_of_memory_kills() > kills:
         return "the kernel killed the process: out of memory"
     sys.exit(status if status > 0 else 128 - status)
 
 
-def _out_of_memory_kills() -> int:
+def _wait(child: subprocess.Popen, seconds: float, watch: Watch) -> int:
+    """Return the child's status once it has ended, while `watch` looks at it; TimeoutExpired after `seconds`."""
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        stack.callback(watch.stop)
+        watch.start(child.pid)
+        try:
+            ended = os.pidfd_open(child.pid)
+        except OSError:  # before Linux 5.3, or forbidden in a sandbox
+            ended = None
+        else:
+            stack.callback(os.close, ended)
+        while True:
+            pause = watch.take()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(child.args, seconds)
+            if _ended(child, ended, min(pause, left)):
+                return child.wait()
+
+
+def _ended(child: subprocess.Popen, pidfd: int | None, seconds: float) -> bool:
+    """Wait for so many seconds at most; return whether the child has ended."""
+    if pidfd is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(seconds)
+        return child.returncode is not None
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
+
+
+def out_of_memory_kills() -> int:
     """Return how many processes the kernel has killed for lack of memory since boot (0 where it does not say)."""
     for line in Path("/proc/vmstat").read_text().splitlines():
         if line.startswith("oom_kill "):

@@ -1,5 +1,6 @@
 """What this machine is, and whether it was disturbed while a run was measured."""
 
+import contextlib
 import os
 import platform
 from collections.abc import Mapping
@@ -11,7 +12,10 @@ from typing import Any
 import psutil
 
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device
+THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
+SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
 OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
+PROC, SYSTEM, CGROUP = Path("/proc"), Path("/sys"), Path("/sys/fs/cgroup")
 
 
 def cores_allowed() -> int:
@@ -21,7 +25,7 @@ def cores_allowed() -> int:
     return cores if quota is None else max(1, min(cores, -int(-quota // 1)))
 
 
-def cpu_quota(cgroup: Path = Path("/sys/fs/cgroup")) -> float | None:
+def cpu_quota(cgroup: Path = CGROUP) -> float | None:
     """Return the cgroup's CPU quota in cores (v2, else v1), or None where there is no limit."""
     try:
         quota, period = (cgroup / "cpu.max").read_text().split()
@@ -82,14 +86,24 @@ class Moment:
     wall_seconds: float
     load_1m: float
     cpu_mhz: float | None
+    throttled_seconds: float | None = None  # for which CPU quotas stopped this process's cgroup; None: no quota visible
+    thermal_throttles: int | None = None  # how often the CPUs slowed down because of heat, since boot
+    governor: str | None = None  # of the CPU frequency
+    free_memory_bytes: int | None = None  # that can be had without swapping
+    swap_used_bytes: int | None = None
+    swapped_bytes: int | None = None  # moved to and from swap since boot
 
-    def as_json(self) -> dict[str, float | None]:
+    def as_json(self) -> dict[str, Any]:
         """Return what a run's record keeps of a moment."""
-        return {"load_1m": self.load_1m, "cpu_mhz": self.cpu_mhz}
+        kept = ("load_1m", "cpu_mhz", "throttled_seconds", "thermal_throttles", "governor")
+        return {name: getattr(self, name) for name in (*kept, "free_memory_bytes", "swap_used_bytes")}
 
 
-def look(clock: Any) -> Moment:
-    """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch."""
+def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CGROUP) -> Moment:
+    """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch.
+
+    `proc`, `system`, `cgroup`: where quota, heat, frequency and memory are looked up.
+    """
     times = psutil.cpu_times()
     own, read, faults = 0.0, 0, [0, 0]
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
@@ -103,7 +117,97 @@ def look(clock: Any) -> Moment:
     frequency = psutil.cpu_freq()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
-    return Moment(busy, times.steal, own, read, *faults, clock(), round(os.getloadavg()[0], 2), mhz)
+    return Moment(
+        busy_seconds=busy,
+        steal_seconds=times.steal,
+        own_seconds=own,
+        read_bytes=read,
+        minor_faults=faults[0],
+        major_faults=faults[1],
+        wall_seconds=clock(),
+        load_1m=round(os.getloadavg()[0], 2),
+        cpu_mhz=mhz,
+        throttled_seconds=throttled_seconds(proc, cgroup),
+        thermal_throttles=thermal_throttles(system),
+        governor=governor(system),
+        **_memory(proc),
+    )
+
+
+def throttled_seconds(proc: Path = PROC, cgroup: Path = CGROUP) -> float | None:
+    """Return for how long CPU quotas have stopped this process's cgroup and those above it, as far as visible.
+
+    The kernel adds up the cores that stood still: on several cores it can be more than the time that has passed. None
+    where no cgroup tells. See cpu.stat in the kernel's admin-guide/cgroup-v2.rst (microseconds) and
+    scheduler/sched-bwc.rst (version 1, nanoseconds).
+    """
+    found = [_fields(folder / "cpu.stat") for folder in _cpu_cgroups(proc, cgroup)]
+    counted = [fields for fields in found if "nr_throttled" in fields]
+    seconds = [fields.get("throttled_usec", 0) / 1e6 + fields.get("throttled_time", 0) / 1e9 for fields in counted]
+    return sum(seconds) if seconds else None
+
+
+def _cpu_cgroups(proc: Path, cgroup: Path) -> list[Path]:
+    """Return the folders of this process's CPU cgroup and of those above it; see cgroups(7).
+
+    In a container the path may be that of the host, and only its own root is there to be seen.
+    """
+    try:
+        lines = (proc / "self" / "cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    folders = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            roots = [cgroup, cgroup / "unified"]
+        elif "cpu" in controllers.split(","):
+            roots = [next((cgroup / name for name in (controllers, "cpu") if (cgroup / name).is_dir()), cgroup / "cpu")]
+        else:
+            continue
+        places = [path.strip("/"), *map(str, Path(path.strip("/")).parents)]
+        folders += [root / place for root in roots for place in places]
+    return list(dict.fromkeys(folders))
+
+
+def thermal_throttles(system: Path = SYSTEM) -> int | None:
+    """Return how often cores and packages slowed down because of heat; None where the CPU does not count it."""
+    counts = []
+    for kind in ("core", "package"):
+        for path in system.glob(f"devices/system/cpu/cpu*/thermal_throttle/{kind}_throttle_count"):
+            with contextlib.suppress(OSError):
+                counts.append(int(path.read_text()))
+    return sum(counts) if counts else None
+
+
+def governor(system: Path = SYSTEM) -> str | None:
+    """Return the governors of the CPU frequency, such as "performance"; None where the machine shows none."""
+    found = set()
+    for path in system.glob("devices/system/cpu/cpufreq/policy*/scaling_governor"):
+        with contextlib.suppress(OSError):
+            found.add(path.read_text().strip())
+    return ", ".join(sorted(found)) or None
+
+
+def _memory(proc: Path) -> dict[str, int | None]:
+    """Return free memory and swap, as `Moment` has them, in bytes; None where the kernel does not say."""
+    sizes, pages = _fields(proc / "meminfo"), _fields(proc / "vmstat")
+    swap, moved = None, None
+    if "SwapTotal" in sizes:
+        swap = 1024 * (sizes["SwapTotal"] - sizes["SwapFree"])
+    if "pswpin" in pages:
+        moved = (pages["pswpin"] + pages["pswpout"]) * os.sysconf("SC_PAGESIZE")
+    free = 1024 * sizes["MemAvailable"] if "MemAvailable" in sizes else None
+    return {"free_memory_bytes": free, "swap_used_bytes": swap, "swapped_bytes": moved}
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """Return the numbers of a file of the kernel with a name and a number a line; empty where there is none."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    return {line.split()[0].rstrip(":"): int(line.split()[1]) for line in lines}
 
 
 def _faults(pid: int) -> tuple[int, int]:
@@ -126,12 +230,12 @@ def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
 
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
-    """Return warnings about what else used the machine between two moments."""
+    """Return warnings about what else used the machine between two moments, and about what slowed it down."""
     capacity = max(1e-9, after.wall_seconds - before.wall_seconds) * (os.cpu_count() or 1)
     own = after.own_seconds - before.own_seconds
     others = 100 * (after.busy_seconds - before.busy_seconds - own) / capacity
     steal = 100 * (after.steal_seconds - before.steal_seconds) / capacity
-    warnings = []
+    warnings = [*_slowed(before, after), *_swapped(before, after)]
     if capacity < 0.2:  # /proc/stat counts in steps of 10 ms
         return warnings
     if others > OTHERS_PERCENT:
@@ -153,6 +257,53 @@ def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
             )
         )
     return warnings
+
+
+def _rise(before: Moment, after: Moment, name: str) -> float:
+    """Return by how much a counter rose; 0 where it was not there at both moments."""
+    first, last = getattr(before, name), getattr(after, name)
+    return 0 if first is None or last is None else last - first
+
+
+def _slowed(before: Moment, after: Moment) -> list[Mapping[str, str]]:
+    """Return warnings where the process was stopped by its quota, or the CPU was slowed down by heat."""
+    wall = after.wall_seconds - before.wall_seconds
+    stopped, hot = _rise(before, after, "throttled_seconds"), _rise(before, after, "thermal_throttles")
+    warnings = []
+    if stopped > wall * THROTTLED_PERCENT / 100:
+        warnings.append(
+            warning(
+                "throttled",
+                f"the CPU quota stopped the process: cores stood still for {stopped:.2f} s in {wall:.2f} s",
+                "this container or job may use less CPU time than it has cores (a cgroup quota)",
+                "give it whole cores, or set measure.threads and workers to what the quota allows",
+            )
+        )
+    if hot > 0:
+        warnings.append(
+            warning(
+                "thermal",
+                f"the CPU slowed down {hot:.0f} times because of heat during the timed epochs",
+                "the cooling does not suffice for all cores at once",
+                "let it cool down, and see that later runs are not slower than earlier ones",
+            )
+        )
+    return warnings
+
+
+def _swapped(before: Moment, after: Moment) -> list[Mapping[str, str]]:
+    """Return a warning where memory was moved to or from swap."""
+    moved = _rise(before, after, "swapped_bytes")
+    if moved <= SWAP_BYTES:
+        return []
+    return [
+        warning(
+            "swapping",
+            f"{moved / 1e6:,.0f} MB were moved to or from swap during the timed epochs",
+            "the memory does not suffice for the loader and what else runs",
+            "use fewer workers or a smaller prefetch, or a machine with more memory",
+        )
+    ]
 
 
 def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[str, str]]:

@@ -4,8 +4,9 @@ It knows no clock, no library and no loader but what it is given, so that tests 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 Batch = Mapping[str, Any]
@@ -38,6 +39,9 @@ class Sink(Protocol):
     def finish(self) -> None:
         """Wait until all of it is consumed."""
 
+    def computed(self) -> float | None:
+        """Return the seconds of computing since this was last asked; None of a task that computes nothing."""
+
 
 class Cold(Protocol):
     """Makes an epoch cold; see measure/cache.py."""
@@ -62,6 +66,8 @@ class EpochTimes:
     arrivals_seconds: list[float]
     batch_clips: list[int]
     cache: dict[str, Any] | None = None  # of a cold epoch: what lay in the cache, and what came from the device
+    compute_seconds: float | None = None  # of a task that computes: time in its steps, emulated or real
+    validation_seconds: float | None = None  # of a training: the pass over the validation split that followed
 
 
 @dataclass
@@ -75,6 +81,20 @@ class Times:
     epochs: list[EpochTimes] = field(default_factory=list)
 
 
+def rate(times: Times) -> float:
+    """Return clips per second: the clips of all timed epochs over their wall-clock time; of cold ones, the valid."""
+    valid = [epoch for epoch in times.epochs if not (epoch.cache and epoch.cache["problem"])] or times.epochs
+    return sum(epoch.clips for epoch in valid) / sum(epoch.seconds for epoch in valid)
+
+
+def utilisation(times: Times) -> float | None:
+    """Return AU in percent, the time in steps over all time of the timed epochs; None of a task without steps."""
+    if any(epoch.compute_seconds is None for epoch in times.epochs):
+        return None
+    computed = sum(epoch.compute_seconds for epoch in times.epochs)
+    return 100 * computed / sum(epoch.seconds for epoch in times.epochs)
+
+
 def run(
     opened: Callable[[], AbstractContextManager[Epoch]],
     verifier: Verifier,
@@ -83,25 +103,22 @@ def run(
     clock: Callable[[], float],
     least_seconds: float = 0.0,
     around: Callable[[str], None] = lambda _phase: None,
+    afterwards: Callable[[Epoch, "Times"], None] = lambda _epoch, _times: None,
 ) -> Times:
     """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
 
     At least `epochs` are timed, and more until they have taken `least_seconds`. `opened` constructs the loader;
     `around` is called with "before" and "after" the timed epochs, to look at the host. Nothing but the epochs happens
-    between the two: a loader that reads ahead would use the time.
+    between the two: a loader that reads ahead would use the time. `afterwards` gets the loader while it is still open,
+    with its epochs counted from 1 again, and the times so far, for what is to be found out besides.
     """
-    times = Times()
-    start = clock()
-    with opened() as epoch:
-        times.construct_seconds = clock() - start
-        _verify(epoch, verifier, sink, times, start, clock)
-        delivered = []
+    times, delivered = Times(), []
+    with verified(opened, verifier, sink, times, clock) as epoch:
         if verifier.ok:
             around("before")
             delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs)
             around("after")
-        closing = clock()
-    times.teardown_seconds = clock() - closing
+            afterwards(counted_on(epoch, len(delivered)), times)
     for number, receipts in enumerate(delivered, start=1):
         verifier.check_epoch(number, receipts)
     return times
@@ -124,33 +141,62 @@ def run_cold(
     epoch. The gap of each epoch is its own time to the first batch.
     """
     times = Times()
-    start = clock()
-    with opened(0) as epoch:
-        times.construct_seconds = clock() - start
-        _verify(epoch, verifier, sink, times, start, clock)
-        closing = clock()
-    times.teardown_seconds = clock() - closing
-    del epoch  # what it refers to may hold the data mapped
+    with verified(partial(opened, 0), verifier, sink, times, clock):
+        pass
     if not verifier.ok:
         return times
     delivered: list[list[Any]] = []
     around("before")
     while len(delivered) < epochs or sum(epoch.seconds for epoch in times.epochs) < least_seconds:
-        cold.evict()
-        with opened(len(delivered) + 1) as epoch:
-            cold.begin()
-            delivered += time_epochs(_first_of(epoch), sink, 1, clock, 0.0, times.epochs)
-            times.epochs[-1].cache = cold.end()._asdict()
-        del epoch
+        opened_next = partial(opened, len(delivered) + 1)
+        delivered.append(time_cold_epoch(opened_next, sink, clock, cold, times.epochs))
     around("after")
     for number, receipts in enumerate(delivered, start=1):
         verifier.check_epoch(number, receipts)
     return times
 
 
-def _first_of(epoch: Epoch) -> Epoch:
-    """Return `epoch` such that its first epoch is asked for, whatever the number: it is a new loader's."""
-    return lambda _number: epoch(0)
+def time_cold_epoch(
+    opened: Callable[[], AbstractContextManager[Epoch]],
+    sink: Sink,
+    clock: Callable[[], float],
+    cold: Cold,
+    into: list[EpochTimes],
+) -> list[Any]:
+    """Put the data out of the cache, open a loader, time its first epoch; return the receipts of what it delivered."""
+    cold.evict()
+    with opened() as epoch:
+        cold.begin()
+        [receipts] = time_epochs(counted_on(epoch, -1), sink, 1, clock, 0.0, into)
+        into[-1].cache = cold.end()._asdict()
+    del epoch  # what it refers to may hold the data mapped
+    return receipts
+
+
+def counted_on(epoch: Epoch, before: int) -> Epoch:
+    """Return `epoch` with its numbers counted from after the `before` timed ones; -1: from its verify epoch."""
+    return lambda number: epoch(before + number)
+
+
+@contextmanager
+def verified(
+    opened: Callable[[], AbstractContextManager[Epoch]],
+    verifier: Verifier,
+    sink: Sink,
+    times: Times,
+    clock: Callable[[], float],
+) -> Iterator[Epoch]:
+    """Construct the loader, pass its verify epoch to verifier and sink, yield its epoch function; tear it down.
+
+    How long that took is noted in `times`.
+    """
+    start = clock()
+    with opened() as epoch:
+        times.construct_seconds = clock() - start
+        _verify(epoch, verifier, sink, times, start, clock)
+        yield epoch
+        closing = clock()
+    times.teardown_seconds = clock() - closing
 
 
 def _verify(
@@ -165,6 +211,7 @@ def _verify(
         if verifier.check(batch):
             receipts.append(sink.consume(batch))
     sink.finish()
+    sink.computed()
     verifier.finish(receipts)
     times.verify_seconds = clock() - began
 
@@ -196,7 +243,8 @@ def time_epochs(
         first = arrivals[0] if arrivals else end
         gap = first - (start if last_arrival is None else last_arrival)
         sizes = [len(receipt.clip) for receipt in receipts]
-        into.append(EpochTimes(end - start, gap, sum(sizes), [at - start for at in arrivals], sizes))
+        at = [arrival - start for arrival in arrivals]
+        into.append(EpochTimes(end - start, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
         last_arrival = arrivals[-1] if arrivals else end
         delivered.append(receipts)
     return delivered

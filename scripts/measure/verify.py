@@ -94,7 +94,7 @@ class Verifier:
         """Return (clip, target, audio sum, labels sum) of each delivered clip."""
         rows: list[tuple[int, ...]] = []
         for receipt in receipts:
-            columns = [column.tolist() for column in receipt]
+            columns = [column.tolist() for column in receipt if column is not None]
             if len({len(column) for column in columns}) > 1:
                 self._fault(f"wrong batch{where}", f"tensors of {', '.join(str(len(c)) for c in columns)} clips")
                 continue

@@ -4,12 +4,15 @@ The kind of tier for everything that has a path. What lies behind the path is re
 (`scripts/devices.py`) and measured with fio (`scripts/fio_reads.py`).
 """
 
+import contextlib
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import devices
+import emulation
 from errors import UserError
 from files import tree_size, whole_directory
 from storage import copy_tree, flush_tree, nearest_existing, room_for
@@ -19,17 +22,24 @@ OPTIONS = {
         "type": "string",
         "minLength": 1,
         "description": "the folder on that storage; it is made where it does not exist",
-    }
+    },
+    "emulate": {
+        "type": ["string", "object", "null"],
+        "default": None,
+        "description": "storage that this one is slowed down to: a preset of scripts/emulation.py, or "
+        "{read_mbps: ..., read_iops: ...}",
+    },
 }
 
 
 def check(options: dict[str, Any]) -> None:
-    """Return where folders can be made at the tier's path. Raises UserError where they cannot."""
+    """Return where folders can be made at the tier's path. Raises UserError where they cannot, or for no limits."""
     if not isinstance(options.get("path"), str) or not options["path"]:
         raise UserError(
             f"a posix tier with the options {options}: found no path; allowed is any folder. "
             'Write for example {path: "/mnt/nvme/feedrate"}.'
         )
+    emulation.limits(options)
     path = Path(options["path"])
     parent = nearest_existing(path)
     if not parent.is_dir():
@@ -77,24 +87,44 @@ def place(source: Path, destination: Path) -> None:
             flush_tree(aside)
 
 
-def profile(options: dict[str, Any], clip_bytes: int, seconds: float) -> dict[str, Any]:
+def profile(
+    options: dict[str, Any], clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+) -> dict[str, Any]:
     """Return what the tier is and gives: `devices.describe`, free and total bytes, fio's measurement, warnings.
 
-    `fio` is None, and `reason` says why, where there is no measurement. The path is made where it does not exist.
-    Raises UserError where it cannot be made.
+    `emulated` is None or the limits under which fio ran (`emulation.limits`). `fio` is None, and `reason` says why,
+    where there is no measurement. The path is made where it does not exist. Raises UserError where it cannot be made.
     """
-    from fio_reads import measure_reads
-
     path = Path(options["path"])
     _make_folder(path)
     description = devices.describe(path)
     space = shutil.disk_usage(path)
-    measurement, reason = measure_reads(path, clip_bytes, seconds, devices.in_memory(path))
+    emulated = emulation.limits(options)
+    measurement, reason = _measure(path, emulated, clip_bytes, readers, seconds)
     return {
         **description,
         "free_bytes": space.free,
         "total_bytes": space.total,
+        "emulated": emulated,
         "fio": measurement,
         "reason": reason,
         "warnings": devices.hidden(description),
     }
+
+
+def _measure(
+    path: Path, emulated: dict[str, Any] | None, clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Return fio's measurement and None, or None and the reason; of an emulated tier inside its group."""
+    from fio_reads import measure_reads
+    from measure import groups
+
+    try:
+        with contextlib.ExitStack() as stack:
+            inside = []
+            if emulated is not None:
+                limited = groups.group(path, emulated["read_mbps"], emulated["read_iops"])
+                inside = stack.enter_context(limited)
+            return measure_reads(path, clip_bytes, readers, seconds, devices.in_memory(path), inside=inside)
+    except groups.NotPermitted as reason:
+        return None, f"storage cannot be emulated: {reason}"

@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir).parent / "scripts"))
 from errors import UserError
-from plan import PROTOCOL, Plan
+from plan import PLACING, PROTOCOL, Plan
 
 try:
     plan = Plan(config, workflow.config_settings.config)
@@ -81,10 +81,24 @@ def ended_early(wildcards):
     return plan.ended_early(wildcards.shard)
 
 
-def run_cache(wildcards):
-    """Return the state of the page cache that the run asks for."""
-    path = run_path(wildcards)
-    return plan.by_path[path].cache if path in plan.by_path else "warm"
+def run_conditions(wildcards):
+    """Return what the run is measured under, and whether it is explained, as options of run_loader.py."""
+    run = plan.by_path.get(run_path(wildcards))
+    if run is None:  # nobody asks for it
+        return ""
+    parts = f"--task {run.task} --cache {run.cache} --step-ms {run.step_ms:g}"
+    return f"{parts} --explain" if run.explain else parts
+
+
+def run_step_limit(wildcards):
+    """Return how long a step is tried in the run; 0 where none is looked for."""
+    run = plan.by_path.get(run_path(wildcards))
+    return plan.config["measure"]["step_limit_ms"] if run and run.explain else 0
+
+
+def moves_path(wildcards):
+    """Return the path of the record of micro-benchmarks."""
+    return f"{RUNS}/moves/{wildcards.slug}/{wildcards.repeat}.json"
 
 
 def last_words(logs):
@@ -102,6 +116,11 @@ def figures_folder(wildcards, input):
 def run_priority(wildcards):
     """Return the run's place in the seeded random order of runs."""
     return plan.order(run_path(wildcards))
+
+
+def moves_priority(wildcards):
+    """Return the place of the micro-benchmarks in the seeded random order of runs."""
+    return plan.order(moves_path(wildcards))
 
 
 def bound_priority(wildcards):

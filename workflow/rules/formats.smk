@@ -8,6 +8,7 @@ rule write_format:
         record=f"{FORMATS}/{{format}}.json",
     log:
         f"{LOGS}/write_format/{{format}}.log",
+    priority: PLACING
     conda:
         env("formats")
     threads: workflow.cores

@@ -17,6 +17,7 @@ for tier, options in plan.tiers.items():
             record=f"{PLACED}/{tier}/{plan.copy_name(tier)}.json",
         log:
             f"{LOGS}/place_on_{tier}/{plan.copy_name(tier)}.log",
+        priority: plan.placing_order(tier)
         conda:
             env("formats")
         threads: workflow.cores
@@ -44,8 +45,9 @@ rule profile_tier:
     params:
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
         options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
-        clip_bytes=plan.clip_samples * 4,
+        clip_bytes=plan.clip_sizes,
+        readers=plan.readers_at_once,
         seconds=plan.config["measure"]["profile_seconds"],
     shell:
         "python scripts/profile_tier.py --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"
-        " --clip-bytes {params.clip_bytes} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"
+        " --clip-bytes {params.clip_bytes} --readers {params.readers} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"

@@ -22,6 +22,12 @@ rule draw_figures:
             category="Results",
             labels={"figure": "Time to first batch"},
         ),
+        training=report(
+            "report/figures/training.svg",
+            caption="../../report/captions/training.rst",
+            category="Results",
+            labels={"figure": "Training, bare and by Lightning"},
+        ),
         conversion=report(
             "report/figures/conversion.svg",
             caption="../../report/captions/conversion.rst",
@@ -46,6 +52,7 @@ rule render_report:
         template=[
             "report/template/report.html.j2",
             "report/template/parts.html.j2",
+            "report/template/moves.html.j2",
             "report/template/style.css",
         ],
         code="scripts/render_report.py",

@@ -19,7 +19,11 @@ rule run_loader:
         dataset=plan.dataset,
         tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
         settings=lambda wildcards: settings(run_path(wildcards)),
-        cache=run_cache,
+        conditions=run_conditions,
+        step_limit=run_step_limit,
+        emulate=lambda wildcards: json.dumps(plan.tiers[wildcards.tier].get("emulate")),
+        limited_share=plan.config["measure"]["limited_share"],
+        logs=lambda wildcards: f"results/tensorboard/{run_path(wildcards).removeprefix('results/runs/')[:-5]}",
         epochs=plan.config["measure"]["epochs"],
         seconds=plan.config["measure"]["seconds"],
         limit_minutes=plan.config["measure"]["limit_minutes"],
@@ -27,7 +31,9 @@ rule run_loader:
         seed=plan.config["measure"]["seed"],
     shell:
         "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
-        " --settings {params.settings:q} --cache {params.cache} --epochs {params.epochs} --seconds {params.seconds}"
+        " --settings {params.settings:q} {params.conditions} --step-limit-ms {params.step_limit}"
+        " --emulate {params.emulate:q} --limited-share {params.limited_share} --logs {params.logs:q}"
+        " --epochs {params.epochs} --seconds {params.seconds}"
         " --limit-minutes {params.limit_minutes} --threads {params.threads} --seed {params.seed}"
         " --repeat {wildcards.repeat} --dataset {params.dataset} --tier {wildcards.tier}"
         " --out {output.record:q} > {log:q} 2>&1"
@@ -57,5 +63,34 @@ rule measure_bound:
     shell:
         "python scripts/measure_bound.py --corpus {params.corpus:q} --settings {params.settings:q}"
         " --seconds {params.seconds} --limit-minutes {params.limit_minutes} --threads {params.threads}"
+        " --seed {params.seed} --repeat {wildcards.repeat}"
+        " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"
+
+
+rule measure_moves:
+    """Measure once what moving tensors costs on this machine, part by part."""
+    input:
+        info=f"{CORPUS}/corpus.json",
+        code="scripts/measure_moves.py",
+    output:
+        record=f"{RUNS}/moves/{{slug}}/{{repeat}}.json",
+    log:
+        f"{LOGS}/measure_moves/{{slug}}/{{repeat}}.log",
+    priority: moves_priority
+    conda:
+        env("torch")
+    threads: workflow.cores
+    params:
+        protocol=PROTOCOL,
+        corpus=subpath(input.info, parent=True),
+        dataset=plan.dataset,
+        settings=lambda wildcards: settings(moves_path(wildcards)),
+        workers=max(plan.readers_at_once),
+        limit_minutes=plan.config["measure"]["limit_minutes"],
+        threads=plan.config["measure"]["threads"],
+        seed=plan.config["measure"]["seed"],
+    shell:
+        "python scripts/measure_moves.py --corpus {params.corpus:q} --settings {params.settings:q}"
+        " --workers {params.workers} --limit-minutes {params.limit_minutes} --threads {params.threads}"
         " --seed {params.seed} --repeat {wildcards.repeat}"
         " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"

@@ -1,3 +1,18 @@
+SHARED = "tables ranking run_records bottlenecks measure/stats".split()
+MADE_BY = {  # what tables are derived with: a change of it derives them anew
+    "make_tables": [
+        f"scripts/{name}.py"
+        for name in (
+            *SHARED,
+            *"make_tables bounds drift training_table moves_table".split(),
+        )
+    ],
+    "summarize_loader": [
+        f"scripts/{name}.py" for name in (*SHARED, "summarize_loader")
+    ],
+}
+
+
 rule write_plan:
     """Write down what the config asks for, so that the tables hold just that."""
     output:
@@ -19,14 +34,12 @@ rule make_tables:
         plan=f"{RUNS}/plan.json",
         runs=[run.path for run in plan.runs],
         bounds=[bound.path for bound in plan.bounds],
+        moves=[move.path for move in plan.moves],
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
         clips=f"{CLIPS}/clips.json",
-        code=[
-            f"scripts/{name}.py"
-            for name in ("make_tables", "tables", "ranking", "run_records")
-        ],
+        code=MADE_BY["make_tables"],
     output:
         tables=directory(TABLES),
     log:
@@ -42,10 +55,7 @@ rule summarize_loader:
     input:
         plan=f"{RUNS}/plan.json",
         runs=loader_runs,
-        code=[
-            f"scripts/{name}.py"
-            for name in ("summarize_loader", "ranking", "run_records")
-        ],
+        code=MADE_BY["summarize_loader"],
     output:
         summary="results/{loader}.json",
     log:

@@ -1,0 +1,315 @@
+"""A small training as a task: the bare loop and Lightning's, over the same loader, with the same model and seed.
+
+Their difference is Lightning's own cost. Phases as in measure/protocol.py, with two more: an epoch that is trained and
+not timed, which start-up and the optimizer's state fall into, and a validation after each epoch, timed apart.
+
+    construct -> first batch -> verify epoch -> warm-up epoch -> (timed epoch -> validation) ... -> tear down
+
+The gap of an epoch is its own time to the first batch, since a validation lies before it; a loader that reads ahead
+uses that time, as it does in any training. AU, accelerator utilisation, is the time in training steps over the time of
+the epochs. On a GPU a step is what lies between two events in its stream, the waiting for launches included.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from measure import protocol
+from measure.sink import PlainLoop, Receipt
+
+Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
+Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
+Clock = Callable[[], float]
+Around = Callable[[str], None]
+
+
+def autoencoder(inputs: int = 16_000, seed: int = 0) -> torch.nn.Module:
+    """Return the linear autoencoder inputs -> 64 -> 32 -> 64 -> inputs, initialised by `seed`, on the CPU.
+
+    For 16,000 inputs it has 2,068,256 parameters. The process's own random numbers are left as they were: loaders draw
+    from them.
+    """
+    sizes = (inputs, 64, 32, 64, inputs)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        layers = [torch.nn.Linear(wide, narrow) for wide, narrow in pairwise(sizes)]
+    return torch.nn.Sequential(*layers)
+
+
+def reconstruction_loss(model: torch.nn.Module, batch: protocol.Batch, inputs: int) -> torch.Tensor:
+    """Return the mean squared error of the first `inputs` samples of a batch, a tensor of no dimensions."""
+    audio = batch["audio"][:, 0, :inputs]
+    return torch.nn.functional.mse_loss(model(audio), audio)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, and beside what."""
+
+    device: str = "cpu"
+    inputs: int = 16_000  # samples of a clip that the model takes: its first second
+    seed: int = 0
+    validation: Validation | None = None  # None where the split is empty
+    logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first
+    make: Callable[[int, int], torch.nn.Module] = autoencoder
+
+
+@dataclass
+class Training:
+    """What a training gave beside its times."""
+
+    parameters: int
+    inputs: int
+    first_loss: float  # of the first batch of the warm-up epoch
+    last_loss: float  # of the last batch of the last epoch
+    epoch_losses: list[float]  # of each timed epoch, the mean over its clips
+    validation_losses: list[float]  # after each timed epoch; empty without a validation
+    au_percent: float
+    validation_seconds: float  # of all validations after timed epochs
+
+
+class StepTimes:
+    """Around each training step (`with`): adds up how long they took, on the device that they ran on."""
+
+    def __init__(self, device: str, clock: Clock) -> None:
+        self.device = device
+        self._clock = clock
+        self._seconds = 0.0
+        self._events: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> None:
+        if self.device == "cpu":
+            self._began = self._clock()
+        else:
+            pair = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            pair[0].record()
+            self._events.append(pair)
+
+    def __exit__(self, *_exception: object) -> None:
+        if self.device == "cpu":
+            self._seconds += self._clock() - self._began
+        else:
+            self._events[-1][1].record()
+
+    def taken(self) -> float:
+        """Return the seconds of the steps since this was last asked; the device must have finished them."""
+        seconds = self._seconds + sum(start.elapsed_time(end) for start, end in self._events) / 1000
+        self._seconds, self._events = 0.0, []
+        return seconds
+
+
+class TrainingSink:
+    """The bare loop: consuming a batch is a training step. Losses stay on the device until an epoch is over."""
+
+    def __init__(
+        self,
+        device: str,
+        inputs: int,
+        seed: int,
+        clock: Clock,
+        make: Callable[[int, int], torch.nn.Module] = autoencoder,
+    ) -> None:
+        self.device = device
+        self.inputs = inputs
+        self.model = make(inputs, seed).to(device)
+        self.optimizer = optimizer_of(self.model)
+        self._clock = clock
+        self._steps = StepTimes(device, clock)
+        self._losses: list[torch.Tensor] = []
+
+    def consume(self, batch: Mapping[str, Any]) -> Receipt:
+        """Train on one batch; return its receipt, without sums."""
+        with self._steps:
+            loss = reconstruction_loss(self.model, batch, self.inputs)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        self._losses.append(loss.detach())
+        return receipt_of(batch)
+
+    def finish(self) -> None:
+        """Wait until the device has trained on what it was given."""
+        wait_for(self.device)
+
+    def computed(self) -> float:
+        """Return the seconds in training steps since this was last asked; after `finish`."""
+        return self._steps.taken()
+
+    def losses(self) -> list[float]:
+        """Return the loss of each batch since this was last asked; after `finish`, since it waits for the device."""
+        losses, self._losses = self._losses, []
+        return read_losses(losses)
+
+    def validate(self, validation: Validation) -> tuple[float, float]:
+        """Return (seconds, mean loss over the clips) of one pass without gradients, from asking for it to its end."""
+        kept = []
+        self.model.eval()
+        start = self._clock()
+        with torch.no_grad():
+            for batch in validation():
+                kept.append((reconstruction_loss(self.model, batch, self.inputs), len(batch["clip"])))
+        self.finish()
+        seconds = self._clock() - start
+        self.model.train()
+        return seconds, mean_over_clips(kept)
+
+
+def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(model.parameters())
+
+
+def receipt_of(batch: protocol.Batch) -> Receipt:
+    """Return what proves that each clip came once; copies, since the batch is valid until the next is asked for."""
+    return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
+
+
+def wait_for(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def read_losses(losses: list[torch.Tensor]) -> list[float]:
+    return torch.stack(losses).tolist() if losses else []
+
+
+def mean_over_clips(losses: list[tuple[torch.Tensor, int]]) -> float:
+    """Return the mean of batches' losses, each weighted by its number of clips."""
+    values, sizes = read_losses([loss for loss, _ in losses]), [size for _, size in losses]
+    return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)
+
+
+@dataclass
+class Course:
+    """How a training went, whichever loop ran it."""
+
+    times: protocol.Times = field(default_factory=protocol.Times)
+    delivered: list[list[Receipt]] = field(default_factory=list)  # of each timed epoch
+    losses: list[list[float]] = field(default_factory=list)  # of each batch, by epoch, the warm-up epoch's first
+    validation_losses: list[float] = field(default_factory=list)
+
+    def enough(self, epochs: int, least_seconds: float) -> bool:
+        """Return whether as much was timed as is wanted."""
+        timed = self.times.epochs
+        return len(timed) >= epochs and sum(epoch.seconds for epoch in timed) >= least_seconds
+
+    def validated(self, seconds: float, loss: float) -> None:
+        """Note the validation that followed the last epoch; nothing of that after the warm-up epoch."""
+        if self.times.epochs:
+            self.times.epochs[-1].validation_seconds = seconds
+            self.validation_losses.append(loss)
+
+    def training(self, model: torch.nn.Module, inputs: int) -> Training:
+        """Return the result; at least one epoch was timed."""
+        timed = self.times.epochs
+        means = [
+            sum(loss * size for loss, size in zip(losses, epoch.batch_clips, strict=True)) / epoch.clips
+            for losses, epoch in zip(self.losses[1:], timed, strict=True)
+        ]
+        return Training(
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            inputs=inputs,
+            first_loss=self.losses[0][0],
+            last_loss=self.losses[-1][-1],
+            epoch_losses=means,
+            validation_losses=self.validation_losses,
+            au_percent=protocol.utilisation(self.times) or 0.0,
+            validation_seconds=sum(epoch.validation_seconds or 0.0 for epoch in timed),
+        )
+
+    def write(self, writer: Any, training: Training) -> None:
+        """Write the curves by timed epoch, counted from 1, to a TensorBoard SummaryWriter."""
+        for number, epoch in enumerate(self.times.epochs, start=1):
+            writer.add_scalar("loss/train", training.epoch_losses[number - 1], number)
+            alone = protocol.Times(epochs=[epoch])
+            writer.add_scalar("clips_per_second", protocol.rate(alone), number)
+            writer.add_scalar("au_percent", protocol.utilisation(alone), number)
+        for number, loss in enumerate(training.validation_losses, start=1):
+            writer.add_scalar("loss/validation", loss, number)
+
+
+def run_bare(
+    opened: Opened,
+    verifier: protocol.Verifier,
+    task: Task,
+    epochs: int,
+    clock: Clock,
+    least_seconds: float = 0.0,
+    around: Around = lambda _phase: None,
+) -> tuple[protocol.Times, Training | None]:
+    """Train by the bare loop; return its times, and what it gave, None where the verify epoch was wrong.
+
+    At least `epochs` are timed, and more until these took `least_seconds`. `around` is called with "before" the first
+    and "after" the last of them; validations lie between.
+    """
+    sink = TrainingSink(task.device, task.inputs, task.seed, clock, task.make)
+    course = Course()
+    training = None
+    with protocol.verified(opened, verifier, Counted(), course.times, clock) as epoch:
+        if verifier.ok:
+            passed(task.validation)
+            _train_once(epoch, sink, course, task.validation, [], clock)
+            around("before")
+            while not course.enough(epochs, least_seconds):
+                course.delivered += _train_once(epoch, sink, course, task.validation, course.times.epochs, clock)
+            around("after")
+            training = course.training(sink.model, task.inputs)
+    if training and task.logs:
+        from torch.utils.tensorboard import SummaryWriter
+
+        with SummaryWriter(str(emptied(task.logs))) as writer:
+            course.write(writer, training)
+    check_epochs(course, verifier)
+    return course.times, training
+
+
+def _train_once(
+    epoch: protocol.Epoch,
+    sink: TrainingSink,
+    course: Course,
+    validation: Validation | None,
+    into: list[protocol.EpochTimes],
+    clock: Clock,
+) -> list[list[Receipt]]:
+    """Train for the next epoch, time it, then validate; return its receipts, as protocol.time_epochs does."""
+    delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
+    course.losses.append(sink.losses())
+    if validation:
+        course.validated(*sink.validate(validation))
+    return delivered
+
+
+class Counted(PlainLoop):
+    """What the verify epoch goes through: the model is not trained by it. Counts the batches."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+
+    def consume(self, batch: protocol.Batch) -> Receipt:
+        """Note which clips the batch holds."""
+        self.batches += 1
+        return super().consume(batch)
+
+
+def passed(validation: Validation | None) -> int:
+    """Pass over the validation split once, so that its workers run and its files are read; return its batches."""
+    return sum(1 for _ in validation()) if validation else 0
+
+
+def check_epochs(course: Course, verifier: protocol.Verifier) -> None:
+    """Have the verifier look at what the timed epochs delivered."""
+    for number, receipts in enumerate(course.delivered, start=1):
+        verifier.check_epoch(number, receipts)
+
+
+def emptied(folder: Path) -> Path:
+    """Return `folder`, new or emptied: TensorBoard would show an older run's events beside this one's."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,261 @@
+"""The same training by `lightning.Trainer.fit` instead of the bare loop; see measure/training.py."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from measure import protocol
+from measure.sink import Receipt
+from measure.training import (
+    Around,
+    Clock,
+    Counted,
+    Course,
+    Opened,
+    StepTimes,
+    Task,
+    Training,
+    check_epochs,
+    emptied,
+    mean_over_clips,
+    optimizer_of,
+    passed,
+    read_losses,
+    receipt_of,
+    reconstruction_loss,
+    wait_for,
+)
+
+LOG_EVERY_STEPS = 50  # Lightning's own default
+
+
+def run_lightning(
+    opened: Opened,
+    verifier: protocol.Verifier,
+    task: Task,
+    epochs: int,
+    clock: Clock,
+    least_seconds: float = 0.0,
+    around: Around = lambda _phase: None,
+) -> tuple[protocol.Times, Training | None]:
+    """Train by `lightning.Trainer.fit`; as `run_bare` in what it takes, returns and times.
+
+    A step is the optimizer's, with Lightning's closure inside it. Losses are kept as in the bare loop, not by
+    `self.log`, so that the difference of the two is the Trainer's.
+    """
+    import lightning.pytorch  # noqa: F401  # now: it takes seconds, which are not the loader's
+
+    course, verified = Course(), Counted()
+    training = None
+    with protocol.verified(opened, verifier, verified, course.times, clock) as epoch:
+        if verifier.ok:
+            enough = partial(course.enough, epochs, least_seconds)
+            training = _Fit(task, course, epoch, verified.batches, enough, clock, around).run()
+    check_epochs(course, verifier)
+    return course.times, training
+
+
+class _Asked:
+    """An iterable for the Trainer that asks for one more epoch each time it is iterated.
+
+    It has a length because Lightning fetches a batch ahead from one without, to learn which is the last: a batch is
+    valid only until the next one is asked for. Nothing is asked for before the first batch is wanted: Lightning also
+    iterates only to see whether it can.
+    """
+
+    def __init__(self, ask: Callable[[], Iterator[protocol.Batch]], batches: int, clock: Clock) -> None:
+        self._ask = ask
+        self._batches = batches
+        self._clock = clock
+        self._open: Iterator[protocol.Batch] = iter(())
+        self.start = 0.0
+        self.arrivals: list[float] = []
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __iter__(self) -> Iterator[protocol.Batch]:
+        self.start, self.arrivals = self._clock(), []
+        self._open = self._ask()
+        for batch in self._open:
+            self.arrivals.append(self._clock())
+            yield batch
+
+    def finish(self) -> None:
+        """Let the loader come to the end of its epoch, which Lightning does not do once it has as many as it expects.
+
+        Raises RuntimeError where there are more.
+        """
+        if next(self._open, None) is not None:
+            raise RuntimeError(
+                f"an epoch has more batches than the {self._batches} of the first: Lightning must be told their number"
+            )
+
+
+class _Fit:
+    """One `Trainer.fit`: what happens at its hooks, and what is kept."""
+
+    def __init__(
+        self,
+        task: Task,
+        course: Course,
+        epoch: protocol.Epoch,
+        batches: int,
+        enough: Callable[[], bool],
+        clock: Clock,
+        around: Around,
+    ) -> None:
+        self.task = task
+        self.course = course
+        self.enough = enough
+        self.clock = clock
+        self.around = around
+        self.model = task.make(task.inputs, task.seed)
+        self.steps = StepTimes(task.device, clock)
+        self.losses: list[torch.Tensor] = []  # of this epoch
+        self.validated: list[tuple[torch.Tensor, int]] = []
+        self.receipts: list[Receipt] = []
+        self.train = _Asked(lambda: epoch(len(course.losses) + 1), batches, clock)
+        self.validation: _Asked | None = None
+        if task.validation and (validation_batches := passed(task.validation)):
+            self.validation = _Asked(task.validation, validation_batches, clock)
+
+    def run(self) -> Training:
+        """Fit; return the result."""
+        from lightning.pytorch import Trainer
+        from lightning.pytorch.loggers import TensorBoardLogger
+        from lightning.pytorch.plugins.environments import LightningEnvironment
+
+        on_cpu = self.task.device == "cpu"
+        with _quiet():
+            trainer = Trainer(
+                accelerator="cpu" if on_cpu else "gpu",
+                devices=1 if on_cpu else [torch.cuda.current_device()],
+                plugins=[LightningEnvironment()],  # a job of SLURM is one process here, whatever its variables say
+                logger=TensorBoardLogger(emptied(self.task.logs), name="", version="") if self.task.logs else False,
+                max_epochs=-1,  # until `enough`
+                num_sanity_val_steps=0,
+                limit_val_batches=1.0 if self.validation else 0,
+                log_every_n_steps=min(LOG_EVERY_STEPS, len(self.train)),
+                inference_mode=False,  # no_grad, as in the bare loop: a loader's buffers must not be bound to either
+                use_distributed_sampler=False,
+                enable_checkpointing=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+            )
+            trainer.fit(_module(self), train_dataloaders=self.train, val_dataloaders=self.validation or [])
+        return self.training
+
+    def begin_epoch(self) -> None:
+        """Nothing is timed in the first epoch."""
+        self.receipts = []
+        if len(self.course.losses) == 1:
+            self.around("before")
+
+    def trained(self, batch: protocol.Batch) -> None:
+        """Keep the batch's receipt; after the last one the epoch has ended, and its validation may begin."""
+        self.receipts.append(receipt_of(batch))
+        if len(self.receipts) == len(self.train):
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        self.train.finish()
+        wait_for(self.task.device)
+        end = self.clock()
+        computed = self.steps.taken()
+        if self.course.losses:
+            start, arrivals = self.train.start, [arrival - self.train.start for arrival in self.train.arrivals]
+            sizes = [len(receipt.clip) for receipt in self.receipts]
+            gap = arrivals[0] if arrivals else end - start
+            times = protocol.EpochTimes(end - start, gap, sum(sizes), arrivals, sizes, compute_seconds=computed)
+            self.course.times.epochs.append(times)
+            self.course.delivered.append(self.receipts)
+        self.course.losses.append(read_losses(self.losses))
+        self.losses = []
+
+    def end_validation(self) -> None:
+        """Note how long it took and what it gave."""
+        self.validation.finish()
+        wait_for(self.task.device)
+        seconds = self.clock() - self.validation.start
+        self.course.validated(seconds, mean_over_clips(self.validated))
+        self.validated = []
+
+    def is_last_epoch(self) -> bool:
+        """End the epoch if it was cut short, and return whether it was the last."""
+        if len(self.receipts) < len(self.train):
+            self._end_epoch()
+        last = self.enough()
+        if last:
+            self.around("after")
+        return last
+
+    def end(self, logger: Any) -> None:
+        """Make the result, and write the logs while the logger is open."""
+        self.training = self.course.training(self.model, self.task.inputs)
+        if logger:
+            self.course.write(logger.experiment, self.training)
+
+
+def _module(fit: _Fit) -> Any:
+    """Return the LightningModule, made here since its base class is not imported where the bare loop runs."""
+    from lightning.pytorch import LightningModule
+
+    class Module(LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = fit.model
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return optimizer_of(self.model)
+
+        def training_step(self, batch: protocol.Batch, _batch_idx: int) -> torch.Tensor:
+            loss = reconstruction_loss(self.model, batch, fit.task.inputs)
+            fit.losses.append(loss.detach())
+            return loss
+
+        def optimizer_step(self, _epoch: int, _batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
+            with fit.steps:
+                optimizer.step(closure=optimizer_closure)
+
+        def validation_step(self, batch: protocol.Batch, _batch_idx: int) -> None:
+            fit.validated.append((reconstruction_loss(self.model, batch, fit.task.inputs), len(batch["clip"])))
+
+        def on_train_epoch_start(self) -> None:
+            fit.begin_epoch()
+
+        def on_train_batch_end(self, _outputs: Any, batch: protocol.Batch, _batch_idx: int) -> None:
+            fit.trained(batch)
+
+        def on_validation_epoch_end(self) -> None:
+            fit.end_validation()
+
+        def on_train_epoch_end(self) -> None:
+            self.trainer.should_stop = fit.is_last_epoch()
+
+        def on_train_end(self) -> None:
+            fit.end(self.logger)
+
+    return Module()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Lightning from telling of anything but errors: which devices there are, why the fit ended, what it sells.
+
+    And from a warning to its own developers: it calls what torch 2.11 has deprecated.
+    """
+    logger = logging.getLogger("lightning.pytorch")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(before)

@@ -1,0 +1,50 @@
+"""What holds a loader back is named by what leaving it out saves; planted bottlenecks are named rightly."""
+
+import pytest
+
+import bottlenecks
+from bottleneck_cases import ALONE, PAIRS, named
+
+QUICK = [case for case in (*ALONE, *PAIRS) if str(case) in (
+    "read 10 ms, 0 workers", "decode 20 ms, 2 workers", "transfer 20 ms, 2 workers", "python 10 ms, 0 workers",
+    "read 15 + decode 5 ms, 0 workers", "transfer 10 + step 20 ms, 2 workers",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_a_planted_bottleneck_is_named(case):
+    part, percent, evidence = named(case)
+    assert part == case.answer, evidence
+    assert percent > 50
+
+
+def explained(full, consuming=1e6, **without):
+    return {"full": full, "without": without, "consuming": consuming}
+
+
+def test_a_part_costs_what_leaving_it_out_saves():
+    """10 ms a clip: 4 of storage, 3 of decoding, 2 of reading, 1 of the rest."""
+    found = bottlenecks.costs(explained(100, storage=1 / 0.006, decode=1 / 0.007, read=1 / 0.001, everything=1 / 0.001))
+    assert found["storage"] == pytest.approx(0.004)
+    assert found["decode"] == pytest.approx(0.003)
+    assert found["read"] == pytest.approx(0.005), "beyond what storage alone saves; decoding is in it"
+    assert found["python"] == pytest.approx(0.001, rel=0.01)
+
+
+def test_what_costs_little_is_not_called_a_bottleneck():
+    part, percent, _ = bottlenecks.name(explained(100, read=105, transfer=104, everything=1000, consuming=900))
+    assert part == "consuming" or percent < 12
+    part, percent, evidence = bottlenecks.name(explained(100, read=105, transfer=104, everything=5000, consuming=4000))
+    assert part == "none" and percent < bottlenecks.LEAST_PERCENT
+    assert "reading" in evidence and "transfer" in evidence
+
+
+def test_a_part_that_is_faster_with_it_costs_nothing():
+    """Noise: without the part it was slower."""
+    assert bottlenecks.costs(explained(100, transfer=90))["transfer"] == 0
+
+
+def test_the_middle_of_several_runs():
+    runs = [explained(100, read=200, transfer=110), explained(110, read=400), explained(90, read=300)]
+    assert bottlenecks.middle(runs) == explained(100, read=300)
+    assert bottlenecks.middle([]) is None
