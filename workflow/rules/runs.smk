@@ -71,7 +71,14 @@ rule measure_moves:
     """Measure once what moving tensors costs on this machine, part by part."""
     input:
         info=f"{CORPUS}/corpus.json",
-        code="scripts/measure_moves.py",
+        data=[f"{FORMATS}/memmap"] if "memmap" in plan.formats else [],
+        code=[
+            "scripts/measure_moves.py",
+            *(
+                f"scripts/measure/{name}.py"
+                for name in ("moves", "moves_bench", "moves_crew")
+            ),
+        ],
     output:
         record=f"{RUNS}/moves/{{slug}}/{{repeat}}.json",
     log:
@@ -85,12 +92,13 @@ rule measure_moves:
         corpus=subpath(input.info, parent=True),
         dataset=plan.dataset,
         settings=lambda wildcards: settings(moves_path(wildcards)),
+        data=lambda wildcards, input: " ".join(f"--data {path}" for path in input.data),
         workers=max(plan.readers_at_once),
         limit_minutes=plan.config["measure"]["limit_minutes"],
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
-        "python scripts/measure_moves.py --corpus {params.corpus:q} --settings {params.settings:q}"
+        "python scripts/measure_moves.py --corpus {params.corpus:q} {params.data} --settings {params.settings:q}"
         " --workers {params.workers} --limit-minutes {params.limit_minutes} --threads {params.threads}"
         " --seed {params.seed} --repeat {wildcards.repeat}"
         " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"
