@@ -47,7 +47,8 @@ def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], Non
                 yield audio[: len(positions)], positions[:, None]
 
     def outputs() -> tuple[Any, Any]:
-        return tuple(fn.external_source(source=Batches(), num_outputs=2, batch=True, cycle="raise"))
+        source = Batches()
+        return tuple(fn.external_source(source=source, num_outputs=2, batch=True, cycle="raise", no_copy=True))
 
     return outputs, None, lambda where: where.flatten().long()
 

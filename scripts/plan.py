@@ -165,14 +165,19 @@ class Plan:
         auto = ["cpu", "cuda"] if self.has_gpu else ["cpu"]
         return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
 
-    def settings(self, loader: str) -> Iterator[dict[str, Any]]:
-        """Return every combination of settings that makes a difference to `loader`, each once."""
+    def settings(self, loader: str, task: str = "traverse") -> Iterator[dict[str, Any]]:
+        """Return every combination of settings that makes a difference to `loader`, each once.
+
+        Of a training it may be that of the last value of each list alone.
+        """
         module = self.loaders[loader]
         entry = self._entry(loader)
         lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
         for option, fragment in getattr(module, "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
+        if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
+            lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
         return combinations(module, lists)
 
     def _entry(self, loader: str) -> dict[str, Any]:
@@ -186,7 +191,7 @@ class Plan:
             for loader in self.loaders
             for tier in self.tiers
             for conditions in self.conditions(loader, tier)
-            for settings in self.settings(loader)
+            for settings in self.settings(loader, conditions.task)
             for run in self._repeated(loader, tier, conditions, settings)
         ]
 
@@ -307,6 +312,10 @@ class Plan:
         """
         checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
         return os.path.join(self.tiers[tier]["path"], f"feedrate-{checkout}", self.dataset)
+
+    def place_of(self, tier: str) -> dict[str, Any]:
+        """Return a tier's options but those that say how it is read: a change of them copies nothing again."""
+        return {key: value for key, value in self.tiers[tier].items() if key != "emulate"}
 
     def copy_name(self, tier: str) -> str:
         """Return the pattern of a copy's name on a tier: one for each format, or, in RAM, for each loader.

@@ -63,10 +63,11 @@ def worker_arguments(request: LoaderRequest) -> dict[str, Any]:
 
 
 class Again:
-    """A data set that reads its first item, or batch, and gives copies of it ever after: reading is left out."""
+    """A data set that reads its first item, or batch, and gives that ever after: reading is left out."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, sent: bool) -> None:
         self.dataset = dataset
+        self.sent = sent  # to another process
         self.kept: Any = None
 
     def __getitem__(self, _position: int) -> Any:
@@ -81,8 +82,12 @@ class AgainByBatch(Again):
     def __getitems__(self, positions: list[int]) -> Batch:
         if self.kept is None:
             self.kept = self.dataset.__getitems__(positions)
-        # A copy, as the loader's own gathering makes one: a tensor that lies in shared memory already is sent for free.
-        return type(self.kept)((name, tensor[: len(positions)].clone()) for name, tensor in self.kept.items())
+        rows = ((name, tensor[: len(positions)]) for name, tensor in self.kept.items())
+        if self.sent:  # new memory, unfilled: what lies in shared memory already would be sent for free
+            import torch
+
+            rows = ((name, torch.empty_like(tensor)) for name, tensor in rows)
+        return type(self.kept)(rows)
 
 
 def count_alone(batch: Batch) -> Batch:
@@ -112,7 +117,7 @@ def epochs_of(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], 
         kept = default_collate([dataset[0]] * request.batch_size) if collate is default_collate else None
         kept = kept or dataset.__getitems__(list(range(min(request.batch_size, request.clips))))
     if "read" in request.without:
-        dataset = AgainByBatch(dataset) if collate is as_is else Again(dataset)
+        dataset = (AgainByBatch if collate is as_is else Again)(dataset, sent=request.workers > 0)
     batches = EpochBatches(request)
     loader = DataLoader(
         dataset,

@@ -244,6 +244,13 @@ def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tm
     assert {run.slug for run in runs if run.task == "loop"} == {"cpu-b32-w0-gather_batch-loop"}
 
 
+def test_trainings_may_take_the_last_of_each_list_alone(raw):
+    raw["measure"]["train_sweep"] = "last"
+    runs = Plan(raw).runs
+    assert {run.settings["workers"] for run in runs if run.task == "traverse"} == {0, 1, 2}, "DALI needs a thread"
+    assert {run.settings["workers"] for run in runs if run.task == "lightning"} == {2}
+
+
 def test_what_holds_a_result_back_is_looked_for_in_the_first_repeat_or_in_all_or_in_none(raw):
     for explain, expected in (("first", {0}), ("all", {0, 1, 2}), ("none", set())):
         raw["measure"]["explain"] = explain

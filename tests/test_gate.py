@@ -294,6 +294,35 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     assert record["reason"].startswith(reason)
 
 
+def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path, corpus, broken_project):
+    (broken_project / "loaders" / "broken.py").write_text(
+        '''"""A loader whose STAGES are wrong: it cannot leave out what it says it can."""
+
+from contextlib import contextmanager
+
+from loaders.numpy_memmap import ENV, FORMAT, OPTIONS, REQUIRES, SETTINGS, STAGES, simplify
+from loaders import numpy_memmap
+
+
+@contextmanager
+def open_epochs(request):
+    if request.without:
+        raise KeyError("read")
+    with numpy_memmap.open_epochs(request) as epoch:
+        yield epoch
+'''
+    )
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    out = tmp_path / "run.json"
+    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
+    command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--explain"]
+    subprocess.run(command, check=True, capture_output=True)
+    record = json.loads(out.read_text())
+    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["explained"] is None
+    [warning] = [one for one in record["warnings"] if one["code"] == "not-explained"]
+    assert "KeyError: 'read'" in warning["seen"]
+
+
 @pytest.fixture
 def broken_project(tmp_path):
     """A copy of scripts/, and of the schema it reads, to plant a loader in."""

@@ -62,8 +62,6 @@ def measure(
         record["verification"] = run.verifier.as_json()
         if run.verifier.ok:
             run.look_back(times)
-            if wanted.explain:
-                record["explained"] = run.explained(rate(times))
     except Exception as error:
         traceback.print_exc()
         record["verification"] = run.verifier.as_json()
@@ -76,6 +74,8 @@ def measure(
     if run.problem:
         return without_speed(record, "failed", run.problem)
     record["clips_per_second"], record["au_percent"] = rate(times), utilisation(times)
+    if wanted.explain:
+        run.explain()
     return record
 
 
@@ -234,12 +234,25 @@ class _Run:
         known = self.cache != "cold" and self.task not in TRAINING
         return {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else [], "readings": self.readings}
 
-    def explained(self, full: float) -> dict[str, Any]:
-        """Return the speeds that the loader has with parts of its work left out, in clips/s."""
+    def explain(self) -> None:
+        """Note the speeds that the loader has with parts of its work left out; the number stands if it breaks then."""
         cold = self.cold if self.cache == "cold" else None
         lift = partial(leave_room, self.wanted.groups, ENOUGH_ROOM) if self.cache == "limited" else None
         parts = Explanation(self._opened, self._sink, CLOCK, cold, lift)
-        return parts.speeds(self.module, self.request, full, bool(self.record["step_ms"]))
+        full, step = self.record["clips_per_second"], bool(self.record["step_ms"])
+        try:
+            self.record["explained"] = parts.speeds(self.module, self.request, full, step)
+        except Exception as error:
+            traceback.print_exc()
+            seen = f"with parts of its work left out it broke: {type(error).__name__}: {_one_line(error, self.request)}"
+            self.record["warnings"].append(
+                host.warning(
+                    "not-explained",
+                    seen,
+                    "one of the loader's STAGES does not deliver what its contract says",
+                    "the number stands; what holds this loader back is not known",
+                )
+            )
 
 
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:

@@ -24,7 +24,7 @@ for tier, options in plan.tiers.items():
         params:
             tier=tier,
             kind=options["kind"],
-            options=json.dumps(options),
+            options=json.dumps(plan.place_of(tier)),
         shell:
             "python scripts/place_format.py --kind {params.kind} --options {params.options:q} --tier {params.tier}"
             " --format {wildcards.format} --source {input.data:q} --out {output.data:q}"
