@@ -157,7 +157,7 @@ class Verifier:
 
     def _check_audio(self, clip: Clip, audio: np.ndarray) -> None:
         """Compare by hash; the float32 values must be pcm / 32768 to the bit."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             pcm = (audio * np.float32(32768)).astype(np.int32).astype(np.int16)
         exact = np.array_equal(to_float(pcm).view(np.int32), np.ascontiguousarray(audio).view(np.int32))
         if not (exact and clip_hash(pcm) == clip.hash):
