@@ -37,7 +37,7 @@ def project():
             sweep={**copy.config["sweep"], "task": TASKS, "cache": CACHES, "step_ms": [0, 4]},
             measure={
                 **copy.config["measure"],
-                **{"train_repeats": 1, "moves": True, "explain": "first", "step_limit_ms": 30},
+                **{"train_repeats": 1, "moves": True, "explain": "first", "step_limit_ms": 30, "epochs": 2},
             },
         )
         copy.snakemake()
@@ -121,7 +121,7 @@ def test_tables_and_report_show_all_of_it(project, permitted):
     unbounded = {panel for panel, row in by_panel.items() if not row["percent_of_bound"]}
     assert unbounded == {"CPU, plain loop"}, "it need not read what it is given, so that no bound applies"
     assert len(tables["training"]) == 4, "two loaders on two tiers"
-    assert len(tables["seconds"]) == 4
+    assert [row["epochs"] for row in tables["seconds"]] == [2] * 4, "as many epochs in each run, or no seconds"
     assert tables["moves"] and tables["noise"]
     html = (project.root / "report" / "index.html").read_text()
     assert "tensorboard --logdir results/tensorboard" in html
