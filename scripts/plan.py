@@ -263,6 +263,11 @@ class Plan:
             found.append(Bound("moves", slug(settings), settings, repeat, path))
         return found
 
+    @property
+    def one_array(self) -> list[str]:
+        """The format whose file of all clips the micro-benchmarks read from, where one is asked for."""
+        return [name for name, module in self.formats.items() if hasattr(module, "ONE_ARRAY")][:1]
+
     @cached_property
     def by_path(self) -> dict[str, Run | Bound]:
         """Runs, bounds and moves by the path of their record."""

@@ -278,7 +278,7 @@ def test_the_sampler_waits_until_what_it_took_is_paid_for(monkeypatch, cheap_sec
     assert summary["sampler_cpu_percent"] == pytest.approx(100 * work.cpu / 1000, rel=0.05)
     assert summary["pss_samples"] == len(work.passes)
     apart = [later - earlier for earlier, later in zip(work.passes, work.passes[1:], strict=False)]
-    assert min(apart) >= pss_seconds / 0.007
+    assert min(apart) >= pss_seconds / 0.005
     if cheap_seconds <= 1e-4:
         assert summary["samples"] > 9900, "ten a second"
     if cheap_seconds < 1e-4:

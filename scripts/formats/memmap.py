@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
 READERS = False
+ONE_ARRAY = "audio.npy"  # all clips, float32 (n, 1, samples): what moving clips is measured with
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001

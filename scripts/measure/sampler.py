@@ -262,7 +262,7 @@ class Sampler:
     """Samples a process tree when `take` is called, and sums up an interval.
 
     `hertz`: how often it takes what is cheap. `budget`: the share of one core for PSS (and the GPU), which leaves the
-    whole below 1 % wherever every reading has had its time to be paid for. One that falls into epochs shorter than
+    whole below 0.8 % wherever every reading has had its time to be paid for. One that falls into epochs shorter than
     cost / budget weighs more there: what the sampler took in the interval is in the summary.
     """
 
@@ -271,7 +271,7 @@ class Sampler:
         pid: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
         hertz: float = 10,
-        budget: float = 0.007,
+        budget: float = 0.005,
         gpu: bool = True,
         cpu_clock: Callable[[], float] = time.thread_time,
         proc: Path = PROC,

@@ -71,7 +71,7 @@ rule measure_moves:
     """Measure once what moving tensors costs on this machine, part by part."""
     input:
         info=f"{CORPUS}/corpus.json",
-        data=[f"{FORMATS}/memmap"] if "memmap" in plan.formats else [],
+        data=[f"{FORMATS}/{format}" for format in plan.one_array],
         code=[
             "scripts/measure_moves.py",
             *(
