@@ -1,0 +1,20 @@
+"""Our own: threads gather random batches from one array into a small ring of reused buffers.
+
+For those who may keep their data as one array of fixed-length clips: `scripts/ring_reader.py`, which does the work,
+stands alone and can be copied. Its time goes into copying each batch once, from the page cache to where it is used;
+from a cold disk it reads whole clips, several at a time. `workers` are threads: 1 or 2 where batches must be ready
+when a step ends; with 0 the training loop itself gathers, on all cores, and nothing is ahead. `prefetch` is how many
+batches are ahead. On a CPU a batch is valid until the next one is taken; `copies: true` gives each its own memory, for
+consumers that keep batches.
+"""
+
+from ring_epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify  # noqa: F401
+
+FORMAT = "memmap"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over the array of float32."""
+    return open_ring(request)
