@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import yaml
 
+import own_loader
 import plugins
 from errors import UserError, nearest
 
@@ -29,7 +30,8 @@ VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_c
 PROJECT = Path(__file__).resolve().parent.parent
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
-SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # settings of a loader
+SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch")  # settings of a loader
+FOR_ALL = ("device", "batch_size", "device_prefetch")  # those that need no help of the loader
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
@@ -162,7 +164,10 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
         if not isinstance(name, str):
             schema["prefixItems"].append(base)
             continue
-        module = _plugin("loaders", name, f"loaders[{position}]")
+        try:
+            module = loader_of({"name": name} if isinstance(entry, str) else entry)
+        except UserError as error:
+            raise UserError(f"config: loaders[{position}]{'.' if 'file' in entry else ': '}{error}") from None
         keys = (*understood(module), *conditions)
         lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
         for option, fragment in getattr(module, "OPTIONS", {}).items():
@@ -173,9 +178,16 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
         schema["prefixItems"].append(item)
 
 
+def loader_of(entry: Mapping[str, Any]) -> Any:
+    """Return the loader that an entry of `loaders` names: one of feedrate's, or what a file of the user's declares."""
+    if "file" in entry:
+        return own_loader.declared(entry["name"], str(entry["file"]))
+    return plugins.load("loaders", entry["name"])
+
+
 def understood(loader: Any) -> tuple[str, ...]:
     """Return the names of the sweep settings that a loader understands, in the order of the sweep."""
-    return tuple(key for key in SWEEP if key in ("device", "batch_size") or key in loader.SETTINGS)
+    return tuple(key for key in SWEEP if key in FOR_ALL or key in loader.SETTINGS)
 
 
 def _plugin(kind: str, name: str, key: str) -> Any:

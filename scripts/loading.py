@@ -18,6 +18,7 @@ class LoaderRequest:
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
     prefetch: int = 2  # batches ahead per worker, or per queue
     pin_memory: bool = False
+    device_prefetch: int = 0  # batches copied ahead to a GPU by whoever opens the loader: device_prefetch.py
     threads: int = 1  # of torch and OpenMP in this process, set by whoever opens the loader
     device: str = "cpu"  # or "cuda"
     shuffle: bool = True

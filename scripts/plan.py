@@ -30,6 +30,9 @@ TRAINING = ("train", "lightning")
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 
 
+NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
+
+
 @dataclass(frozen=True)
 class Conditions:
     """What is done with the batches, and in which state the machine is."""
@@ -88,7 +91,7 @@ class Plan:
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = [{"name": e} if isinstance(e, str) else e for e in self.config["loaders"]]
-        self.loaders: dict[str, ModuleType] = {e["name"]: plugins.load("loaders", e["name"]) for e in self.entries}
+        self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
         if len(self.loaders) != len(self.entries):
             raise UserError("config: loaders: found a loader twice, allowed is each once: give its settings as lists.")
         self.formats: dict[str, ModuleType] = {
@@ -179,6 +182,15 @@ class Plan:
         if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
             lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
         return combinations(module, lists)
+
+    def code(self, loader: str) -> str:
+        """Return the file that a loader is."""
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
+
+    def own_file(self, loader: str) -> str | None:
+        """Return the file of the user's own that a loader is, or None."""
+        return self.code(loader) if "file" in self._entry(loader) else None
 
     def _entry(self, loader: str) -> dict[str, Any]:
         return next(entry for entry in self.entries if entry["name"] == loader)
@@ -280,6 +292,11 @@ class Plan:
         if "auto" in self.config["sweep"]["device"] and not self.has_gpu:
             reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
             lost.append((None, {"device": "cuda"}, reason))
+        lost += [
+            (None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE)
+            for ahead in self.config["sweep"]["device_prefetch"]
+            if ahead and "cpu" in self.devices(self.config["sweep"]["device"])
+        ]
         for tier, cache in itertools.product(self.tiers, self.config["sweep"]["cache"]):
             reason = self.unfit(tier, cache)
             if reason:
@@ -387,6 +404,8 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
         settings = {key: value if key in known else None for key, value in settings.items()}
         if settings["device"] == "cpu" and settings["pin_memory"]:
             settings["pin_memory"] = False  # page-locked memory serves the copy to a GPU alone
+        if settings["device"] == "cpu" or not settings["device_prefetch"]:
+            settings["device_prefetch"] = None  # nothing is copied ahead
         settings = simplify(settings)
         if slug(settings) not in seen:
             seen.add(slug(settings))
@@ -398,7 +417,7 @@ def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> 
 
     A setting that is null is left out.
     """
-    short = {"batch_size": "b", "workers": "w", "prefetch": "p"}
+    short = {"batch_size": "b", "workers": "w", "prefetch": "p", "device_prefetch": "d"}
     parts = []
     for key, value in settings.items():
         if value is None or (key == "pin_memory" and value is False):

@@ -5,6 +5,7 @@ A loader that cannot run, that delivers wrong data or that breaks gives a record
 
 import argparse
 import json
+import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import emulation
+import own_loader
 import plugins
 from config import check_loader
 from errors import UserError, run_main
@@ -30,7 +32,7 @@ QUEUES = 20  # a run must be longer than this many times what workers and queues
 def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
     arguments = parse()
-    module = plugins.load("loaders", arguments.loader)
+    module = loader_of(arguments)
     aside = arguments.out.with_name(f".{arguments.out.name}.measured")
     if child.is_child():
         write_json(aside, measure(module, arguments))
@@ -50,6 +52,16 @@ def main() -> None:
     elif crash:
         crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (arguments.cache == "limited")
         write_json(arguments.out, without_speed(new_record(module, arguments), "failed", crash))
+
+
+def loader_of(arguments: argparse.Namespace) -> ModuleType:
+    """Return the loader that the command line names: what it declares, of one that is a file of the user's own."""
+    if arguments.file is None:
+        return plugins.load("loaders", arguments.loader)
+    try:
+        return own_loader.declared(arguments.loader, str(arguments.file))
+    except UserError as error:
+        raise UserError(f"--{error}") from None
 
 
 def group_for(arguments: argparse.Namespace) -> AbstractContextManager[list[str]]:
@@ -92,6 +104,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--loader", required=True, help="a file in scripts/loaders, without .py")
+    add("--file", default=None, type=Path, help="the loader is this file of your own (docs/own_loader.md)")
     add("--data", required=True, type=Path, help="folder of the format that the loader reads, on its tier")
     add("--corpus", required=True, type=Path, help="folder of the corpus, which says what is right")
     add("--out", required=True, type=Path, help="the JSON record to write")
@@ -132,10 +145,12 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises UserError for a setting that the loader does not understand or a value that the config would not take.
     """
     lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
+    lists["device_prefetch"] = [0]
     lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
     told = {name: [value] for name, value in given.items() if value is not None}
+    own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
     try:
-        check_loader({"name": module.__name__.rpartition(".")[2], **told})
+        check_loader({"name": module.__name__.rpartition(".")[2], **own, **told})
     except UserError as error:
         raise UserError(str(error).replace("config: loaders[0].", "--settings: ")) from None
     return next(combinations(module, lists | told))
@@ -187,6 +202,14 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
 def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader."""
     record = new_record(module, arguments)
+    if arguments.file:
+        try:
+            module = own_loader.imported(module)
+        except Exception as error:
+            traceback.print_exc()
+            return without_speed(
+                record, "failed", f"{type(error).__name__}: {error}{own_loader.users_line(error, module)}"
+            )
     missing = [name for name in module.REQUIRES if not _installed(name)]
     if missing:
         return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
@@ -242,6 +265,7 @@ def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, data
         workers=settings["workers"] or 0,
         prefetch=settings["prefetch"] or 1,
         pin_memory=bool(settings["pin_memory"]),
+        device_prefetch=settings["device_prefetch"] or 0,
         threads=record["threads"],
         device=settings["device"],
         seed=record["seed"],

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import device_prefetch
 from loading import LoaderRequest
 from measure import host, protocol
 from measure.cache import ColdCache, evict, residency
@@ -25,6 +26,7 @@ from measure.sampler import pss_of_tree
 from measure.sink import PlainLoop, Sink
 from measure.step import Stepped, Trial, shortest_fed
 from measure.verify import Verifier
+from own_loader import users_line
 from plan import SPLIT, TRAINING, VALIDATION
 
 NO_ROOM = (
@@ -67,7 +69,8 @@ def measure(
         record["verification"] = run.verifier.as_json()
         record["limits"] = None
         no_room = NO_ROOM if run.cache == "limited" and out_of_memory_kills() > kills else ""
-        return without_speed(record, "failed", no_room or f"{type(error).__name__}: {_one_line(error, request)}")
+        said = f"{type(error).__name__}: {_one_line(error, request)}{users_line(error, module)}"
+        return without_speed(record, "failed", no_room or said)
     if not run.verifier.ok:
         record["times"]["epochs"] = []
         return without_speed(record, "failed", "verification: " + " | ".join(run.verifier.problems))
@@ -118,7 +121,7 @@ class _Run:
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
-        return self.module.open_epochs(replace(self.request, **changes))
+        return device_prefetch.open_epochs(self.module, replace(self.request, **changes))
 
     def _opened_as(self, number: int) -> AbstractContextManager[Epoch]:
         """Construct a loader for one cold epoch, with a seed of its own: an order that no other epoch had."""

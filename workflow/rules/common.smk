@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 import uuid
 from pathlib import Path
@@ -43,6 +44,12 @@ def env(name):
 def loader_env(wildcards):
     """Return the environment of the run's loader."""
     return env(plan.loaders[wildcards.loader].ENV)
+
+
+def own_file(wildcards):
+    """Return the option that names the user's own file, of a loader that is one."""
+    file = plan.own_file(wildcards.loader)
+    return f"--file {shlex.quote(file)}" if file else ""
 
 
 def loader_data(wildcards):

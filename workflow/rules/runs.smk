@@ -4,7 +4,7 @@ rule run_loader:
         data=ancient(loader_data),
         format=loader_format,
         manifest=f"{CORPUS}/manifest.csv",
-        code="scripts/loaders/{loader}.py",
+        code=lambda wildcards: plan.code(wildcards.loader),
     output:
         record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.json",
     log:
@@ -15,6 +15,7 @@ rule run_loader:
     threads: workflow.cores
     params:
         protocol=PROTOCOL,
+        own_file=own_file,
         corpus=subpath(input.manifest, parent=True),
         dataset=plan.dataset,
         tier_options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
@@ -30,7 +31,7 @@ rule run_loader:
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
-        "python scripts/run_loader.py --loader {wildcards.loader} --data {input.data:q} --corpus {params.corpus:q}"
+        "python scripts/run_loader.py --loader {wildcards.loader} {params.own_file} --data {input.data:q} --corpus {params.corpus:q}"
         " --settings {params.settings:q} {params.conditions} --step-limit-ms {params.step_limit}"
         " --emulate {params.emulate:q} --limited-share {params.limited_share} --logs {params.logs:q}"
         " --epochs {params.epochs} --seconds {params.seconds}"

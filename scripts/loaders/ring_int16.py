@@ -1,0 +1,16 @@
+"""Our own ring over int16: half the bytes are read, kept in memory and sent; float32 is made where the batch is used.
+
+As `ring`, over an array of int16. On a CPU the threads convert while they copy: choose it where the storage or the
+memory is what is short. On a GPU the batch is sent as int16 and converted there: choose it where the bus is.
+"""
+
+from ring_epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify  # noqa: F401
+
+FORMAT = "int16"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over the array of int16."""
+    return open_ring(request, scale=1 / 32768)
