@@ -6,9 +6,8 @@ Tiers differ in colour and in marker, so that the figures survive a grey printer
 """
 
 import argparse
-import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from errors import run_main
+from figure_concurrency import concurrency
+from figure_parts import INK, PAPER, RULE, Rows, footnote, legend, nothing, plain
 from files import whole_file
 from tables import number_text, panels, read_tables
 
-INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 TRAINING = ("train", "lightning")  # tasks with a figure of their own
 BOUND = "#6e7781"  # legible on light and on dark paper
@@ -45,8 +45,6 @@ _LABEL |= {"bbox": {"boxstyle": "square,pad=0.1", "facecolor": PAPER, "linewidth
 _NUMBERS = FuncFormatter(lambda value, _: f"{value:,.10g}")
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
-Rows = list[dict[str, Any]]
-
 
 def throughput(tables: Mapping[str, Any]) -> Figure:
     """Return clips/s by loader and tier at each one's best settings: every run, the median, the bounds."""
@@ -63,7 +61,7 @@ def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Call
     every = _reading(tables["best"])
     names = panels(row for row in every if row[column] is not None)
     if not names:
-        return _nothing("No loader has a verified result to draw.", every)
+        return nothing("No loader has a verified result to draw.", every)
     tiers = _tiers(tables)
     loaders = {panel: _loaders(every, panel, column, fastest) for panel in names}
     heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(tiers)) for panel in names]
@@ -80,8 +78,8 @@ def _by_loader(tables: Mapping[str, Any], column: str, label: str, fastest: Call
     handles = [*_tier_handles(tiers), Line2D([], [], label="median", **_TICK)]
     if column == "clips_per_second" and any(row["bound"] in _ROW_BOUNDS for row in every):
         handles.append(Line2D([], [], label="bound of the row", **_TICK | {"markeredgecolor": BOUND}))
-    _legend(figure, handles)
-    _footnote(figure, [row for row in every if row["panel"] not in names or not row["tier"]])
+    legend(figure, handles)
+    footnote(figure, [row for row in every if row["panel"] not in names or not row["tier"]])
     return figure
 
 
@@ -102,7 +100,7 @@ def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: li
     for row in best:
         y = loaders.index(row["loader"]) + (tiers.index(row["tier"]) - (len(tiers) - 1) / 2) * step
         if row[column] is None:
-            word = f"{_plain(row['tier'])}: {row['status']}"
+            word = f"{plain(row['tier'])}: {row['status']}"
             axis.annotate(word, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
             continue
         end = _row(axis, row, _values(runs, row, column), y, step * 0.42, look[row["tier"]], column)
@@ -112,7 +110,7 @@ def _rows_of_points(axis: Axes, best: Rows, runs: Rows, column: str, loaders: li
             if end < bound < max(1.3 * end, end + 0.12 * largest):
                 end = bound  # which the number would cover
         axis.annotate(number_text(row[column]), (end, y), zorder=5, **_LABEL)
-    axis.set_yticks(range(len(loaders)), [_plain(loader) for loader in loaders])
+    axis.set_yticks(range(len(loaders)), [plain(loader) for loader in loaders])
     axis.set_ylim(len(loaders) - 0.5, -0.5)
     axis.grid(axis="y", visible=False)
 
@@ -187,7 +185,7 @@ def scaling(tables: Mapping[str, Any]) -> Figure:
         counts.setdefault((row["loader"], row["panel"]), set()).add(row["workers"])
     drawn = [key for key, workers in counts.items() if len(workers) > 1]
     if not drawn:
-        return _nothing("No loader has verified results for two numbers of workers.", tables["best"])
+        return nothing("No loader has verified results for two numbers of workers.", tables["best"])
     keys = {(row["loader"], row["tier"], row["slug"]) for row in chosen}
     frame = pd.DataFrame(run for run in tables["runs"] if (run["loader"], run["tier"], run["slug"]) in keys)
     frame = frame[frame.status == "ok"]
@@ -199,11 +197,11 @@ def scaling(tables: Mapping[str, Any]) -> Figure:
     tiers = _tiers(tables)
     for axis, (loader, panel) in zip(axes.flat, drawn, strict=False):
         _scaling_panel(axis, frame[(frame.loader == loader) & (frame.panel == panel)], tiers)
-        axis.set_title(_plain(loader) + (f" ({panel})" if len(panels(chosen)) > 1 else ""))
-    _legend(figure, _tier_handles(tiers))
-    left_out = sorted({_plain(loader) for loader, panel in counts if (loader, panel) not in drawn})
+        axis.set_title(plain(loader) + (f" ({panel})" if len(panels(chosen)) > 1 else ""))
+    legend(figure, _tier_handles(tiers))
+    left_out = sorted({plain(loader) for loader, panel in counts if (loader, panel) not in drawn})
     lines_below = [f"One number of workers only: {', '.join(left_out)}."] if left_out else []
-    _footnote(figure, tables["best"], lines_below)
+    footnote(figure, tables["best"], lines_below)
     return figure
 
 
@@ -240,7 +238,7 @@ def training(tables: Mapping[str, Any]) -> Figure:
     for row in sorted(tables["training"], key=_fastest_training):
         fastest.setdefault((row["device"], row["loader"], row["tier"]), row)
     if not fastest:
-        return _nothing("No loader has a verified training to draw.", lost)
+        return nothing("No loader has a verified training to draw.", lost)
     devices = list(dict.fromkeys(sorted(device for device, _, _ in fastest)))
     loaders = {
         device: list(dict.fromkeys(loader for other, loader, _ in fastest if other == device)) for device in devices
@@ -262,19 +260,19 @@ def training(tables: Mapping[str, Any]) -> Figure:
                     shape = (step * 0.42, look[row["tier"]], "clips_per_second", task == "lightning")
                     end = _row(axis, result, values, y, *shape)
                     axis.annotate(number_text(result["clips_per_second"]), (end, y), zorder=5, **_LABEL)
-        axis.set_yticks(range(len(loaders[device])), [_plain(loader) for loader in loaders[device]])
+        axis.set_yticks(range(len(loaders[device])), [plain(loader) for loader in loaders[device]])
         axis.set_ylim(len(loaders[device]) - 0.5, -0.5)
         axis.grid(axis="y", visible=False)
         _number_axis(axis, "clips per second in training, more is better")
         axis.set_title(device.upper() if len(devices) > 1 else "", loc="left")
     hollow = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
     handles = [
-        *(handle for handle in _tier_handles(_tiers(tables)) if handle.get_label() in map(_plain, tiers)),
+        *(handle for handle in _tier_handles(_tiers(tables)) if handle.get_label() in map(plain, tiers)),
         Line2D([], [], label="median", **_TICK), Line2D([], [], label="bare loop", **hollow),
         Line2D([], [], label="Lightning", **hollow, markerfacecolor=PAPER),
     ]  # fmt: skip
-    _legend(figure, handles)
-    _footnote(figure, lost)
+    legend(figure, handles)
+    footnote(figure, lost)
     return figure
 
 
@@ -286,14 +284,12 @@ def conversion(tables: Mapping[str, Any]) -> Figure:
     """Return what each format costs: seconds to write all clips, and the bytes that it takes."""
     rows = [row for row in tables["formats"] if row["seconds"] is not None and row["bytes"] is not None]
     if not rows:
-        return _nothing("No format has a record of its conversion.", [])
+        return nothing("No format has a record of its conversion.", [])
     rows.sort(key=lambda row: (row["seconds"], row["format"]))
     largest = max(row["bytes"] for row in rows)
     unit, size = next(((u, s) for u, s in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)) if largest >= s), ("kB", 1e3))
     figure, axes = plt.subplots(1, 2, figsize=(8, 1.1 + 0.36 * len(rows)), sharey=True)
-    frame = pd.DataFrame(rows).assign(
-        size=lambda table: table.bytes / size, name=lambda table: table.format.map(_plain)
-    )
+    frame = pd.DataFrame(rows).assign(size=lambda table: table.bytes / size, name=lambda table: table.format.map(plain))
     colours = sns.color_palette("colorblind")
     panels = (
         ("seconds", "seconds to write all clips", colours[0], ""),
@@ -312,6 +308,7 @@ def conversion(tables: Mapping[str, Any]) -> Figure:
 FIGURES = {
     "throughput": throughput,
     "scaling": scaling,
+    "concurrency": concurrency,
     "first_batch": first_batch,
     "training": training,
     "conversion": conversion,
@@ -331,7 +328,7 @@ def _look(tiers: list[str]) -> dict[str, tuple[str, Any]]:
 
 def _tier_handles(tiers: list[str]) -> list[Any]:
     return [
-        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=7, label=_plain(tier))
+        Line2D([], [], marker=marker, color=colour, linestyle="", markersize=7, label=plain(tier))
         for tier, (marker, colour) in _look(tiers).items()
     ]
 
@@ -344,37 +341,6 @@ def _loaders(best: Rows, panel: str, column: str, fastest: Callable[..., float])
             values.setdefault(row["loader"], []).extend([] if row[column] is None else [row[column]])
     sign = -1 if fastest is max else 1
     return sorted(values, key=lambda name: (not values[name], sign * fastest(values[name], default=0), name))
-
-
-def _plain(text: str) -> str:
-    """Return a name on one line, short enough for a figure."""
-    return textwrap.shorten("".join(sign if sign.isprintable() else " " for sign in text), 40, placeholder="...")
-
-
-def _legend(figure: Figure, handles: list[Any]) -> None:
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 4), handletextpad=0.3)
-
-
-def _footnote(figure: Figure, best: Rows, lines: Iterable[str] = ()) -> None:
-    """Write below the figure which results have no point in it, and why in one word."""
-    lines = list(lines)
-    shown = {row["loader"] for row in best if row["status"] == "ok"}
-    for status in ("failed", "missing", "skipped"):
-        lost = [row for row in best if row["status"] == status]
-        names = {f"{row['loader']} ({row['tier']})" if row["loader"] in shown else row["loader"] for row in lost}
-        if names:
-            lines.append(f"No verified speed, {status}: {', '.join(sorted(map(_plain, names)))}.")
-    if lines:
-        text = "\n".join(line for one in lines for line in textwrap.wrap(one, 110))
-        figure.supxlabel(text, x=0.01, ha="left", fontsize=8)
-
-
-def _nothing(text: str, best: Rows) -> Figure:
-    figure, axis = plt.subplots(figsize=(8, 1.8))
-    axis.set_axis_off()
-    axis.text(0.5, 0.5, text, ha="center", va="center", size=11)
-    _footnote(figure, best)
-    return figure
 
 
 def draw(tables: Mapping[str, Any], out: Path) -> None:

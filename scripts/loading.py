@@ -54,3 +54,11 @@ def undecoded(path: Path, request: LoaderRequest) -> Any:
 
     path.read_bytes()
     return torch.zeros(1, request.samples)
+
+
+def too_large(request: LoaderRequest, free: int, where: str) -> str | None:
+    """Return a reason where the split takes more than half of the `free` bytes there, else None."""
+    needed = request.clips * request.samples * 4
+    if needed <= free / 2:
+        return None
+    return f"the split takes {needed / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that {where} has free"

@@ -21,7 +21,7 @@ from ranking import FED_PERCENT
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
-FIGURES = ("throughput", "scaling", "first_batch", "training", "conversion")
+FIGURES = ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")
 BOUNDS = {
     "warm": ("what memory allows", "batches gathered from a tensor in memory: as if all audio already lay there"),
     "storage": (
@@ -55,7 +55,7 @@ _CONDITIONS = {
 }
 _UNSTEADY = ("noisy-machine", "drift")
 ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
-_DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # draw_figures.INK, RULE, PAPER
+_DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # figure_parts.INK, RULE, PAPER
 
 Rows = list[dict[str, Any]]
 

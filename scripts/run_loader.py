@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import apart
 import emulation
 import own_loader
 import plugins
@@ -33,6 +34,7 @@ def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
     arguments = parse()
     module = loader_of(arguments)
+    apart.enter(module.ENV)
     aside = arguments.out.with_name(f".{arguments.out.name}.measured")
     if child.is_child():
         write_json(aside, measure(module, arguments))
@@ -222,7 +224,7 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     corpus = Corpus(arguments.corpus)
     request = request_for(record, module, corpus, arguments.data / SPLIT)
     record["clips"], record["clip_bytes"] = request.clips, module_bytes(corpus)
-    reason = cannot_run(module, request) or cannot_be_cold(record["cache"], arguments.data)
+    reason = cannot_run(module, request) or cannot_be_cold(module, record["cache"], arguments.data)
     if reason:
         return without_speed(record, "skipped", reason)
     epochs, refused = epochs_for(arguments.epochs, request)
@@ -283,10 +285,12 @@ def cannot_run(module: ModuleType, request: LoaderRequest) -> str | None:
     return unsuited(request) if unsuited else None
 
 
-def cannot_be_cold(cache: str, data: Path) -> str | None:
-    """Return why the data cannot be put out of the cache, or None."""
+def cannot_be_cold(module: ModuleType, cache: str, data: Path) -> str | None:
+    """Return why an epoch cannot read from the device, or None."""
     from devices import in_memory
 
+    if cache in COLD and getattr(module, "READS_ONCE", False):
+        return f"it reads everything when it is opened: no epoch is {cache}"
     if cache in COLD and in_memory(data):
         return f"files in RAM are never {cache}: measure on a tier that is a disk"
     return None

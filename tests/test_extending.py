@@ -37,7 +37,7 @@ def test_the_page_has_its_three_files():
     ]
 
 
-@pytest.mark.parametrize(("suite", "name"), [("test_loaders.py", "soundfile"), ("test_formats.py", "int16")])
+@pytest.mark.parametrize(("suite", "name"), [("test_loaders.py", "wave_module"), ("test_formats.py", "raw_int16")])
 def test_passes_the_contract_suite(project, suite, name):
     """The suites find the new file by themselves."""
     output = run(project, "pytest", "-q", "-p", "no:cacheprovider", f"tests/{suite}", "-k", name)
@@ -49,13 +49,13 @@ def test_the_workflow_runs_them(project):
     config = project / "config.yaml"
     text = re.sub(r"(?m)^dataset: .*$", "dataset: my_beeps", config.read_text())
     text = text.replace("datasets:\n", "datasets:\n  my_beeps: {source: beeps, clips: 20}\n", 1)
-    text = text.replace("loaders:\n", "loaders:\n  - soundfile\n", 1)
+    text = text.replace("loaders:\n", "loaders:\n  - wave_module\n", 1)
     text = text.replace("storage:\n", f"storage:\n  nvme: {{path: {project.parent / 'nvme'}}}\n", 1)
     config.write_text(text)
     arguments = ["--config", "measure={repeats: 1}", "sweep={workers: [0]}"]
-    run(project, "snakemake", "results/soundfile.json", "--quiet", "all", *arguments)
+    run(project, "snakemake", "results/wave_module.json", "--quiet", "all", *arguments)
     import json
 
-    summary = json.loads((project / "results" / "soundfile.json").read_text())
+    summary = json.loads((project / "results" / "wave_module.json").read_text())
     assert {run["tier"] for run in summary["runs"]} == {"nvme", "ram", "disk"}
     assert {run["status"] for run in summary["runs"]} == {"ok"}

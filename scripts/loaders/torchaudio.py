@@ -1,7 +1,8 @@
 """torchaudio.load in a DataLoader: one WAV file opened and decoded per clip.
 
-Since torchaudio 2.9 `load` decodes by torchcodec, that is FFmpeg: its time goes into opening a decoder for each clip.
-Set workers to the number of cores.
+`decoder: load` calls `torchaudio.load`, which since torchaudio 2.9 decodes by torchcodec, that is FFmpeg: its time goes
+into opening a decoder for each clip. `decoder: torchcodec` calls torchcodec itself, as its own documentation advises;
+`decoder: soundfile` reads as torchaudio's backend of that name did before. Set workers to the number of cores.
 """
 
 from contextlib import contextmanager
@@ -12,27 +13,44 @@ from torch_dataloader import epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "torch"
-REQUIRES = ("torch", "torchaudio", "torchcodec", "numpy")
+REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
+OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 
 
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over numbered WAV files."""
     import torch
-    import torchaudio
 
     from labels import read_labels
 
+    decode = _decoder(request.options["decoder"])
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
     class Files(torch.utils.data.Dataset):
         def __getitem__(self, position):
             path = request.data / f"{position:06d}.wav"
-            audio = undecoded(path, request) if "decode" in request.without else torchaudio.load(path)[0]
+            audio = undecoded(path, request) if "decode" in request.without else decode(path)
             audio = torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
             return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
 
     with epochs_of(request, Files()) as epoch:
         yield epoch
+
+
+def _decoder(name):
+    """Return a function from a path to a clip in its natural length, float32 (1, n)."""
+    if name == "load":
+        import torchaudio
+
+        return lambda path: torchaudio.load(path)[0]
+    if name == "torchcodec":
+        from torchcodec.decoders import AudioDecoder
+
+        return lambda path: AudioDecoder(path).get_all_samples().data
+    import soundfile
+    import torch
+
+    return lambda path: torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)

@@ -41,6 +41,11 @@ def env(name):
     return f"../../envs/{name}.yaml"
 
 
+def format_env(wildcards):
+    """Return the environment that the format is written in."""
+    return env(getattr(plan.formats[wildcards.format], "ENV", "formats"))
+
+
 def loader_env(wildcards):
     """Return the environment of the run's loader."""
     return env(plan.loaders[wildcards.loader].ENV)

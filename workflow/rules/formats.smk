@@ -10,7 +10,7 @@ rule write_format:
         f"{LOGS}/write_format/{{format}}.log",
     priority: PLACING
     conda:
-        env("formats")
+        format_env
     threads: workflow.cores
     params:
         corpus=subpath(input.manifest, parent=True),

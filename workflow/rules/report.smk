@@ -2,7 +2,11 @@ rule draw_figures:
     """Draw the figures, for our own report and for Snakemake's."""
     input:
         tables=TABLES,
-        code="scripts/draw_figures.py",
+        code=[
+            "scripts/draw_figures.py",
+            "scripts/figure_concurrency.py",
+            "scripts/figure_parts.py",
+        ],
     output:
         throughput=report(
             "report/figures/throughput.svg",
@@ -15,6 +19,12 @@ rule draw_figures:
             caption="../../report/captions/scaling.rst",
             category="Results",
             labels={"figure": "Scaling with workers"},
+        ),
+        concurrency=report(
+            "report/figures/concurrency.svg",
+            caption="../../report/captions/concurrency.rst",
+            category="Results",
+            labels={"figure": "Workers against batch size"},
         ),
         first_batch=report(
             "report/figures/first_batch.svg",

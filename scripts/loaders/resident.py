@@ -1,0 +1,83 @@
+"""The whole split as one tensor in memory, a batch gathered by index: what "preload" means in other reports.
+
+For data sets that fit: nothing is read once the loader is open, so that storage has no part in its speed. Opening it
+reads the array, and `construct_seconds` holds that. It has no worker processes: torch's threads copy a batch.
+`keep: host` gathers in RAM, for a GPU straight into page-locked memory with `pin_memory`; `keep: device` holds the
+split on the GPU and gathers there. On a CPU the two are one.
+"""
+
+from contextlib import contextmanager
+
+from loading import batches_of, epoch_order, too_large
+from torch_dataloader import to_device
+
+FORMAT = "memmap"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+SETTINGS = ("pin_memory",)
+STAGES = ("read",)
+READS_ONCE = True
+OPTIONS = {"keep": {"enum": ["host", "device"], "default": "host"}}
+
+
+def simplify(settings):
+    """Return settings without a second name for RAM, and without pages locked for a copy that is not made."""
+    keep = "host" if settings["device"] == "cpu" else settings["keep"]
+    return {**settings, "keep": keep, "pin_memory": settings["pin_memory"] and keep == "host"}
+
+
+def unsuited(request):
+    """Return a reason where the split takes more than half of the memory that is free, else None."""
+    where, free = _free(request)
+    return too_large(request, free, where)
+
+
+def _free(request):
+    """Return (name, bytes) of the memory that is to hold the split."""
+    if _kept_on(request) == "cpu":
+        from devices import available_ram
+
+        return "RAM", available_ram()
+    import torch
+
+    return "the GPU", torch.cuda.mem_get_info()[0]
+
+
+def _kept_on(request):
+    return request.device if request.options["keep"] == "device" else "cpu"
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the split, which is read before."""
+    import numpy as np
+    import torch
+
+    from labels import read_labels
+
+    kept_on = _kept_on(request)
+    # To a GPU from mapped pages (private: torch wants to be able to write): no copy of the split in RAM on its way.
+    audio = np.load(request.data / "audio.npy", mmap_mode=None if kept_on == "cpu" else "c", allow_pickle=False)
+    clip, target, labels = read_labels(request.data)
+    arrays = {"audio": audio, "target": target, "labels": labels, "clip": clip}
+    split = {name: torch.from_numpy(array).to(kept_on) for name, array in arrays.items()}
+    del audio, arrays
+    pinned = request.pin_memory and kept_on == "cpu" and request.device != "cpu"
+
+    def gather(where):
+        batch = {}
+        for name, rows in split.items():
+            out = torch.empty((len(where), *rows.shape[1:]), dtype=rows.dtype, device=kept_on, pin_memory=pinned)
+            batch[name] = torch.index_select(rows, 0, where, out=out)
+        return batch
+
+    take = gather
+    if "read" in request.without:
+        first = gather(torch.arange(min(request.batch_size, request.clips), device=kept_on))
+        take = lambda where: {name: rows[: len(where)] for name, rows in first.items()}  # noqa: E731
+
+    def epoch(number):
+        order = torch.from_numpy(epoch_order(request, number)).to(kept_on)
+        return to_device(map(take, batches_of(order, request.batch_size)), request)
+
+    yield epoch

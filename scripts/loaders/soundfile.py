@@ -1,0 +1,51 @@
+"""soundfile in a DataLoader: WAV files decoded by libsndfile straight into the batch.
+
+The fast way to read plain WAV in Python. Its time goes into opening and decoding a file for each clip: set workers to
+the number of cores. It asks libsndfile for int16 and scales by 1/32768 while copying into the batch's row: the same
+bits as `dtype="float32"`, in less time.
+"""
+
+from contextlib import contextmanager
+
+import torch_dataloader
+from loading import undecoded
+from torch_dataloader import epochs_of, simplify  # noqa: F401
+
+FORMAT = "wav"
+ENV = "torch"
+REQUIRES = ("torch", "soundfile", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = (*torch_dataloader.STAGES, "decode")
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over numbered WAV files."""
+    import numpy as np
+    import soundfile
+    import torch
+
+    from labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    scale = np.float32(1 / 32768)
+
+    def decode(path, row, pcm):
+        decoded, _ = soundfile.read(path, out=pcm)  # of a longer file the beginning, of a shorter one all
+        np.multiply(decoded, scale, out=row[: len(decoded)])
+        row[len(decoded) :] = 0
+
+    class Files(torch.utils.data.Dataset):
+        def __getitems__(self, positions):
+            audio = torch.empty(len(positions), 1, request.samples)
+            pcm = np.empty(request.samples, dtype=np.int16)
+            for position, rows in zip(positions, audio, strict=True):
+                path = request.data / f"{position:06d}.wav"
+                if "decode" in request.without:
+                    rows[:] = undecoded(path, request)
+                else:
+                    decode(path, rows[0].numpy(), pcm)
+            return {"audio": audio, "target": target[positions], "labels": labels[positions], "clip": clip[positions]}
+
+    with epochs_of(request, Files()) as epoch:
+        yield epoch

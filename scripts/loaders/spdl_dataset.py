@@ -1,0 +1,57 @@
+"""SPDL around an existing Dataset: its items made in threads, then collated, as SPDL's migration guide begins.
+
+For those who have a map-style Dataset that threads may share and whose reading releases Python's lock (here soundfile,
+one WAV file a clip), and who change nothing but the DataLoader around it. Its time goes into decoding, into SPDL's
+bookkeeping for each clip, and into collating, which one thread does for all; the guide itself goes on from here to
+batches without copies, as `spdl` has them. `workers` are threads: set as many as there are cores. The pipeline runs on
+from one epoch into the next.
+"""
+
+from contextlib import contextmanager
+
+from loading import undecoded
+from spdl_pipeline import SETTINGS, Clips, epochs_of, in_threads, pinned, simplify, threads_of  # noqa: F401
+from torch_dataloader import Again, to_device
+
+FORMAT = "wav"
+ENV = "spdl"
+REQUIRES = ("torch", "spdl", "soundfile", "numpy")
+STAGES = ("read", "decode")
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over numbered WAV files."""
+    import soundfile
+    import torch
+    from spdl.pipeline import PipelineBuilder
+    from torch.utils.data import default_collate
+
+    from labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+
+    class Files(torch.utils.data.Dataset):
+        def __getitem__(self, position):
+            audio = self.audio(request.data / f"{position:06d}.wav")
+            return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
+
+        def audio(self, path):
+            if "decode" in request.without:
+                return undecoded(path, request)
+            pcm, _ = soundfile.read(path, frames=request.samples, dtype="float32")
+            return torch.nn.functional.pad(torch.from_numpy(pcm), (0, request.samples - len(pcm)))[None]
+
+    dataset = Again(Files(), sent=False) if "read" in request.without else Files()
+
+    def collate(items):
+        batch = default_collate(items)
+        return {key: value.pin_memory() for key, value in batch.items()} if pinned(request) else batch
+
+    def started(number):
+        builder = PipelineBuilder().add_source(Clips(request, number), continuous=True)
+        builder.pipe(dataset.__getitem__, concurrency=threads_of(request), output_order="input")
+        return in_threads(builder.aggregate(request.batch_size).pipe(collate), request)
+
+    with epochs_of(started) as epoch:
+        yield lambda number: to_device(epoch(number), request)

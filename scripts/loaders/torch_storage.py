@@ -1,0 +1,64 @@
+"""A tensor on a file-backed torch storage in a DataLoader: `torch.from_file`, a batch gathered at a time.
+
+What numpy.memmap is to NumPy, without NumPy in the path of the data. `gather: batch` copies a batch by one
+`index_select` (`__getitems__`), on torch's threads in the process of the training; `gather: clip` takes clip by clip
+and lets torch collate. Its time goes into copying memory. Worker processes copy each batch once more, through shared
+memory: try `workers: [0]` first.
+
+The file is mapped private, so that nothing can write to it. The kernel refuses to map a file so that is larger than RAM
+and swap, unless vm.overcommit_memory is 1.
+"""
+
+from contextlib import contextmanager
+
+from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+
+FORMAT = "memmap"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the mapped tensor."""
+    import torch
+
+    from labels import read_labels
+
+    audio = _mapped(request.data / "audio.npy")
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+
+    class ByClip(torch.utils.data.Dataset):
+        def __getitem__(self, position):
+            return {
+                "audio": audio[position],  # mapped: collating copies it
+                "target": target[position],
+                "labels": labels[position],
+                "clip": clip[position],
+            }
+
+    class ByBatch(torch.utils.data.Dataset):
+        def __getitems__(self, positions):
+            where = torch.as_tensor(positions)
+            return {
+                "audio": audio.index_select(0, where),
+                "target": target.index_select(0, where),
+                "labels": labels.index_select(0, where),
+                "clip": clip.index_select(0, where),
+            }
+
+    dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
+    with epochs_of(request, dataset) as epoch:
+        yield epoch
+
+
+def _mapped(path):
+    """Return the array of a float32 .npy file as a tensor whose storage is the mapped file, beyond its header."""
+    import numpy as np
+    import torch
+
+    header = np.load(path, mmap_mode="r", allow_pickle=False)
+    skipped, count = header.offset // header.itemsize, header.size  # an .npy header is a multiple of 64 bytes
+    return torch.from_file(str(path), shared=False, size=skipped + count)[skipped:].view(header.shape)
