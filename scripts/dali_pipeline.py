@@ -4,16 +4,18 @@ DALI runs threads, not processes: the setting `workers` is its `num_threads`, `p
 Imports DALI inside functions, since loaders are named where it is not installed.
 
 The stage `read` can be left out of any of them: DALI then takes one batch in RAM, again and again, from an external
-source. A loader that decodes adds `decode`, and leaves it out itself.
+source. A loader that decodes adds `decode`, which `decoded` leaves out.
 """
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from loading import LoaderRequest, batches_of, epoch_order
 
+Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read",)
 
@@ -53,18 +55,38 @@ def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], Non
     return outputs, None, lambda where: where.flatten().long()
 
 
+def decoded(encoded: Any, request: LoaderRequest) -> Any:
+    """Return the node float32 (1, samples), padded or cut, of whole 16-bit mono WAV files in memory.
+
+    Decodes to int16 and scales by 1/32768, since DALI's own conversion to float divides by 32767. The samples are
+    flattened before they are cut, which DALI does much faster along one dimension. With `decode` left out the file is
+    copied, so that it is read, and silence delivered.
+    """
+    from nvidia.dali import fn, types
+
+    if "decode" in request.without:
+        fn.copy(encoded, preserve=True)
+        return fn.constant(fdata=0.0, shape=[1, request.samples], dtype=types.FLOAT)
+    pcm, _ = fn.decoders.audio(encoded, dtype=types.INT16, downmix=False)
+    flat = fn.reshape(pcm, shape=[-1])
+    fixed = fn.slice(flat, start=[0], shape=[request.samples], axes=[0], out_of_bounds_policy="pad", fill_values=0)
+    return fn.reshape(fixed * (1 / 32768), shape=[1, request.samples])
+
+
 @contextmanager
 def epochs_of(
-    request: LoaderRequest, outputs: Callable[[], tuple[Any, Any]], reader: str | None, positions: Callable[[Any], Any]
-) -> Iterator[Callable[[int], Iterator[dict[str, Any]]]]:
-    """Build a pipeline from `outputs`, a function that returns its (audio, where) nodes; yield the epoch function.
+    request: LoaderRequest,
+    outputs: Callable[[], tuple[Any, Any]],
+    reader: str | None,
+    positions: Callable[[Any], Any],
+    **arguments: Any,
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Open a pipeline over a format with label arrays; yield the epoch function.
 
-    `reader` names the node that knows the epoch's size; None for a source that ends an epoch by StopIteration.
-    `positions` turns a batch of `where` into positions in the split, int64 (batch,).
+    As `labelled_epochs_of`, but `positions` turns a batch of `where` into positions in the split, int64 (batch,), by
+    which the labels are looked up.
     """
     import torch
-    from nvidia.dali import pipeline_def
-    from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
     from labels import read_labels
 
@@ -72,19 +94,49 @@ def epochs_of(
         outputs, reader, positions = resident(request)
     clip, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
 
+    def labelled(where: Any) -> Batch:
+        at = positions(where).to(request.device)
+        return {"target": target[at], "labels": labels[at], "clip": clip[at]}
+
+    with labelled_epochs_of(request, outputs, reader, labelled, **arguments) as epoch:
+        yield epoch
+
+
+@contextmanager
+def labelled_epochs_of(
+    request: LoaderRequest,
+    outputs: Callable[[], tuple[Any, Any]],
+    reader: str | None,
+    labelled: Callable[[Any], Batch],
+    **arguments: Any,
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Build a pipeline from `outputs`, a function that returns its (audio, where) nodes; yield the epoch function.
+
+    `reader` names the node that knows the epoch's size; None for a source that ends an epoch by StopIteration.
+    `labelled` turns a batch of `where` into target, labels and clip on the asked device. `arguments` are further ones
+    of DALI's pipeline.
+    """
+    import torch
+    from nvidia.dali import pipeline_def
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
     @pipeline_def(
         batch_size=request.batch_size,
         num_threads=max(1, request.workers),
         device_id=None if request.device == "cpu" else torch.cuda.current_device(),
         prefetch_queue_depth=request.prefetch,
         seed=request.seed,
+        **arguments,
     )
     def pipeline():
         audio, where = outputs()
         return (audio if request.device == "cpu" else audio.gpu()), where
 
     built = pipeline()
-    built.build()
+    with warnings.catch_warnings():
+        # of processes that DALI starts: it leaves the sockets by which it sets them up to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        built.build()
     size = {"reader_name": reader} if reader else {"size": -1}
     opened = [
         DALIGenericIterator(
@@ -93,10 +145,12 @@ def epochs_of(
     ]
     del built
 
-    def epoch(_number: int) -> Iterator[dict[str, Any]]:
-        for [batch] in opened[0]:
-            at = positions(batch["where"]).to(request.device)
-            yield {"audio": batch["audio"], "target": target[at], "labels": labels[at], "clip": clip[at]}
+    def epoch(_number: int) -> Iterator[Batch]:
+        # no `for`: an epoch that is abandoned and kept would refer to the iterator, and keep its processes alive
+        while (batches := next(opened[0], None)) is not None:
+            [batch] = batches
+            if len(batch["where"]):  # none: the padding of a rank whose share is a clip smaller than another's
+                yield {"audio": batch["audio"], **labelled(batch["where"])}
 
     try:
         yield epoch

@@ -1,26 +1,46 @@
-"""NVIDIA DALI external source: a Python function gathers batches from a numpy.memmap and hands them to DALI.
+"""NVIDIA DALI external source: a Python function names clips of a memory map, DALI gathers them into batches.
 
-The function runs in series, in the process of the training loop, so DALI adds its queue and one more copy to what a
-memory map costs. It is here for pipelines that must go on in DALI (augmentation on the GPU).
+For pipelines that go on in DALI (augmentation on the GPU) with data that none of its readers knows. Two forms of
+`source`:
+
+- `serial`: the function runs in the process of the training loop and returns views of the map, which DALI's threads
+  copy (`no_copy`). Its time goes into that copy and into Python, once a batch. Set workers (the threads) to the number
+  of cores.
+- `parallel`: the function runs in `workers` processes, started anew (spawn, since DALI cannot fork once CUDA is in
+  use), which copy the clips into shared memory; as many threads of DALI copy them once more from there. It pays where
+  the function itself works, as in decoding; to read a map it is one copy more. A call gives a batch: DALI's guide
+  prefers calls for single clips, which share a batch among the processes, but DALI takes full batches alone then.
+  `prefetch` batches a worker are asked for ahead, since one process makes each of them. They lie in shared memory,
+  which containers often limit to 64 MB. Starting a worker takes seconds (it imports DALI), and each epoch starts with
+  empty queues, as the end of the one before is known by StopIteration.
 """
 
 from contextlib import contextmanager
+from dataclasses import replace
 
-from dali_pipeline import SETTINGS, STAGES, epochs_of, simplify  # noqa: F401
+import dali_pipeline
+from dali_pipeline import SETTINGS, epochs_of, simplify  # noqa: F401
 from loading import batches_of, epoch_order
 
 FORMAT = "memmap"
 ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
+STAGES = (*dali_pipeline.STAGES, "transfer")  # which is of the parallel form: the serial one has none
+OPTIONS = {"source": {"enum": ["serial", "parallel"], "default": "serial"}}
+
+
+def open_epochs(request):
+    """Return the context that yields the epoch function over the mapped array."""
+    return _parallel(request) if request.options["source"] == "parallel" else _serial(request)
 
 
 @contextmanager
-def open_epochs(request):
-    """Yield the epoch function over the mapped array."""
+def _serial(request):
     import numpy as np
     from nvidia.dali import fn
 
-    mapped = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False)
+    # a plain array, of which views are made much faster than of a numpy.memmap
+    clips = np.asarray(np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False))
 
     class Epochs:
         """Each iteration is one epoch of (audio, position) batches."""
@@ -31,10 +51,38 @@ def open_epochs(request):
         def __iter__(self):
             self.number += 1
             for positions in batches_of(epoch_order(request, self.number), request.batch_size):
-                yield mapped[positions], np.ascontiguousarray(positions)[:, None]
+                yield [clips[position] for position in positions], np.ascontiguousarray(positions)[:, None]
 
     def outputs():
-        return tuple(fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise"))
+        return tuple(fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True))
 
     with epochs_of(request, outputs, None, lambda where: where.flatten().long()) as epoch:
+        yield epoch
+
+
+@contextmanager
+def _parallel(request):
+    from nvidia.dali import fn, types
+
+    from dali_external_source import Batches
+
+    workers, sent = max(1, request.workers), "transfer" not in request.without
+
+    def outputs():
+        nodes = fn.external_source(
+            source=Batches(request),
+            num_outputs=2 if sent else 1,
+            batch=True,
+            batch_info=True,
+            parallel=True,
+            prefetch_queue_depth=workers * request.prefetch,
+            bytes_per_sample_hint=4 * request.samples + 1024,  # a clip and what DALI notes of it
+        )
+        if sent:
+            return tuple(nodes)
+        return fn.constant(fdata=0.0, shape=[1, request.samples], dtype=types.FLOAT), *nodes
+
+    whole = replace(request, without=frozenset())  # what is left out, the workers leave out
+    arguments = {"py_num_workers": workers, "py_start_method": "spawn"}
+    with epochs_of(whole, outputs, None, lambda where: where.flatten().long(), **arguments) as epoch:
         yield epoch

@@ -2,6 +2,16 @@
 
 The reader gives no label, so each clip is known by the name of the file it came from (`source_info`). Its time goes
 into opening files and copying memory. Set workers (DALI's threads) to the number of cores.
+
+`reader` says where the threads read to: `cpu`, from where a batch is copied to the device, or `gpu`, straight into the
+GPU's memory by GPUDirect Storage (device cuda alone). It opens files with O_DIRECT, so that it goes to the device even
+where the page cache has the data, and fails on a file system without that (a RAM disk before Linux 6.6). Where the
+kernel module nvidia-fs is not loaded (no /proc/driver/nvidia-fs/version), or does not know the file system, cuFile
+reads through host memory instead, by default and in silence: its compatibility mode. NVIDIA's `gdscheck -p` shows what
+is supported. CUFILE_ALLOW_COMPAT_MODE=false (or properties.allow_compat_mode in the file that CUFILE_ENV_PATH_JSON
+names, /etc/cufile.json by default) makes that an error, so that a number is one of GPUDirect Storage;
+CUFILE_FORCE_COMPAT_MODE=true asks for it. cuFile notes what it does in cufile.log in the current folder, or where
+CUFILE_LOGFILE_PATH says. DALI_GDS_CHUNK_SIZE sets how much DALI reads at once (2 MiB).
 """
 
 from contextlib import contextmanager
@@ -11,6 +21,14 @@ from dali_pipeline import SETTINGS, STAGES, epochs_of, rank_files, simplify  # n
 FORMAT = "npy"
 ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
+OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
+
+
+def unsuited(request):
+    """Return a reason where the GPU reader is asked for without a GPU."""
+    if request.options["reader"] == "gpu" and request.device == "cpu":
+        return "reader gpu reads into a GPU's memory (GPUDirect Storage): it needs device cuda"
+    return None
 
 
 @contextmanager
@@ -20,9 +38,12 @@ def open_epochs(request):
     from nvidia.dali import fn
 
     files, _ = rank_files(request, "npy")
+    # batches that are to stay on the CPU, to see what moving them costs, are read there
+    device = "cpu" if request.device == "cpu" else request.options["reader"]
 
     def outputs():
         audio = fn.readers.numpy(
+            device=device,
             files=files,
             shuffle_after_epoch=request.shuffle,
             pad_last_batch=True,

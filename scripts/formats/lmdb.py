@@ -1,0 +1,94 @@
+"""One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of a clip.
+
+A split's folder holds `clips.mdb`: of the i-th clip of the split the key is i in 8 bytes, big-endian, and the value its
+samples, raw little-endian float32; and the three label arrays of `scripts/labels.py`. `read` gives the target first
+and the other classes in ascending order.
+
+LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+REQUIRES = ("numpy", "lmdb")
+BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+READERS = False
+COMMIT_BYTES = 16 * 1024 * 1024
+PAGE_BYTES = 4096
+
+
+def key(position: int) -> bytes:
+    """Return the key of the clip at `position`, 8 bytes: sorted as bytes, the keys are in the order of the clips."""
+    return position.to_bytes(8, "big")
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+    """Write clips.mdb and the label arrays of one split into the empty folder `out`, some clips a transaction.
+
+    Raises OSError where the file system runs full.
+    """
+    import lmdb
+
+    from arrays import float_clips
+    from labels import write_labels
+
+    count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.samples)
+    at_once = max(1, COMMIT_BYTES // size)
+    rows = float_clips(corpus, split)
+    # The map is what the file may grow to, and is no memory: each clip's pages, and one a clip for the tree above them.
+    map_size = count * (size + 2 * PAGE_BYTES) + 2 * COMMIT_BYTES
+    # Nothing is flushed here, since the whole folder is flushed afterwards; nobody else writes, so nothing is locked.
+    options = {"map_size": map_size, "subdir": False, "lock": False, "sync": False}
+    with _full_disk_told(out), lmdb.open(str(out / "clips.mdb"), **options) as environment:
+        for start in range(0, count, at_once):
+            with environment.begin(write=True) as transaction:
+                for position in range(start, min(start + at_once, count)):
+                    transaction.put(key(position), next(rows), append=True)
+                    progress(1)
+    write_labels(corpus, split, out)
+
+
+@contextmanager
+def _full_disk_told(out: Path) -> Iterator[None]:
+    """Run the block; raise OSError for a full file system, which LMDB calls an input/output error as well.
+
+    It does not write the rest of what the kernel took a part of, and so never learns why.
+    """
+    import lmdb
+
+    try:
+        yield
+    except lmdb.Error as error:
+        if isinstance(error, lmdb.DiskError) or shutil.disk_usage(out).free < COMMIT_BYTES:
+            raise OSError(errno.ENOSPC, str(error), str(out)) from error
+        raise
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, by a cursor over all keys."""
+    import lmdb
+    import numpy as np
+
+    from labels import class_lists, read_labels
+
+    if not any(out.iterdir()):
+        return
+    clips, target, labels = read_labels(out)
+    with (
+        lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment,
+        environment.begin(buffers=True) as transaction,
+    ):
+        values = transaction.cursor().iternext(keys=False)
+        for index, value, classes in zip(clips.tolist(), values, class_lists(target, labels), strict=True):
+            yield index, np.frombuffer(value, dtype="<f4").reshape(1, corpus.samples).copy(), classes

@@ -1,0 +1,84 @@
+"""Arrow IPC file in a DataLoader: record batches mapped into memory by pyarrow, rows copied once into the batch.
+
+`gather: batch` takes views of the mapped columns, without a copy, and stacks them; `gather: clip` asks the table for
+one value after the other and lets torch collate, as most published code does. Its time goes into copying memory, and
+into the transfer from the workers: try `workers: [0]` first.
+
+The map is made once, and worker processes inherit it: it is plain memory, without state that a fork could break.
+"""
+
+import warnings
+from contextlib import contextmanager
+
+from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+
+FORMAT = "arrow"
+ENV = "arrow"
+REQUIRES = ("torch", "pyarrow", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+
+
+class ByClip:
+    """The split as a map-style data set of clips; `column` is the mapped audio."""
+
+    def __init__(self, request):
+        import torch
+
+        from labels import read_labels
+
+        self.path = request.data / "clips.arrow"
+        self.samples = request.samples
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        self.map()
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("column", "blocks")}
+
+    def __setstate__(self, state):
+        self.__dict__ |= state
+        self.map()
+
+    def map(self):
+        """Map the file; the map lasts as long as what views it, the descriptor is not needed."""
+        import pyarrow as pa
+
+        with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
+            self.column = file.read_all()["audio"]
+
+    def __getitem__(self, position):
+        import torch
+
+        return self.item(torch.tensor(self.column[position].values.to_numpy())[None], position)
+
+    def item(self, audio, where):
+        """Return one item, or batch, of the loader contract."""
+        return {"audio": audio, "target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
+
+
+class ByBatch(ByClip):
+    """The same, in whole batches; `blocks` are the record batches as tensors, float32 (rows, 1, samples)."""
+
+    def map(self):
+        """Map the file, and make a tensor of each record batch, never to be written to."""
+        import torch
+
+        super().map()
+        arrays = [chunk.flatten().to_numpy().reshape(-1, 1, self.samples) for chunk in self.column.chunks]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            self.blocks = [torch.from_numpy(array) for array in arrays]
+
+    def __getitems__(self, positions):
+        from torch.utils.data import default_collate
+
+        size = len(self.blocks[0])  # all but the last have as many rows
+        views = [self.blocks[position // size][position % size] for position in positions]
+        return self.item(default_collate(views), positions)  # in a worker copied straight into shared memory
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the mapped file."""
+    with epochs_of(request, (ByBatch if request.options["gather"] == "batch" else ByClip)(request)) as epoch:
+        yield epoch

@@ -1,0 +1,98 @@
+"""HDF5 by h5py in a DataLoader: one file, each clip a chunk, read straight into its row of the batch.
+
+`gather: batch` reads each chunk by `read_direct_chunk` into the batch's memory: one read of the file, and no copy by
+HDF5's chunk cache or its selections. An index of many clips at once must be sorted in h5py, and is slower than a loop.
+`gather: clip` indexes the data set clip by clip and lets torch collate, as most published code does. Its time goes
+into reading, one clip at a time, since HDF5 has one lock for all threads: set workers to the number of cores.
+
+Each process opens the file itself: HDF5 keeps state beside the descriptor, which a fork would copy half used. Locking
+is off: readers need none, and on many network file systems and read-only media taking the lock is an error.
+"""
+
+import os
+from contextlib import contextmanager
+
+from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+
+FORMAT = "hdf5"
+ENV = "hdf5"
+REQUIRES = ("torch", "h5py", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+
+
+class ByClip:
+    """The split as a map-style data set of clips; its file is open in the process that reads, and in no other."""
+
+    def __init__(self, request):
+        import torch
+
+        from labels import read_labels
+
+        self.path = request.data / "clips.h5"
+        self.samples = request.samples
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        self.file = self.opened_by = None
+
+    def __getstate__(self):
+        return self.__dict__ | {"file": None, "opened_by": None}
+
+    def opened(self):
+        """Return the dataset `audio` of this process's own file; a file that was open before a fork is closed here.
+
+        HDF5 would recognise the file as one that is open, and go on with the state that the parent left.
+        """
+        if self.opened_by != os.getpid():
+            import h5py
+
+            self.close()
+            self.file, self.opened_by = h5py.File(self.path, locking=False), os.getpid()
+        return self.file["audio"]
+
+    def close(self):
+        """Close the file in this process, if it is open."""
+        if self.file is not None:
+            self.file.close()
+        self.file = self.opened_by = None
+
+    def __getitem__(self, position):
+        return self.item(self.opened()[position], position)
+
+    def item(self, audio, where):
+        """Return one item, or batch, of the loader contract."""
+        return {"audio": audio, "target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
+
+
+class ByBatch(ByClip):
+    """The same, in whole batches."""
+
+    def __getitems__(self, positions):
+        chunks, audio = self.opened().id, empty_batch(len(positions), self.samples)
+        rows = audio.view(-1, self.samples).numpy().view("u1")
+        for row, position in zip(rows, positions, strict=True):
+            chunks.read_direct_chunk((position, 0, 0), out=row)
+        return self.item(audio, positions)
+
+
+def empty_batch(clips, samples):
+    """Return float32 (clips, 1, samples), unfilled; in a worker in shared memory, so that sending copies nothing.
+
+    torch allocates its own batches so when it collates.
+    """
+    import torch
+
+    if torch.utils.data.get_worker_info() is None:
+        return torch.empty(clips, 1, samples)
+    storage = torch.UntypedStorage._new_shared(clips * samples * 4)
+    return torch.empty(0).set_(storage, 0, (clips, 1, samples))
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the file."""
+    dataset = (ByBatch if request.options["gather"] == "batch" else ByClip)(request)
+    try:
+        with epochs_of(request, dataset) as epoch:
+            yield epoch
+    finally:
+        dataset.close()
