@@ -47,6 +47,22 @@ def as_is(batch: Batch) -> Batch:
     return batch
 
 
+def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
+    """Return a tensor (clips, 1, samples), float32 unless told, unfilled, to gather a batch in.
+
+    In a worker it lies in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
+    and there is no public call for it. Elsewhere it is numpy's memory: large arrays lie in huge pages there, and where
+    they do not, new memory is as dear as the copy into it.
+    """
+    import numpy as np
+    import torch
+
+    like = torch.empty(0, dtype=dtype or torch.float32)
+    if torch.utils.data.get_worker_info() is None:
+        return torch.from_numpy(np.empty((clips, 1, samples), like.numpy().dtype))
+    return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)
+
+
 def worker_arguments(request: LoaderRequest) -> dict[str, Any]:
     """Return the DataLoader arguments for workers, prefetching and pinned memory.
 
@@ -104,10 +120,13 @@ def in_place_of_counts(counts: Iterator[Batch], kept: Batch) -> Iterator[Batch]:
 
 
 @contextmanager
-def epochs_of(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
+def epochs_of(
+    request: LoaderRequest, dataset: Any, finish: Callable[[Batch], Batch] | None = None
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open a DataLoader over a map-style `dataset` whose items are dicts; yield the loader contract's epoch function.
 
-    A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch.
+    A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch. `finish` is
+    what is left to do with a batch where it arrives: in this process, on the asked device.
     """
     from torch.utils.data import DataLoader, default_collate
 
@@ -128,7 +147,8 @@ def epochs_of(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], 
 
     def epoch(number: int) -> Iterator[Batch]:
         batches.epoch = number
-        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+        arrived = to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+        return map(finish, arrived) if finish else arrived
 
     try:
         yield epoch

@@ -10,7 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = ("bench_download.py", "bench_corpus.py", "bench_formats.py", "bench_plan.py", "bench_overhead.py", "bench_loaders.py")
+PARTS = tuple(f"bench_{name}.py" for name in ("download", "corpus", "formats", "plan", "overhead", "loaders"))
+    "bench_download.py",
+    "bench_corpus.py",
+    "bench_formats.py",
+    "bench_plan.py",
+    "bench_overhead.py",
+    "bench_loaders.py",
+)
 
 
 def main() -> None:

@@ -182,7 +182,10 @@ def test_every_stage_left_what_is_promised(experiment):
         "runs/demo/bounds/warm/cpu-b8/0.json",
         *(f"tables/demo/{name}.csv" for name in TABLES),
         *(f"tables/demo/{name}" for name in ("warnings.csv", "dataset.json", "host.json")),
-        *(f"../report/figures/{name}.svg" for name in ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")),
+        *(
+            f"../report/figures/{name}.svg"
+            for name in ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")
+        ),
         "../report/index.html",
     ]
     assert [path for path in wanted if not (results / path).exists()] == [], "promised and not there"

@@ -22,7 +22,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html", ".*_cache"
 )
-LOADERS = yaml.safe_load((PROJECT / "config.yaml").read_text())["loaders"]
+LOADERS = ["torchaudio", "dali_wav", "dali_npy", "dali_external", "numpy_memmap", "lazy_memmap", "webdataset"]
 SHARED_MEMORY = Path("/dev/shm")
 
 

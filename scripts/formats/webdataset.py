@@ -30,9 +30,9 @@ COPY_BYTES = 4 * 1024 * 1024  # a clip in one write; tarfile's own is 16 KiB
 
 
 def shard_count(clips: int, samples: int, readers: int) -> int:
-    """Return how many shards `clips` clips of at most `samples` samples make: one a reader or more, none empty."""
+    """Return how many shards `clips` clips of at most `samples` samples make: as many a reader, none empty."""
     by_size = -(-clips * BYTES_PER_CLIP(samples) // LARGEST_SHARD_BYTES)
-    return min(clips, max(readers, by_size))
+    return min(clips, max(1, -(-by_size // readers)) * readers)
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:

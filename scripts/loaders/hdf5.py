@@ -12,7 +12,7 @@ is off: readers need none, and on many network file systems and read-only media 
 import os
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "hdf5"
 ENV = "hdf5"
@@ -72,19 +72,6 @@ class ByBatch(ByClip):
         for row, position in zip(rows, positions, strict=True):
             chunks.read_direct_chunk((position, 0, 0), out=row)
         return self.item(audio, positions)
-
-
-def empty_batch(clips, samples):
-    """Return float32 (clips, 1, samples), unfilled; in a worker in shared memory, so that sending copies nothing.
-
-    torch allocates its own batches so when it collates.
-    """
-    import torch
-
-    if torch.utils.data.get_worker_info() is None:
-        return torch.empty(clips, 1, samples)
-    storage = torch.UntypedStorage._new_shared(clips * samples * 4)
-    return torch.empty(0).set_(storage, 0, (clips, 1, samples))
 
 
 @contextmanager

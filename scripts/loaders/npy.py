@@ -7,7 +7,7 @@ most published code does. Its time goes into opening files and copying memory. S
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "npy"
 ENV = "torch"
@@ -46,7 +46,7 @@ def open_epochs(request):
 
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            audio = torch.empty(len(positions), 1, request.samples)
+            audio = empty_batch(len(positions), request.samples)
             for position, row in zip(positions, audio.numpy(), strict=True):
                 read_into(row, path_of(position))
             return labelled(audio, positions)

@@ -1,13 +1,14 @@
 """numpy.memmap in a DataLoader: one array of all clips, mapped into memory, a batch gathered at a time.
 
-`gather: batch` copies a batch by one fancy index (`__getitems__`); `gather: clip` indexes clip by clip and lets torch
-collate, as most published code does. Its time goes into copying memory. Worker processes copy each batch once
-more, through shared memory: try `workers: [0]` first.
+`gather: batch` copies a batch at once (`__getitems__`), in a worker straight into shared memory; `gather: clip` indexes
+clip by clip and lets torch collate, as most published code does. Its time goes into copying memory. Workers need new
+shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
+import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -25,20 +26,24 @@ def open_epochs(request):
     from labels import read_labels
 
     audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
+        rows = torch.from_numpy(audio)
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
-    def read(where):
-        rows = audio[where] if isinstance(where, list) else audio[where].copy()  # a list of positions copies by itself
-        audios = torch.from_numpy(rows)
+    def labelled(audios, where):
         return {"audio": audios, "target": target[where], "labels": labels[where], "clip": clip[where]}
+
+    def gathered(positions):  # by torch, on all its threads: numpy's fancy index has one
+        batch = empty_batch(len(positions), request.samples)
+        return torch.index_select(rows, 0, torch.tensor(positions), out=batch)
 
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):
-            return read(position)
+            return labelled(torch.from_numpy(audio[position].copy()), position)
 
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            return read(positions)
+            return labelled(gathered(positions), positions)
 
     dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
     with epochs_of(request, dataset) as epoch:

@@ -64,10 +64,16 @@ def open_epochs(request):
     del audio, arrays
     pinned = request.pin_memory and kept_on == "cpu" and request.device != "cpu"
 
+    def new(rows, count):
+        shape = (count, *rows.shape[1:])
+        if kept_on == "cpu" and not pinned:  # numpy's memory, which lies in huge pages where it is large
+            return torch.from_numpy(np.empty(shape, rows.numpy().dtype))
+        return torch.empty(shape, dtype=rows.dtype, device=kept_on, pin_memory=pinned)
+
     def gather(where):
         batch = {}
         for name, rows in split.items():
-            out = torch.empty((len(where), *rows.shape[1:]), dtype=rows.dtype, device=kept_on, pin_memory=pinned)
+            out = new(rows, len(where))
             batch[name] = torch.index_select(rows, 0, where, out=out)
         return batch
 

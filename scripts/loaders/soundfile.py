@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch_dataloader
 from loading import undecoded
-from torch_dataloader import epochs_of, simplify  # noqa: F401
+from torch_dataloader import empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "torch"
@@ -37,7 +37,7 @@ def open_epochs(request):
 
     class Files(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            audio = torch.empty(len(positions), 1, request.samples)
+            audio = empty_batch(len(positions), request.samples)
             pcm = np.empty(request.samples, dtype=np.int16)
             for position, rows in zip(positions, audio, strict=True):
                 path = request.data / f"{position:06d}.wav"

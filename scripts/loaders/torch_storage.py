@@ -1,9 +1,9 @@
 """A tensor on a file-backed torch storage in a DataLoader: `torch.from_file`, a batch gathered at a time.
 
 What numpy.memmap is to NumPy, without NumPy in the path of the data. `gather: batch` copies a batch by one
-`index_select` (`__getitems__`), on torch's threads in the process of the training; `gather: clip` takes clip by clip
-and lets torch collate. Its time goes into copying memory. Worker processes copy each batch once more, through shared
-memory: try `workers: [0]` first.
+`index_select` (`__getitems__`), on torch's threads in the process of the training, in a worker straight into shared
+memory; `gather: clip` takes clip by clip and lets torch collate. Its time goes into copying memory. Workers need new
+shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 
 The file is mapped private, so that nothing can write to it. The kernel refuses to map a file so that is larger than RAM
 and swap, unless vm.overcommit_memory is 1.
@@ -11,7 +11,7 @@ and swap, unless vm.overcommit_memory is 1.
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -43,7 +43,7 @@ def open_epochs(request):
         def __getitems__(self, positions):
             where = torch.as_tensor(positions)
             return {
-                "audio": audio.index_select(0, where),
+                "audio": torch.index_select(audio, 0, where, out=empty_batch(len(where), request.samples)),
                 "target": target.index_select(0, where),
                 "labels": labels.index_select(0, where),
                 "clip": clip.index_select(0, where),

@@ -1,15 +1,20 @@
-"""WebDataset: tar shards read as streams, WAV members decoded by soundfile, batched in each worker.
+"""WebDataset: tar shards read as streams, a batch of WAV members decoded at a time, in each worker.
 
 The order of an epoch is made of shards in random order and a shuffle buffer of 1,000 clips, as its guide says. Each
-worker (and rank) reads its own shards and ends with its own short batch. Its time goes into unpacking and decoding:
-set workers to the number of cores. `shuffle_buffer` trades memory for a better shuffle.
+worker (and rank) reads its own shards and ends with its own short batch. Its time goes into unpacking, and with workers
+into their shared memory: set workers to the number of cores. `decoder: wave` takes the samples out of the WAV member by
+Python's own module and writes them straight into the batch; `decoder: soundfile` decodes clip by clip, any codec that
+libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 
 from contextlib import contextmanager
 
 import torch_dataloader
+from loading import batches_of
 from torch_dataloader import (
+    AgainByBatch,
     count_alone,
+    empty_batch,
     in_place_of_counts,
     simplify,  # noqa: F401
     stop_workers,
@@ -22,7 +27,11 @@ ENV = "webdataset"
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
-OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
+OPTIONS = {
+    "decoder": {"enum": ["wave", "soundfile"], "default": "wave"},
+    "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},
+}
+BUFFER_BYTES = 256 * 1024  # of a shard's file; the library reads 10 KiB at a time
 
 
 @contextmanager
@@ -36,6 +45,7 @@ def open_epochs(request):
     in_any_order = wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=request.seed)
     through_a_buffer = wds.detshuffle(bufsize=size, initial=min(size, 100), seed=request.seed)
     again = "read" in request.without
+    collate = _by_clip(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
 
     def pipeline(collate):
         return wds.DataPipeline(
@@ -46,13 +56,12 @@ def open_epochs(request):
             tar_file_expander,
             group_by_keys,
             *([through_a_buffer] if request.shuffle and not again else []),
-            wds.map(_decoder(request)),
-            *([_first_again(request)] if again else []),
             wds.batched(request.batch_size, partial=True, collation_fn=collate),
+            *([_first_again(request)] if again else []),
         )
 
-    kept = next(iter(pipeline(_collate))) if "transfer" in request.without else None
-    dataset = pipeline((lambda items: count_alone(_collate(items))) if kept else _collate)
+    kept = next(iter(pipeline(collate))) if "transfer" in request.without else None
+    dataset = pipeline((lambda samples: count_alone(collate(samples))) if kept else collate)
     loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
     torch_loader = loader.pipeline[0]
 
@@ -68,45 +77,90 @@ def open_epochs(request):
 def _opened(shards):
     """Yield each shard with its open stream, and close it: the library's own opener leaves that to the collector."""
     for shard in shards:
-        with open(shard["url"], "rb") as stream:
+        with open(shard["url"], "rb", buffering=BUFFER_BYTES) as stream:
             yield {**shard, "stream": stream}
 
 
-def _decoder(request):
-    """Return a function from a raw tar sample to one item of the loader contract."""
+def _by_batch(request):
+    """Return a function from raw samples to a batch: each clip is padded and scaled where it is to lie."""
     import io
-    import json
+    import wave
+
+    import numpy as np
+    import torch
+
+    def empty(*shape):
+        if torch.utils.data.get_worker_info() is not None:
+            return empty_batch(*shape, torch.float32)
+        return torch.from_numpy(np.empty((shape[0], 1, shape[1]), dtype=np.float32))  # in huge pages, as torch's is not
+
+    def decode(content, row):
+        pcm = b""
+        if "decode" not in request.without:
+            with wave.open(io.BytesIO(content)) as file:
+                pcm = file.readframes(request.samples)
+        frames = len(pcm) // 2
+        np.multiply(np.frombuffer(pcm, dtype="<i2"), np.float32(1 / 32768), out=row[:frames])
+        row[frames:] = 0
+
+    def collate(samples):
+        audio = empty(len(samples), request.samples)
+        for sample, row in zip(samples, audio.numpy()[:, 0], strict=True):
+            decode(sample["wav"], row)
+        return {"audio": audio, **torch.utils.data.default_collate([_labels(sample, request) for sample in samples])}
+
+    return collate
+
+
+def _by_clip(request):
+    """Return a function from raw samples to a batch: each clip is decoded by itself, and torch collates them."""
+    import io
 
     import numpy as np
     import soundfile
+    import torch
 
-    def decode(sample):
+    def decode(content):
         audio = np.zeros((1, request.samples), dtype=np.float32)
         if "decode" not in request.without:
-            pcm, _ = soundfile.read(io.BytesIO(sample["wav"]), dtype="float32")
+            pcm, _ = soundfile.read(io.BytesIO(content), dtype="float32")
             audio[0, : len(pcm)] = pcm[: request.samples]
-        about = json.loads(sample["json"])
-        labels = np.zeros(request.classes, dtype=np.float32)
-        labels[about["classes"]] = 1.0
-        return {"audio": audio, "target": about["classes"][0], "labels": labels, "clip": about["clip"]}
+        return audio
 
-    return decode
+    def collate(samples):
+        items = [{"audio": decode(sample["wav"]), **_labels(sample, request)} for sample in samples]
+        return torch.utils.data.default_collate(items)
+
+    return collate
+
+
+def _labels(sample, request):
+    """Return what a raw sample's JSON says of its clip, as the loader contract has it."""
+    import json
+
+    import numpy as np
+
+    about = json.loads(sample["json"])
+    labels = np.zeros(request.classes, dtype=np.float32)
+    labels[about["classes"]] = 1.0
+    return {"target": about["classes"][0], "labels": labels, "clip": about["clip"]}
 
 
 def _first_again(request):
-    """Return a stage that gives a worker's first item as often as its share has clips: reading is left out."""
+    """Return a stage that gives a worker's first batch as often as its share has clips: reading is left out."""
 
-    def again(items):
+    class First:
+        def __init__(self, batch):
+            self.batch = batch
+
+        def __getitems__(self, _positions):
+            return self.batch
+
+    def again(batches):
         share = -(-request.clips // (request.world * max(1, request.workers)))
-        for item in items:
-            yield from (item for _ in range(share))
+        for batch in batches:
+            kept = AgainByBatch(First(batch), sent=request.workers > 0)
+            yield from map(kept.__getitems__, batches_of(range(share), len(next(iter(batch.values())))))
             return
 
     return again
-
-
-def _collate(items):
-    """Return a batch of the contract's four tensors, without the keys that WebDataset adds to each sample."""
-    import torch
-
-    return torch.utils.data.default_collate([{k: v for k, v in item.items() if k[:2] != "__"} for item in items])

@@ -1,0 +1,63 @@
+"""int16 numpy.memmap in a DataLoader: half the bytes are read and sent, float32 is made where the batch is used.
+
+For storage, memory or a bus that is too slow for float32: a clip takes half of each. Its time goes into copying memory,
+as that of `numpy_memmap`. Without workers, on a CPU, one pass reads the mapped clips and writes float32. Workers send
+int16, since shared memory costs more than converting does; on a GPU the batch is converted after its copy. Try
+`workers: [0]` first.
+"""
+
+import warnings
+from contextlib import contextmanager
+
+import torch_dataloader
+from torch_dataloader import empty_batch, epochs_of, simplify  # noqa: F401
+
+FORMAT = "int16"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = (*torch_dataloader.STAGES, "decode")
+SCALE = 1 / 32768  # a power of two: the product is exact
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the mapped array."""
+    import numpy as np
+    import torch
+
+    from labels import read_labels
+
+    audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
+        rows = torch.from_numpy(audio)
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    here = request.workers == 0 and request.device == "cpu" and "decode" not in request.without
+    silence = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
+
+    def converted(positions):
+        batch = np.empty((len(positions), 1, request.samples), dtype=np.float32)
+        for position, row in zip(positions, batch, strict=True):
+            np.multiply(audio[position], np.float32(SCALE), out=row)
+        return torch.from_numpy(batch)
+
+    def gathered(positions):
+        if torch.utils.data.get_worker_info() is None:
+            return torch.from_numpy(audio[positions])
+        batch = empty_batch(len(positions), request.samples, rows.dtype)
+        return torch.index_select(rows, 0, torch.tensor(positions), out=batch)
+
+    class ByBatch(torch.utils.data.Dataset):
+        def __getitems__(self, positions):
+            audios = converted(positions) if here else gathered(positions)
+            return {"audio": audios, "target": target[positions], "labels": labels[positions], "clip": clip[positions]}
+
+    def convert(batch):
+        if "decode" in request.without:
+            return {**batch, "audio": silence[: len(batch["audio"])]}
+        if request.device == "cpu":  # numpy, whose large arrays lie in huge pages
+            return {**batch, "audio": torch.from_numpy(np.multiply(batch["audio"].numpy(), np.float32(SCALE)))}
+        return {**batch, "audio": batch["audio"] * SCALE}
+
+    with epochs_of(request, ByBatch(), finish=None if here else convert) as epoch:
+        yield epoch

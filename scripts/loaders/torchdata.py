@@ -1,0 +1,133 @@
+"""torchdata.nodes over .npy files: a batch's positions go to a thread, which reads the files straight into the batch.
+
+The nodes stand in the order of torchdata's guide: the sampler's positions in batches, a mapper that reads and collates
+a batch at a time, pinning, prefetching. With `method: thread` nothing is sent between processes, and threads help as
+far as a clip's work releases the GIL. Reading does: hence .npy files, without a decoder in the way. `method: process`
+sends each batch through shared memory, by processes that are started anew each epoch. `workers` are threads or
+processes, `prefetch` the batches ahead for each; without workers a batch is read when it is asked for.
+"""
+
+from contextlib import contextmanager
+from itertools import cycle
+
+from torch_dataloader import (
+    STAGES,  # noqa: F401
+    AgainByBatch,
+    EpochBatches,
+    count_alone,
+    in_place_of_counts,
+    simplify,  # noqa: F401
+    to_device,
+)
+
+FORMAT = "npy"
+ENV = "torchdata"
+REQUIRES = ("torch", "torchdata", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over the numbered files."""
+    files = _files(request)
+    kept = None
+    if "transfer" in request.without:
+        kept = files.__getitems__(list(range(min(request.batch_size, request.clips))))
+    if "read" in request.without:
+        files = AgainByBatch(files, sent=request.options["method"] == "process" and request.workers > 0)
+
+    def read(positions):
+        batch = files.__getitems__(positions)
+        return count_alone(batch) if kept else batch
+
+    pipelines = [_Pipeline(request, read) for _ in range(2)]
+    turns = cycle(pipelines)
+
+    def epoch(number):
+        batches = next(turns).epoch(number)
+        return to_device(in_place_of_counts(batches, kept) if kept else batches, request)
+
+    try:
+        yield epoch
+    finally:
+        for pipeline in pipelines:
+            pipeline.stop()
+
+
+class _Pipeline:
+    """A sampler, a mapper and what prefetches, as one Loader. Two take turns by the epoch.
+
+    The threads of an epoch look every 0.1 s whether they are to end, and a Loader that begins the next one waits for
+    that: as long as 512 clips of 10 s take. With another Loader they end beside its epoch.
+    """
+
+    def __init__(self, request, read):
+        from torchdata.nodes import IterableWrapper, Loader, ParallelMapper, PinMemory, Prefetcher
+
+        self.batches = EpochBatches(request)
+        self.mapper = ParallelMapper(
+            IterableWrapper(self.batches),
+            read,
+            request.workers,
+            method=request.options["method"],
+            multiprocessing_context="fork",
+        )
+        self.ahead = []  # nodes with a thread of their own
+        if request.pin_memory and request.device != "cpu":
+            self.ahead.append(PinMemory(self.mapper))
+        if request.workers:
+            self.ahead.append(Prefetcher([self.mapper, *self.ahead][-1], request.workers * request.prefetch))
+        self.loader = Loader([self.mapper, *self.ahead][-1])
+
+    def epoch(self, number):
+        """Return an iterator over the batches of an epoch, which has begun to read them."""
+        self.batches.epoch = number
+        return iter(self.loader)
+
+    def stop(self):
+        """End the threads and processes of the last epoch, and wait for them; torchdata has no public call for it.
+
+        The mapper's own shutdown tells all at once to end: a process could then be gone while the thread that puts the
+        batches in order still fetches one from it.
+        """
+        iterator = self.mapper._it._it
+        if hasattr(iterator, "_workers"):
+            iterator._stop.set()
+            iterator._read_thread.join()
+            iterator._sort_thread.join()
+            iterator._mp_stop.set()
+            for worker in iterator._workers:
+                worker.join()
+        for node in self.ahead:
+            if node._it is not None:
+                node._it._stop_event.set()
+                node._it._thread.join()
+
+
+def _files(request):
+    """Return a data set of the numbered .npy files that reads a batch at a time, each clip into its row."""
+    import numpy as np
+    import torch
+
+    from labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    first = np.load(request.data / f"{0:06}.npy", mmap_mode="r", allow_pickle=False)
+
+    class Files(torch.utils.data.Dataset):
+        def __getitems__(self, positions):
+            batch = np.empty((len(positions), *first.shape), dtype=first.dtype)
+            for position, row in zip(positions, batch, strict=True):
+                with open(request.data / f"{position:06}.npy", "rb", buffering=0) as file:
+                    file.seek(first.offset)  # all headers are of one length
+                    if file.readinto(row) != row.nbytes:
+                        raise EOFError(f"{file.name} ends within the clip")
+            return {
+                "audio": torch.from_numpy(batch),
+                "target": target[positions],
+                "labels": labels[positions],
+                "clip": clip[positions],
+            }
+
+    return Files()
