@@ -11,13 +11,6 @@ import sys
 from pathlib import Path
 
 PARTS = tuple(f"bench_{name}.py" for name in ("download", "corpus", "formats", "plan", "overhead", "loaders"))
-    "bench_download.py",
-    "bench_corpus.py",
-    "bench_formats.py",
-    "bench_plan.py",
-    "bench_overhead.py",
-    "bench_loaders.py",
-)
 
 
 def main() -> None:
