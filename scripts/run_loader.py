@@ -16,6 +16,7 @@ from typing import Any
 
 import apart
 import emulation
+import own_epochs
 import own_loader
 import plugins
 from config import check_loader
@@ -206,11 +207,11 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     record = new_record(module, arguments)
     if arguments.file:
         try:
-            module = own_loader.imported(module)
+            module = own_epochs.imported(module)
         except Exception as error:
             traceback.print_exc()
             return without_speed(
-                record, "failed", f"{type(error).__name__}: {error}{own_loader.users_line(error, module)}"
+                record, "failed", f"{type(error).__name__}: {error}{own_epochs.users_line(error, module)}"
             )
     missing = [name for name in module.REQUIRES if not _installed(name)]
     if missing:

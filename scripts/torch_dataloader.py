@@ -7,19 +7,14 @@ has and nothing else. A loader that decodes adds `decode`, and leaves it out by 
 Imports torch inside functions, since loaders are named where torch is not installed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dataloader_settings import STAGES, simplify  # noqa: F401
 from loading import LoaderRequest, batches_of, epoch_order
 
 Batch = dict[str, Any]
-STAGES = ("read", "transfer")
-
-
-def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without those that a DataLoader ignores: without workers nothing is prefetched."""
-    return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}
 
 
 class EpochBatches:

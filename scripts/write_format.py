@@ -10,6 +10,7 @@ that the page cache holds are not dropped first.
 
 import argparse
 import importlib
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+import apart
 import plugins
 from corpus import SPLITS, Corpus
 from errors import UserError, run_main
@@ -48,6 +50,34 @@ def import_libraries(name: str, module: ModuleType) -> None:
                 f"format {name!r} needs {library}, which cannot be imported ({error}). "
                 "Use the project's environments: snakemake --use-conda."
             ) from error
+
+
+def not_installed(module: ModuleType) -> str | None:
+    """Return why a format with an environment of its own cannot be written here: a library is absent. Or None.
+
+    Such a library is not in the main environment, and may have none for this machine (`scripts/apart.py`).
+    """
+    if not hasattr(module, "ENV"):
+        return None
+    for library in module.REQUIRES:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            return f"not installed: {library} ({error})"
+    return None
+
+
+def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str, Any]:
+    """Leave two empty splits in `out` and return the record that says why: nothing is written, and nobody reads it.
+
+    Its loaders need the same library, so that each of their runs is a row "not installed".
+    """
+    with whole_directory(out) as aside:
+        for split in SPLITS:
+            (aside / split).mkdir()
+    clip_bytes = plugins.load("formats", name).BYTES_PER_CLIP(corpus.samples)
+    none = dict.fromkeys(("seconds", "bytes", "files", "clips", "clips_per_second"))
+    return {"record": "format", "format": name, "reason": reason, "clip_bytes": clip_bytes, **none}
 
 
 def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
@@ -114,9 +144,16 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
     parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
+    apart.enter(getattr(plugins.load("formats", args.format), "ENV", "formats"))
     if args.readers < 1:
         raise UserError(f"--readers {args.readers}: allowed is 1 or more. Type the largest number of workers, or 1.")
-    record = write_format(args.format, open_corpus(args.corpus), args.readers, args.out)
+    corpus = open_corpus(args.corpus)
+    reason = not_installed(plugins.load("formats", args.format))
+    if reason:
+        print(f"format {args.format}: {reason}: its loaders will be rows with this reason", file=sys.stderr)
+        record = without_data(args.format, corpus, args.out, reason)
+    else:
+        record = write_format(args.format, corpus, args.readers, args.out)
     write_json(args.record, record)
 
 

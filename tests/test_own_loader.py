@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import own_epochs
 import own_loader
 from errors import UserError
 from files import read_json
@@ -141,4 +142,4 @@ def test_says_what_is_wrong_before_anything_runs(tmp_path, changes, text, said):
 def test_a_line_that_is_not_the_users_is_not_named(tmp_path):
     (tmp_path / "mine.py").write_text(EXAMPLE)
     module = own_loader.declared("mine", str(tmp_path / "mine.py"))
-    assert own_loader.users_line(ValueError("elsewhere"), module) == ""
+    assert own_epochs.users_line(ValueError("elsewhere"), module) == ""

@@ -26,7 +26,7 @@ from measure.sampler import pss_of_tree
 from measure.sink import PlainLoop, Sink
 from measure.step import Stepped, Trial, shortest_fed
 from measure.verify import Verifier
-from own_loader import users_line
+from own_epochs import users_line
 from plan import SPLIT, TRAINING, VALIDATION
 
 NO_ROOM = (

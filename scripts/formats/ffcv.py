@@ -1,0 +1,79 @@
+"""FFCV's beton of 16-bit PCM padded to the fixed length: one file of 8 MB pages, a clip within a page, to be mapped.
+
+A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,), and `position`, the clip's position in
+the split, and the three label arrays of `scripts/labels.py`. The library's own writer runs a process that fills the
+pages, and waits for ever if that process fails; here the same functions of it are called in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+ENV = "ffcv"
+REQUIRES = ("ffcv", "numpy")
+BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+READERS = False
+SMALLEST_PAGE = 1 << 23  # bytes; the library's own choice
+FILE = "clips.beton"
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+    """Write the beton and the label arrays of one split into the empty folder `out`."""
+    from multiprocessing import resource_tracker
+
+    import numpy as np
+    from ffcv.fields import IntField, NDArrayField
+    from ffcv.memory_allocator import MemoryAllocator
+    from ffcv.writer import DatasetWriter, handle_sample
+
+    from labels import write_labels
+
+    write_labels(corpus, split, out)
+    fields = {"audio": NDArrayField(np.dtype("<i2"), (corpus.samples,)), "position": IntField()}
+    page = max(SMALLEST_PAGE, 1 << (BYTES_PER_CLIP(corpus.samples) - 1).bit_length())  # a power of two
+    writer = DatasetWriter(str(out / FILE), fields, page_size=page, num_workers=1)
+    writer.num_samples = corpus.counts[split]
+    resource_tracker.ensure_running()  # removes the writer's shared memory if this process is killed
+    writer.prepare()
+    pages = MemoryAllocator(writer.fname, writer.data_region_start, page)
+    table = np.zeros(writer.num_samples, dtype=writer.metadata_type)
+    try:
+        with pages:
+            for position, clip in enumerate(corpus.clips(split)):
+                sample = (corpus.padded(clip), position)
+                handle_sample(sample, position, table.dtype.names, table, pages, fields)
+                progress(1)
+        writer.metadata_sm.buf[: table.nbytes] = table.tobytes()
+        writer.finalize(pages.allocations)
+    finally:
+        if hasattr(pages, "fp"):
+            pages.fp.close()  # it leaves its file open where the last page cannot be written
+        writer.metadata_sm.close()
+        writer.metadata_sm.unlink()
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, by the file's table of where clips lie."""
+    if not any(out.iterdir()):
+        return
+    import numpy as np
+    from ffcv.reader import Reader
+
+    from corpus import to_float
+    from labels import class_lists, read_labels
+
+    clips, target, labels = read_labels(out)
+    table = Reader(str(out / FILE)).metadata
+    audio, position = table.dtype.names
+    pages = np.memmap(out / FILE, dtype=np.uint8, mode="r")
+    for row, classes in zip(table, class_lists(target, labels), strict=True):
+        start = int(row[audio])
+        pcm = pages[start : start + BYTES_PER_CLIP(corpus.samples)].view("<i2")
+        yield int(clips[row[position]]), to_float(pcm)[None], classes

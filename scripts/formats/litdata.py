@@ -1,0 +1,62 @@
+"""LitData's chunks of 16-bit PCM in natural length: binary files of 64 MB with an index, to be mapped.
+
+A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
+and the three label arrays of `scripts/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+position in the split}; audio is a tensor, which LitData gives back as a view of the mapped file. The time of
+writing that the library adds to the index is left out, so that equal clips make equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from corpus import Corpus
+
+ENV = "litdata"
+REQUIRES = ("litdata", "numpy", "torch")
+BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+READERS = False
+BLOCK_BYTES = 1 << 26  # of a chunk, which is held in memory until it is full; the library's own default
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+    """Write the chunks, the index and the label arrays of one split into the empty folder `out`."""
+    import torch
+    from litdata.streaming.serializers import NoHeaderTensorSerializer
+    from litdata.streaming.writer import BinaryWriter
+
+    from files import read_json, write_json
+    from labels import write_labels
+
+    write_labels(corpus, split, out)
+    plain = {"no_header_tensor": NoHeaderTensorSerializer()}  # asked first: the one for video imports its decoder
+    writer = BinaryWriter(str(out), chunk_bytes=BLOCK_BYTES, serializers=plain)
+    for position, clip in enumerate(corpus.clips(split)):
+        pcm = torch.from_numpy(corpus.pcm(clip)[: corpus.samples].copy())
+        writer[position] = {"audio": pcm, "position": position}
+        progress(1)
+    writer.done()
+    writer.merge(1)
+    index = read_json(out / "index.json")
+    write_json(out / "index.json", {**index, "updated_at": "0"})
+
+
+def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's StreamingDataset."""
+    if not any(out.iterdir()):
+        return
+    from litdata import StreamingDataset
+
+    from corpus import pad_or_cut, to_float
+    from labels import class_lists, read_labels
+
+    clips, target, labels = read_labels(out)
+    classes = list(class_lists(target, labels))
+    for item in StreamingDataset(str(out), shuffle=False, drop_last=False):
+        position = int(item["position"])
+        yield int(clips[position]), to_float(pad_or_cut(item["audio"].numpy(), corpus.samples))[None], classes[position]
