@@ -415,17 +415,19 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
 def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> str:
     """Return settings as a file name, such as ``cpu-b32-w2-p2`` or, of a cold cache, ``cpu-b32-w2-p2-cold``.
 
-    A setting that is null is left out.
+    A setting that is null or false is left out.
     """
     short = {"batch_size": "b", "workers": "w", "prefetch": "p", "device_prefetch": "d"}
     parts = []
     for key, value in settings.items():
-        if value is None or (key == "pin_memory" and value is False):
+        if value is None or value is False:
             continue
         if key == "device":
             parts.append(value)
         elif key == "pin_memory":
             parts.append("pin")
+        elif value is True:
+            parts.append(key)
         elif key in short:
             parts.append(f"{short[key]}{value}")
         else:

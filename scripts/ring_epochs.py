@@ -9,7 +9,7 @@ from loading import LoaderRequest, batches_of, epoch_order
 Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read",)
-OPTIONS = {"copies": {"type": "boolean", "default": False}}
+OPTIONS = {"copies": {"enum": [False, True], "default": False}}
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -185,3 +185,5 @@ def test_says_what_it_is(loader):
     assert module.FORMAT in plugins.names("formats")
     assert (plugins.SCRIPTS.parent / "envs" / f"{module.ENV}.yaml").is_file()
     assert 20 < len(plugins.describe(module)) < 120
+    page = (plugins.SCRIPTS.parent / "docs" / "loaders.md").read_text(encoding="utf-8")
+    assert f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |" in page
