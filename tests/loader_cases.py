@@ -21,9 +21,10 @@ SHARED = multiprocessing.Value("i", 0)
 
 def write_format(corpus: Corpus, name: str, folder: Path, readers: int) -> None:
     """Write both splits of a corpus in one format below `folder`."""
-    for split in corpus.counts:
+    for split, clips in corpus.counts.items():
         (folder / split).mkdir(parents=True)
-        plugins.load("formats", name).write(corpus, split, folder / split, readers, lambda count: None)  # noqa: ARG005
+        if clips:
+            plugins.load("formats", name).write(corpus, split, folder / split, readers, lambda count: None)  # noqa: ARG005
 
 
 def request_for(corpus: Corpus, loader: str, folder: Path, split: str = "train", **changes: Any) -> LoaderRequest:

@@ -10,7 +10,7 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 ENV = "arrow"
@@ -70,11 +70,9 @@ class ByBatch(ByClip):
             self.blocks = [torch.from_numpy(array) for array in arrays]
 
     def __getitems__(self, positions):
-        from torch.utils.data import default_collate
-
         size = len(self.blocks[0])  # all but the last have as many rows
         views = [self.blocks[position // size][position % size] for position in positions]
-        return self.item(default_collate(views), positions)  # in a worker copied straight into shared memory
+        return self.item(stacked(views), positions)
 
 
 @contextmanager

@@ -1,12 +1,13 @@
-"""TorchRL LazyMemmapStorage in a DataLoader: a TensorDict of memory-mapped tensors, a batch indexed at a time.
+"""TorchRL LazyMemmapStorage in a DataLoader: a TensorDict of memory-mapped tensors, a batch gathered at a time.
 
-`gather: batch` indexes the storage once a batch (`__getitems__`); `gather: clip` once a clip, and stacks. Its time goes
-into copying memory. Worker processes copy each batch once more, through shared memory: try `workers: [0]` first.
+`gather: batch` gathers each of its tensors once a batch (`__getitems__`), in a worker straight into shared memory: the
+storage's own indexing is slower; `gather: clip` asks the storage clip by clip, and stacks. Its time goes into copying
+memory. Workers need new shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 ENV = "tensordict"
@@ -25,13 +26,15 @@ def open_epochs(request):
     storage = LazyMemmapStorage(request.clips, scratch_dir=request.data, existsok=True, auto_cleanup=False)
     storage.loads(request.data)
 
+    tensors = dict(storage.get(slice(0, request.clips)).items())  # views of the mapped files
+
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):
             return dict(storage.get(position).items())
 
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            return dict(storage.get(torch.as_tensor(positions)).items())
+            return gathered(tensors, positions)
 
     dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
     with epochs_of(request, dataset) as epoch:

@@ -16,7 +16,7 @@ import os
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "lmdb"
 ENV = "lmdb"
@@ -88,10 +88,8 @@ class ByBatch(ByClip):
     """The same, in whole batches."""
 
     def __getitems__(self, positions):
-        from torch.utils.data import default_collate
-
-        with self.begin() as transaction:  # collating copies, in a worker straight into shared memory
-            audio = default_collate([self.view(transaction, position) for position in positions])
+        with self.begin() as transaction:
+            audio = stacked([self.view(transaction, position) for position in positions])
         return self.item(audio, positions)
 
 

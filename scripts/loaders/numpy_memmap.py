@@ -8,7 +8,7 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -30,20 +30,20 @@ def open_epochs(request):
         rows = torch.from_numpy(audio)
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
-    def labelled(audios, where):
-        return {"audio": audios, "target": target[where], "labels": labels[where], "clip": clip[where]}
-
-    def gathered(positions):  # by torch, on all its threads: numpy's fancy index has one
-        batch = empty_batch(len(positions), request.samples)
-        return torch.index_select(rows, 0, torch.tensor(positions), out=batch)
+    tensors = {"audio": rows, "target": target, "labels": labels, "clip": clip}
 
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):
-            return labelled(torch.from_numpy(audio[position].copy()), position)
+            return {
+                "audio": torch.from_numpy(audio[position].copy()),
+                "target": target[position],
+                "labels": labels[position],
+                "clip": clip[position],
+            }
 
     class ByBatch(torch.utils.data.Dataset):
-        def __getitems__(self, positions):
-            return labelled(gathered(positions), positions)
+        def __getitems__(self, positions):  # gathered by torch, on all its threads: numpy's fancy index has one
+            return gathered(tensors, positions)
 
     dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
     with epochs_of(request, dataset) as epoch:

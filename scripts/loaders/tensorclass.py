@@ -1,4 +1,4 @@
-"""A tensorclass of the whole split in RAM, in a DataLoader: a batch indexed at a time (tensordict).
+"""A tensorclass of the whole split in RAM, in a DataLoader: a batch gathered at a time (tensordict).
 
 For data sets that fit and code that is written against tensorclasses. Opening it reads the split. Its time goes into
 copying memory. It has no worker processes, which would copy each batch twice more.
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from loading import too_large
-from torch_dataloader import epochs_of
+from torch_dataloader import epochs_of, gathered
 
 FORMAT = "tensordict"
 ENV = "tensordict"
@@ -40,9 +40,11 @@ def open_epochs(request):
 
     clips = Clips.from_tensordict(TensorDict.load_memmap(request.data, allow_pickle=False).clone())
 
+    tensors = dict(clips.items())
+
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            return dict(clips[torch.as_tensor(positions)].items())
+            return gathered(tensors, positions)
 
     with epochs_of(replace(request, workers=0), ByBatch()) as epoch:
         yield epoch

@@ -1,13 +1,14 @@
-"""A memory-mapped tensorclass in a DataLoader: tensordict's files, a batch indexed at a time.
+"""A memory-mapped tensorclass in a DataLoader: tensordict's files, a batch gathered at a time.
 
-What tensordict's tutorials do with data that does not fit: files mapped by `load_memmap`, one index for a batch.
-`gather: batch` does so (`__getitems__`); `gather: clip` indexes clip by clip and lets torch collate. Its time goes into
-copying memory. Worker processes copy each batch once more, through shared memory: try `workers: [0]` first.
+What tensordict's tutorials do with data that does not fit: files mapped by `load_memmap`. `gather: batch` gathers each
+of its tensors at once (`__getitems__`), in a worker straight into shared memory: indexing the tensorclass itself is
+slower; `gather: clip` indexes clip by clip and lets torch collate. Its time goes into copying memory. Workers need new
+shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 ENV = "tensordict"
@@ -31,13 +32,15 @@ def open_epochs(request):
 
     clips = Clips.from_tensordict(TensorDict.load_memmap(request.data, allow_pickle=False))
 
+    tensors = dict(clips.items())
+
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):
             return dict(clips[position].items())
 
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            return dict(clips[torch.as_tensor(positions)].items())
+            return gathered(tensors, positions)
 
     dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
     with epochs_of(request, dataset) as epoch:

@@ -11,7 +11,7 @@ and swap, unless vm.overcommit_memory is 1.
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
+from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -30,6 +30,8 @@ def open_epochs(request):
     audio = _mapped(request.data / "audio.npy")
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
+    tensors = {"audio": audio, "target": target, "labels": labels, "clip": clip}
+
     class ByClip(torch.utils.data.Dataset):
         def __getitem__(self, position):
             return {
@@ -41,13 +43,7 @@ def open_epochs(request):
 
     class ByBatch(torch.utils.data.Dataset):
         def __getitems__(self, positions):
-            where = torch.as_tensor(positions)
-            return {
-                "audio": torch.index_select(audio, 0, where, out=empty_batch(len(where), request.samples)),
-                "target": target.index_select(0, where),
-                "labels": labels.index_select(0, where),
-                "clip": clip.index_select(0, where),
-            }
+            return gathered(tensors, positions)
 
     dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
     with epochs_of(request, dataset) as epoch:
