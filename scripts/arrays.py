@@ -11,9 +11,14 @@ import numpy as np
 
 from corpus import Corpus
 
+WHOLE_PAGE = 4096  # an array that begins on a page can be read past the page cache (O_DIRECT)
 
-def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...]) -> bytes:
-    """Return the header of a C-ordered .npy file (format 1.0): what precedes the raw bytes of the array."""
+
+def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0) -> bytes:
+    """Return the header of a C-ordered .npy file (format 1.0): what precedes the raw bytes of the array.
+
+    Of `size` bytes, if that is told: filled up with blanks, which every reader skips.
+    """
     header = io.BytesIO()
     fields = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
@@ -21,7 +26,12 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...]) -> bytes:
         "shape": shape,
     }
     np.lib.format.write_array_header_1_0(header, fields)
-    return header.getvalue()
+    written = header.getvalue()
+    if not size:
+        return written
+    start = 10  # magic, version, and two bytes of length
+    text = written[start:-1].ljust(size - start - 1) + b"\n"
+    return written[: start - 2] + len(text).to_bytes(2, "little") + text
 
 
 def float_clips(corpus: Corpus, split: str) -> Iterator[np.ndarray]:

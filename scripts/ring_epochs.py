@@ -9,12 +9,28 @@ from loading import LoaderRequest, batches_of, epoch_order
 Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read",)
-OPTIONS = {"copies": {"enum": [False, True], "default": False}}
+OPTIONS = {
+    "direct": {"enum": [False, True], "default": False},
+    "copies": {"enum": [False, True], "default": False},
+}
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings without batches ahead where no thread makes them."""
     return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}
+
+
+def unsuited(request: LoaderRequest) -> str | None:
+    """Return why the array cannot be read past the page cache, if that is asked for."""
+    from ring_reader import RingReader
+
+    if not request.options["direct"]:
+        return None
+    try:
+        RingReader(request.data / "audio.npy", request.batch_size, threads=0, source="direct").close()
+    except ValueError as error:
+        return str(error).replace(str(request.data.parent), "...")
+    return None
 
 
 @contextmanager
@@ -52,6 +68,7 @@ def open_ring(
         device=request.device,
         pin=request.pin_memory,
         scale=scale,
+        source="direct" if request.options["direct"] else "auto",
         copies=request.options["copies"],
     ) as reader:
         yield epoch

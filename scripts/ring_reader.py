@@ -26,7 +26,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,8 @@ import numpy as np
 import torch
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-SOURCES = ("auto", "map", "read")
+SOURCES = ("auto", "map", "read", "direct")
+BLOCK = 512  # bytes: what O_DIRECT reads in, open(2); some devices want 4096
 PROBES = 64  # items that must be found in the page cache, the last so many, for the mapping to be read from
 
 
@@ -63,10 +64,12 @@ class RingReader:
     ahead: batches in the making beside the one handed out; the ring has one buffer more.
     device, pin: where batches are wanted; a ring of page-locked memory (pin) makes the copy there asynchronous.
     scale: items are delivered as float32, times this, converted on the device; None: as they are.
-    source: `map` or `read` to insist, `auto` to choose by what lies in the page cache.
+    source: `map` or `read` to insist, `auto` to choose by what lies in the page cache; `direct` reads past the page
+        cache (O_DIRECT), for a file larger than memory: the kernel copies nothing and keeps nothing for later.
     copies: each batch in memory of its own, valid for good, for a consumer that keeps batches.
 
-    Raises ValueError for a file that is no such array. An error while reading is raised where the batch is taken.
+    Raises ValueError for a file that is no such array, or cannot be read as `source` says. An
+    error while reading is raised where the batch is taken.
     """
 
     def __init__(
@@ -93,16 +96,31 @@ class RingReader:
             self._file = os.dup(file.fileno())
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # or it reads ahead what nobody asked for
+        self._unbuffered = -1
         flat = np.frombuffer(mapped, self.dtype, int(np.prod(self.shape)), self.offset)
         self._array = flat.reshape(self.shape)
         with warnings.catch_warnings(action="ignore"):  # torch warns of memory that cannot be written to
             self._tensor = torch.from_numpy(self._array)
         self.item_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        self._pool = ThreadPoolExecutor(threads, "ring") if threads else None
         self._rings: list[list[_Buffer]] = []  # given back by iterators that have ended
         self._lock = threading.Lock()
         self._scratch = threading.local()
-        self._pool = ThreadPoolExecutor(threads, "ring") if threads else None
         self._resident = 0  # probes in a row that found their item in the page cache
+        if source == "direct":
+            self._open_direct()
+
+    def _open_direct(self) -> None:
+        """Open the file once more, past the page cache; ValueError where that cannot be."""
+        try:
+            if self.offset % BLOCK or self.item_bytes % BLOCK:
+                raise OSError(f"items of {self.item_bytes} bytes from byte {self.offset}; {BLOCK} must divide both")
+            self._unbuffered = os.open(self.path, os.O_RDONLY | os.O_DIRECT)
+            last = self.offset + (len(self) - 1) * self.item_bytes
+            os.preadv(self._unbuffered, [_pages(self.shape[1:], self._tensor.dtype)], last)
+        except OSError as error:
+            self.close()
+            raise ValueError(f"{self.path}: cannot be read past the page cache: {error}") from None
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -117,9 +135,10 @@ class RingReader:
         """End the threads and give back file and memory; batches that were handed out stay where they are."""
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        for file in (self._file, self._unbuffered):
+            if file >= 0:
+                os.close(file)
+        self._file = self._unbuffered = -1
         self._rings.clear()
         self._array = self._tensor = None
 
@@ -166,7 +185,8 @@ class RingReader:
     def _buffer(self) -> _Buffer:
         convert = self.scale is not None and self.device == "cpu"
         dtype = torch.float32 if convert else self._tensor.dtype
-        rows = torch.empty((self.batch_size, *self.shape[1:]), dtype=dtype, pin_memory=self.pin)
+        shape = (self.batch_size, *self.shape[1:])
+        rows = torch.empty(shape, dtype=dtype, pin_memory=True) if self.pin else torch.from_numpy(_pages(shape, dtype))
         return _Buffer(rows, rows.numpy())
 
     def _start(self, wanted: Iterator[np.ndarray], free: deque[_Buffer], under_way: deque[_Filling]) -> None:
@@ -243,7 +263,7 @@ class RingReader:
     def _raw(self) -> np.ndarray:
         """Return this thread's place for one item as it lies in the file."""
         if not hasattr(self._scratch, "item"):
-            self._scratch.item = np.empty(self.shape[1:], self.dtype)
+            self._scratch.item = _pages(self.shape[1:], self._tensor.dtype)
         return self._scratch.item
 
     def _read(self, item: int, into: np.ndarray) -> None:
@@ -251,7 +271,8 @@ class RingReader:
         view = memoryview(into).cast("B")
         done = 0
         while done < self.item_bytes:
-            count = os.preadv(self._file, [view[done:]], self.offset + item * self.item_bytes + done)
+            file = self._file if self._unbuffered < 0 or done % BLOCK else self._unbuffered
+            count = os.preadv(file, [view[done:]], self.offset + item * self.item_bytes + done)
             if count == 0:
                 raise EOFError(f"{self.path}: ends within item {item}: it was cut short while it was open")
             done += count
@@ -266,6 +287,16 @@ class RingReader:
             filling.buffer.copied = torch.cuda.Event()
             filling.buffer.copied.record()
         return sent if self.scale is None else sent.to(torch.float32).mul_(self.scale)
+
+
+def _pages(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
+    """Return an unfilled array that begins on a page, in huge pages if it is large."""
+    wanted = torch.empty(0, dtype=dtype).numpy().dtype
+    memory = mmap.mmap(-1, max(1, wanted.itemsize * int(np.prod(shape))))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, wanted, int(np.prod(shape))).reshape(shape)
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype, int]:

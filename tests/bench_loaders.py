@@ -11,6 +11,7 @@ import argparse
 import gc
 import itertools
 import json
+import mmap
 import os
 import random
 import statistics
@@ -18,21 +19,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import plugins
+from arrays import WHOLE_PAGE
 from corpus import Corpus
 from fio_reads import block_of, measure_reads
 from loader_cases import request_for, write_format
 from loading import LoaderRequest
 from made_corpus import make_corpus
-from measure.cache import ColdCache
+from measure.cache import ColdCache, evict, files_of
 from measure.host import cores_allowed, look
 from measure.sampler import pss_of_tree
-from measure.sink import Sink
+from measure.sink import PlainLoop, Sink
 from measure.step import Stepped
 from measure_bound import gathered
 
@@ -129,9 +132,14 @@ def against_the_bound(bench: Bench) -> None:
 
 
 def against_fio(bench: Bench) -> None:
-    """Compare cold epochs of ours with fio's random reads of a clip's size by as many readers, in turns."""
-    for readers in (1, 2, 4):
-        request = bench.request("ring", bench.disk, workers=readers)
+    """Compare cold epochs of ours with fio's random reads of a clip's size by as many readers, in turns.
+
+    fio reads each clip into the same memory again, which stays in the CPU's caches. A loader's batches do not: on a disk
+    that is nearly as fast as memory this alone keeps it below fio (see `into_new_memory`, which reads as fio does, but
+    into memory as large as the ring).
+    """
+    for readers, direct in itertools.product((1, 2, 4), (False, True)):
+        request = bench.request("ring", bench.disk, workers=readers, options={"direct": direct})
         cold = ColdCache(request.data, lambda: look(time.perf_counter).read_bytes)
         ratios = []
         for number in range(COLD_ROUNDS):
@@ -149,7 +157,48 @@ def against_fio(bench: Bench) -> None:
             del epoch
             assert not problem, problem
             ratios.append(CLIPS * 4 * bench.corpus.samples / 1e6 / seconds / read["megabytes_per_second"])
-        bench.note(f"ring, {readers} threads / fio random, {readers} readers, cold", middle(ratios), 0.95)
+        how = "past the page cache" if direct else "through the page cache"
+        bench.note(f"ring, {readers} threads, {how} / fio random, {readers} readers, cold", middle(ratios), 0.95)
+
+
+def into_new_memory(bench: Bench) -> None:
+    """Compare cold epochs of ours with the same reads by as many threads that do nothing else."""
+    for readers in (1, 2, 4):
+        request = bench.request("ring", bench.disk, workers=readers, options={"direct": True})
+        ratios = []
+        for number in range(COLD_ROUNDS):
+            evict(files_of(request.data))
+            with plugins.load("loaders", "ring").open_epochs(request) as epoch:
+                began = time.perf_counter()
+                passed(epoch, number, Sink("cpu"))
+                seconds = time.perf_counter() - began
+            ratios.append(bare_reads(request, readers, number) / seconds)
+        bench.note(f"ring, {readers} threads, past the page cache / the bare reads", middle(ratios), 0.95)
+
+
+def bare_reads(request: LoaderRequest, readers: int, number: int) -> float:
+    """Return the seconds in which threads read every clip past the page cache, into memory as large as the ring."""
+    item = 4 * request.samples
+    ring = BATCH * (request.prefetch + 1)
+    memory = memoryview(mmap.mmap(-1, ring * item))
+    for start in range(0, ring * item, mmap.PAGESIZE):
+        memory[start] = 1
+    order = random.Random(number).sample(range(request.clips), request.clips)
+    file = os.open(request.data / "audio.npy", os.O_RDONLY | os.O_DIRECT)
+
+    def read(first: int) -> None:
+        for turn in range(first, len(order), readers):
+            place = turn % ring * item
+            os.preadv(file, [memory[place : place + item]], WHOLE_PAGE + order[turn] * item)
+
+    evict(files_of(request.data))
+    try:
+        with ThreadPoolExecutor(readers) as pool:
+            began = time.perf_counter()
+            list(pool.map(read, range(readers)))
+            return time.perf_counter() - began
+    finally:
+        os.close(file)
 
 
 def idiomatic_against_naive(bench: Bench) -> None:
@@ -171,13 +220,16 @@ def against_workers_per_clip(bench: Bench) -> None:
 
 
 def in_training(bench: Bench) -> None:
-    """Let ours feed an emulated step, and say which part of the time the steps took."""
+    """Let ours feed an emulated step, and say which part of the time the steps took.
+
+    The step is all that is done with a batch: a model's step reads the batch itself, so nothing else does here.
+    """
     for threads in (1, 2):
         with bench.opener("ring", workers=threads)() as epoch:
             shares = []
-            passed(epoch, 0, Sink("cpu"))
+            passed(epoch, 0, PlainLoop())
             for number in range(1, 9):
-                sink = Stepped(Sink("cpu"), STEP_SECONDS, time.perf_counter)
+                sink = Stepped(PlainLoop(), STEP_SECONDS, time.perf_counter)
                 began = time.perf_counter()
                 passed(epoch, number, sink)
                 shares.append(sink.computed() / (time.perf_counter() - began))
@@ -188,12 +240,10 @@ def memory(bench: Bench) -> None:
     """Say how many batches of memory ours takes over the bare process, and whether it grows."""
     batch = BATCH * 4 * bench.corpus.samples
     sink, ahead = Sink("cpu"), 2
-    with bench.opener("numpy_memmap")() as epoch:  # what torch and the sink take by themselves
-        next(epoch(0))
     sink.consume(_two_clips(bench))
     gc.collect()
     before = pss_of_tree(os.getpid())["anonymous_bytes"]
-    with bench.opener("ring", workers=2, prefetch=ahead)() as epoch:
+    with bench.opener("ring", bench.disk, workers=2, prefetch=ahead)() as epoch:  # not on tmpfs, whose files are memory
         taken = []
         for number in range(8):
             passed(epoch, number, sink)
@@ -227,6 +277,7 @@ def plain_uses(bench: Bench) -> None:
 PARTS = {
     "bound": against_the_bound,
     "fio": against_fio,
+    "reads": into_new_memory,
     "naive": idiomatic_against_naive,
     "workers": against_workers_per_clip,
     "step": in_training,

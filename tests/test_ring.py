@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import ring_reader
+from arrays import WHOLE_PAGE, npy_header
 from loader_cases import nothing_left_open
 from ring_reader import RingReader
 
-ITEMS, SAMPLES, BATCH = 50, 3000, 8
+ITEMS, SAMPLES, BATCH = 50, 2560, 8
 ORDER = np.random.default_rng(1).permutation(ITEMS)
-WAYS = [(threads, source) for threads in (0, 1, 3) for source in ("map", "read", "auto")]
+WAYS = [(threads, source) for threads in (0, 1, 3) for source in ("map", "read", "auto", "direct")]
 every_way = pytest.mark.parametrize(("threads", "source"), WAYS)
 
 
@@ -24,8 +25,14 @@ every_way = pytest.mark.parametrize(("threads", "source"), WAYS)
 def made(request, tmp_path):
     """A file of random items and the array that is right."""
     array = np.random.default_rng(0).integers(-32768, 32768, (ITEMS, 1, SAMPLES)).astype(request.param)
-    np.save(tmp_path / "audio.npy", array)
+    save(tmp_path / "audio.npy", array)
     return tmp_path / "audio.npy", array
+
+
+def save(path, array) -> None:
+    """Write an .npy file whose array begins on a page, as the formats do."""
+    path.write_bytes(npy_header(array.dtype, array.shape, WHOLE_PAGE) + array.tobytes())
+    assert np.array_equal(np.load(path), array)
 
 
 def taken(batches) -> list[np.ndarray]:
@@ -55,24 +62,27 @@ def test_every_item_in_the_asked_order(made, threads, source):
 @every_way
 def test_int16_is_scaled_exactly(tmp_path, threads, source):
     array = np.arange(-32768, 32768, dtype=np.int16).reshape(16, 1, 4096)
-    np.save(tmp_path / "audio.npy", array)
+    save(tmp_path / "audio.npy", array)
     with RingReader(tmp_path / "audio.npy", 5, threads=threads, source=source, scale=1 / 32768) as reader:
         found = np.concatenate(taken(reader.batches(range(16))))
     assert found.dtype == np.float32
     assert np.array_equal(found, array.astype(np.float64) / 32768)
 
 
-def test_short_reads_are_taken_up_again(made, monkeypatch):
+@pytest.mark.parametrize("source", ["read", "direct"])
+def test_short_reads_are_taken_up_again(made, monkeypatch, source):
     path, array = made
     whole, sizes = os.preadv, []
 
     def short(file, buffers, offset, *flags):
         [buffer] = buffers
         sizes.append(len(buffer))
-        return whole(file, [memoryview(buffer)[: 1 + len(buffer) // 3]], offset, *flags)
+        some = 1 + len(buffer) // 3
+        some = max(ring_reader.BLOCK, some // ring_reader.BLOCK * ring_reader.BLOCK) if source == "direct" else some
+        return whole(file, [memoryview(buffer)[:some]], offset, *flags)
 
     monkeypatch.setattr(ring_reader.os, "preadv", short)
-    with RingReader(path, BATCH, source="read") as reader:
+    with RingReader(path, BATCH, source=source) as reader:
         assert same(taken(reader.batches(ORDER)), expected(array))
     assert len(sizes) > 3 * ITEMS
 
@@ -193,6 +203,9 @@ def test_says_what_is_wrong(made, tmp_path):
         next(reader.batches([3, 50]))
     with pytest.raises(ValueError, match="source"):
         RingReader(path, BATCH, source="guess")
+    np.save(tmp_path / "odd.npy", np.zeros((4, 100)))
+    with pytest.raises(ValueError, match="past the page cache: items of 800 bytes"):
+        RingReader(tmp_path / "odd.npy", BATCH, source="direct")
     os.truncate(path, path.stat().st_size - 1)
     with pytest.raises(ValueError, match="shorter than its header"):
         RingReader(path, BATCH)

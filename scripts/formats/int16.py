@@ -25,14 +25,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write audio.npy and the label arrays of one split into the empty folder `out`, front to back."""
     import numpy as np
 
-    from arrays import npy_header
+    from arrays import WHOLE_PAGE, npy_header
     from labels import write_labels
 
     count = corpus.counts[split]
     if not count:
         return
     with open(out / "audio.npy", "wb") as file:
-        file.write(npy_header("<i2", (count, 1, corpus.samples)))
+        file.write(npy_header("<i2", (count, 1, corpus.samples), WHOLE_PAGE))
         for clip in corpus.clips(split):
             file.write(np.ascontiguousarray(corpus.padded(clip), dtype="<i2"))
             progress(1)

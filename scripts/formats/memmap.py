@@ -26,14 +26,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write audio.npy and the label arrays of one split into the empty folder `out`, front to back."""
     import numpy as np
 
-    from arrays import float_clips, npy_header
+    from arrays import WHOLE_PAGE, float_clips, npy_header
     from labels import write_labels
 
     count = corpus.counts[split]
     if not count:
         return
     with open(out / "audio.npy", "wb") as file:
-        file.write(npy_header(np.float32, (count, 1, corpus.samples)))
+        file.write(npy_header(np.float32, (count, 1, corpus.samples), WHOLE_PAGE))
         for row in float_clips(corpus, split):
             file.write(row)
             progress(1)

@@ -5,10 +5,11 @@ stands alone and can be copied. Its time goes into copying each batch once, from
 from a cold disk it reads whole clips, several at a time. `workers` are threads: 1 or 2 where batches must be ready
 when a step ends; with 0 the training loop itself gathers, on all cores, and nothing is ahead. `prefetch` is how many
 batches are ahead. On a CPU a batch is valid until the next one is taken; `copies: true` gives each its own memory, for
-consumers that keep batches.
+consumers that keep batches. `direct: true` reads past the page cache (O_DIRECT): for a set larger than memory, whose
+pages would be gone before they are wanted again; measure it with a cold cache.
 """
 
-from ring_epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify  # noqa: F401
+from ring_epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
