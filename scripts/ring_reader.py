@@ -202,7 +202,7 @@ class RingReader:
             if self._pool is None:
                 self._fill_now(filling, warm)
             else:
-                cuts = np.linspace(0, len(items), min(len(items), 2 * self.threads) + 1).astype(int)
+                cuts = np.linspace(0, len(items), min(len(items), self.threads) + 1).astype(int)
                 spans = zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
                 filling.parts = [self._pool.submit(self._fill, filling, *span, warm) for span in spans]
             under_way.append(filling)

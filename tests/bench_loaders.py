@@ -134,9 +134,9 @@ def against_the_bound(bench: Bench) -> None:
 def against_fio(bench: Bench) -> None:
     """Compare cold epochs of ours with fio's random reads of a clip's size by as many readers, in turns.
 
-    fio reads each clip into the same memory again, which stays in the CPU's caches. A loader's batches do not: on a disk
-    that is nearly as fast as memory this alone keeps it below fio (see `into_new_memory`, which reads as fio does, but
-    into memory as large as the ring).
+    fio reads each clip into the same memory again, which stays in the CPU's caches. A loader's batches do not: on a
+    disk that is nearly as fast as memory this alone keeps it below fio (see `into_new_memory`, which reads as fio
+    does, but into memory as large as the ring).
     """
     for readers, direct in itertools.product((1, 2, 4), (False, True)):
         request = bench.request("ring", bench.disk, workers=readers, options={"direct": direct})
