@@ -14,7 +14,7 @@ def apart(module) -> bool:
     return (PROJECT / "envs" / "apart" / f"{getattr(module, 'ENV', '')}.lock").is_file()
 
 
-def testable(kind: str) -> list[str]:
+def can_be_tested(kind: str) -> list[str]:
     """Return the names of the formats or loaders that can be tested here: all, but those whose libraries lie apart."""
     return [name for name in plugins.names(kind) if not apart(plugins.load(kind, name)) or _found(kind, name)]
 

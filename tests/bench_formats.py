@@ -24,7 +24,7 @@ from pathlib import Path
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
-from apart_cases import testable  # noqa: E402
+from apart_cases import can_be_tested  # noqa: E402
 from corpus import Corpus  # noqa: E402
 from files import read_json  # noqa: E402
 from format_program import command, peak_bytes  # noqa: E402
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write (default: the system's folder for such)")
     args = parser.parse_args()
-    formats = testable("formats")
+    formats = can_be_tested("formats")
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         goals = bench_speed(formats, Path(folder), args.clips, args.rounds)
         goals += bench_memory(formats, Path(folder))

@@ -14,7 +14,7 @@ import pytest
 
 import plugins
 import storage
-from apart_cases import testable
+from apart_cases import can_be_tested
 from corpus import SPLITS, clip_hash, to_float
 from errors import UserError
 from files import read_json
@@ -22,7 +22,7 @@ from format_program import SCRIPTS, command, peak_bytes
 from made_corpus import make_corpus
 from write_format import write_format
 
-FORMATS = testable("formats")  # the others: tests/test_apart.py
+FORMATS = can_be_tested("formats")  # the others: tests/test_apart.py
 every_format = pytest.mark.parametrize("name", FORMATS)
 
 

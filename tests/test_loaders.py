@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 import plugins
-from apart_cases import testable
+from apart_cases import can_be_tested
 from corpus import Corpus
 from loader_cases import BATCH_SIZE, clip_order, nothing_left_open, request_for, write_format
 from loading import LoaderRequest
@@ -14,7 +15,7 @@ from measure.explain import stages_of
 from measure.sink import Sink
 from measure.verify import Verifier
 
-LOADERS = testable("loaders")  # the others: tests/test_apart.py
+LOADERS = can_be_tested("loaders")  # the others: tests/test_apart.py
 WORKERS = (0, 2)
 CLIPS = 45  # with a quarter in validation: 34 in train, so that the last batch of 8 is short
 
@@ -185,5 +186,15 @@ def test_says_what_it_is(loader):
     assert module.FORMAT in plugins.names("formats")
     assert (plugins.SCRIPTS.parent / "envs" / f"{module.ENV}.yaml").is_file()
     assert 20 < len(plugins.describe(module)) < 120
-    page = (plugins.SCRIPTS.parent / "docs" / "loaders.md").read_text(encoding="utf-8")
-    assert f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |" in page
+
+
+def test_the_page_of_loaders_says_what_they_say():
+    """Every loader of the shipped config is on it; one of somebody's own need not be."""
+    project = plugins.SCRIPTS.parent
+    page = (project / "docs" / "loaders.md").read_text(encoding="utf-8")
+    told = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    shipped = yaml.safe_load((project / "config.yaml").read_text(encoding="utf-8"))["loaders"]
+    assert {entry if isinstance(entry, str) else entry["name"] for entry in shipped} <= set(told)
+    for loader, line in told.items():
+        module = plugins.load("loaders", loader)
+        assert line.startswith(f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |")

