@@ -73,10 +73,9 @@ def gathered(tensors: Mapping[str, Any], positions: list[int]) -> Batch:
 
 def stacked(views: Sequence[Any]) -> Any:
     """Return float32 (n, 1, samples): a copy of the clips, each a tensor (1, samples), in an `empty_batch`."""
-    batch = empty_batch(len(views), views[0].shape[1])
-    for row, view in zip(batch.numpy(), views, strict=True):
-        row[:] = view.numpy()
-    return batch
+    import torch
+
+    return torch.stack(list(views), out=empty_batch(len(views), views[0].shape[1]))
 
 
 def worker_arguments(request: LoaderRequest) -> dict[str, Any]:
