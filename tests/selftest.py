@@ -28,7 +28,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(TESTS.parent / "scripts"), "GOMP_
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
     "order of phases": ["test_protocol.py"],
     "known sleeps within 5 %": ["test_step.py", "-k", "known_sleeps"],
-    "AU of trainings within 5 %": ["test_training.py", "-k", "truth or sleep or au"],
+    "AU of trainings, by a planted clock": ["test_training.py", "-k", "utilisation"],
     "cold >= 90 %, warm <= 1 %": ["test_cache.py", "-k", "device or user"],
     "PSS within 2 %": ["test_sampler.py", "-k", "sharing or shared or pss"],
     "memory growth and copy-on-write": ["test_sampler.py", "-k", "grow or copy"],
