@@ -15,9 +15,13 @@ from typing import Any
 
 import bottlenecks
 import bounds as bounds_of
+import break_even
 import drift
+import ladder_table
+import latency_table
 import moves_table
 import ranking
+import span_table
 import training_table
 from errors import UserError, run_main
 from files import read_json, whole_directory, write_json
@@ -48,13 +52,19 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
     ranked = ranking.rank(results + _never_planned(plan, skipped))
     records = [record for _, record in pairs if record]
+    of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
+    best, formats = ranking.best(ranked), list(_format_rows(plan, root))
     with whole_directory(out) as folder:
         write_table(folder, "runs", runs)
         write_table(folder, "ranking", ranked)
-        write_table(folder, "best", ranking.best(ranked))
+        write_table(folder, "best", best)
         write_table(folder, "training", training_table.cost_rows(ranked))
         write_table(folder, "seconds", training_table.seconds_rows(runs))
-        write_table(folder, "formats", _format_rows(plan, root))
+        write_table(folder, "formats", formats)
+        write_table(folder, "break_even", break_even.rows(best, formats))
+        write_table(folder, "ladder", ladder_table.rows(plan, ranked))
+        write_table(folder, "latencies", latency_table.rows(of_runs))
+        write_table(folder, "spans", span_table.rows(of_runs))
         write_table(folder, "tiers", (_tier_row(called[name], record or {}) for name, record in tiers.items()))
         write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
         write_table(folder, "parts", bottlenecks.rows(results))

@@ -57,6 +57,16 @@ COLUMNS = {
         "train_runs", "train_mean_seconds", "train_deviation_seconds",
     ),
     "parts": ("loader", "tier", "slug", "part", "percent", "clips_per_second_without"),
+    "ladder": (
+        "step", "change", "loader", "tier", "slug", "runs", "clips_per_second", "interval_low", "interval_high",
+        "times_faster", "faster_low", "faster_high", "times_faster_than_first", "status", "reason",
+    ),
+    "latencies": ("loader", "tier", "slug", "batches", "percent", "milliseconds"),
+    "spans": ("loader", "tier", "slug", "lane", "batch", "phase", "start_ms", "end_ms"),
+    "break_even": (
+        "device", "tier", "format", "loader", "slug", "prepare_seconds", "epoch_seconds", "against_format",
+        "against_loader", "against_prepare_seconds", "against_epoch_seconds", "break_even_epochs", "reason",
+    ),
     "noise": (
         "device", "batch_size", "sentinels", "median_clips_per_second", "variation_percent", "range_percent",
         "drift_percent", "drift_seen", "hours",
@@ -68,7 +78,8 @@ DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
 _INTEGERS = {"rank", "batch_size", "workers", "prefetch", "runs", "failed", "repeat", "repeats", "epochs", "clips",
              "warnings", "bytes", "files", "outliers", "disturbed", "sentinels", "read_bytes", "minor_faults",
              "major_faults", "readers", "bare_runs", "lightning_runs", "traverse_runs", "train_runs", "pss_peak_bytes",
-             "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak", "gpu_memory_peak_bytes"}  # fmt: skip
+             "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak", "gpu_memory_peak_bytes",
+             "step", "batches", "batch"}  # fmt: skip
 _FLOATS = {
     "clips_per_second", "lowest", "highest", "percent_of_bound", "times_slower_than_best", "first_batch_seconds",
     "construct_seconds", "verify_seconds", "epoch_gap_seconds", "megabytes_per_second", "seconds",
@@ -80,7 +91,9 @@ _FLOATS = {
     "gpu_utilisation_mean_percent", "bare_clips_per_second", "lightning_clips_per_second", "lightning_cost_percent",
     "cost_low", "cost_high", "bare_au_percent", "lightning_au_percent", "traverse_mean_seconds",
     "traverse_deviation_seconds", "train_mean_seconds", "train_deviation_seconds", "percent",
-    "clips_per_second_without",
+    "clips_per_second_without", "times_faster", "faster_low", "faster_high", "times_faster_than_first", "milliseconds",
+    "start_ms", "end_ms", "prepare_seconds", "epoch_seconds", "against_prepare_seconds", "against_epoch_seconds",
+    "break_even_epochs",
 }  # fmt: skip
 _TRUTHS = {"pin_memory", "rotational", "drift_seen", "disturbed"}  # of a run; of a result `disturbed` is a count
 

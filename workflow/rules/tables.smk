@@ -5,6 +5,7 @@ MADE_BY = {  # what tables are derived with: a change of it derives them anew
         for name in (
             *SHARED,
             *"make_tables bounds drift training_table moves_table".split(),
+            *"break_even ladder_table latency_table span_table".split(),
         )
     ],
     "summarize_loader": [
