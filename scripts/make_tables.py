@@ -7,6 +7,7 @@ The columns are described in docs/architecture.md. The folder appears whole or n
 
 import argparse
 import csv
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ from run_records import planned_runs, read_plan, read_record, run_row, setting_c
 from tables import COLUMNS, DOCUMENTS, write_table
 
 Record = dict[str, Any]
+RECORDS = "records.jsonl.gz"  # every raw record of runs, bounds and moves, one a line
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
 
 
@@ -76,10 +78,11 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         )
         write_json(folder / "dataset.json", _dataset(plan, root))
         write_json(folder / "host.json", _host(records))
+        _write_records(folder / RECORDS, [*records, *bounds, *moves])
 
 
 def _check_out(out: Path) -> None:
-    known = {f"{name}.csv" for name in COLUMNS} | {f"{name}.json" for name in DOCUMENTS}
+    known = {f"{name}.csv" for name in COLUMNS} | {f"{name}.json" for name in DOCUMENTS} | {RECORDS}
     found = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
     foreign = [name for name in found if name not in known and not name.startswith(".snakemake")]
     if foreign:
@@ -87,6 +90,13 @@ def _check_out(out: Path) -> None:
             f"--out {out}: found {foreign[0]!r} there, allowed is a folder of tables alone, since it is replaced as a "
             "whole. Name another folder, such as results/tables/demo."
         )
+
+
+def _write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write records as compressed JSON lines; the same records give the same bytes."""
+    with open(path, "wb") as file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as lines:
+        for record in records:
+            lines.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
 def _optional(root: Path, *parts: str) -> Record | None:
