@@ -17,6 +17,90 @@ ENV = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
+    column = file.read_all()["audio"]  # mapped, not read
+warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
+blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, 1, samples)) for block in column.chunks]
+size = len(blocks[0])  # all but the last have as many clips
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        views = [blocks[position // size][position % size] for position in positions]
+        audio = torch.stack(views, out=empty_batch(len(views)))
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
+    column = file.read_all()["audio"]  # mapped, not read
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        audio = torch.tensor(column[position].values.to_numpy())[None]
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 class ByClip:

@@ -19,6 +19,47 @@ ENV = "ffcv"
 REQUIRES = ("torch", "ffcv", "numpy")
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read", "decode")
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import torch
+from ffcv.loader import Loader, OrderOption
+
+data = Path($data)
+samples = $samples
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+threads = torch.get_num_threads()
+clips = Loader(
+    str(data / "clips.beton"),
+    batch_size=$batch_size,
+    num_workers=$workers,
+    order=OrderOption.RANDOM,
+    os_cache=True,
+    drop_last=False,
+    batches_ahead=$prefetch,
+    seed=$seed,
+)
+
+
+class Batches:
+    def __iter__(self):
+        batches = iter(clips)
+        torch.set_num_threads(threads)  # FFCV has set it to its own number
+        for pcm, position in batches:  # int16 (clips, samples), in buffers that are used again
+            audio = torch.from_numpy(np.empty((len(pcm), 1, samples), dtype=np.float32))
+            where = position.flatten()
+            torch.mul(pcm[:, None], 1 / 32768, out=audio)
+            yield {"audio": audio, "target": target[where], "labels": labels[where]}
+
+
+loader = Batches()
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
 
 
 def simplify(settings):

@@ -19,6 +19,90 @@ ENV = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    file = None
+
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at once: each chunk, a clip, straight into its row
+        if self.file is None:  # each process opens the file itself: HDF5 cannot be used across a fork
+            self.file = h5py.File(data / "clips.h5", locking=False)
+        chunks, audio = self.file["audio"].id, empty_batch(len(positions))
+        for position, row in zip(positions, audio.view(-1, samples).numpy().view("u1"), strict=True):
+            chunks.read_direct_chunk((position, 0, 0), out=row)
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Clips(Dataset):
+    file = None
+
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        if self.file is None:  # each process opens the file itself: HDF5 cannot be used across a fork
+            self.file = h5py.File(data / "clips.h5", locking=False)
+        return {"audio": self.file["audio"][position], "target": target[position], "labels": labels[position]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 class ByClip:

@@ -14,6 +14,87 @@ ENV = "tensordict"
 REQUIRES = ("torch", "tensordict", "torchrl", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torchrl.data import LazyMemmapStorage
+
+data = Path($data)
+samples = $samples  # of a clip
+count = json.loads((data / "storage_metadata.json").read_text())["len"]
+# scratch_dir must be the folder itself, a Path: elsewhere `loads` would copy every byte there
+storage = LazyMemmapStorage(count, scratch_dir=data, existsok=True, auto_cleanup=False)
+storage.loads(data)
+clips = dict(storage.get(slice(0, count)).items())  # views of the mapped files: the storage itself gathers slower
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return count
+
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        where, audio = torch.tensor(positions), empty_batch(len(positions))
+        rest = {name: torch.index_select(clips[name], 0, where) for name in ("target", "labels", "clip")}
+        return {"audio": torch.index_select(clips["audio"], 0, where, out=audio), **rest}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+import json
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torchrl.data import LazyMemmapStorage
+
+data = Path($data)
+count = json.loads((data / "storage_metadata.json").read_text())["len"]
+# scratch_dir must be the folder itself, a Path: elsewhere `loads` would copy every byte there
+storage = LazyMemmapStorage(count, scratch_dir=data, existsok=True, auto_cleanup=False)
+storage.loads(data)
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return count
+
+    def __getitem__(self, position):
+        return dict(storage.get(position).items())
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 @contextmanager

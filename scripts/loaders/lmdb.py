@@ -26,6 +26,115 @@ OPTIONS = {
     "gather": {"enum": ["batch", "clip"], "default": "batch"},
     "readahead": {"enum": [True, False], "default": True},
 }
+SNIPPET = {
+    "batch": """
+import warnings
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    environment = None
+
+    def __len__(self):
+        return len(target)
+
+    def begin(self):
+        if self.environment is None:  # each process opens it itself: LMDB forbids to use it across a fork
+            self.environment = lmdb.open(
+                str(data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=$readahead, meminit=False
+            )
+        return self.environment.begin(buffers=True)
+
+    def view(self, transaction, position):  # of mapped memory, valid within the transaction
+        value = transaction.get(position.to_bytes(8, "big"))
+        return torch.frombuffer(value, dtype=torch.float32).view(1, samples)
+
+    def __getitems__(self, positions):  # a batch at once, copied on torch's threads
+        with self.begin() as transaction:
+            views = [self.view(transaction, position) for position in positions]
+            audio = torch.stack(views, out=empty_batch(len(views)))
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+import warnings
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
+
+
+class Clips(Dataset):
+    environment = None
+
+    def __len__(self):
+        return len(target)
+
+    def begin(self):
+        if self.environment is None:  # each process opens it itself: LMDB forbids to use it across a fork
+            self.environment = lmdb.open(
+                str(data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=$readahead, meminit=False
+            )
+        return self.environment.begin(buffers=True)
+
+    def view(self, transaction, position):  # of mapped memory, valid within the transaction
+        value = transaction.get(position.to_bytes(8, "big"))
+        return torch.frombuffer(value, dtype=torch.float32).view(1, samples)
+
+    def __getitem__(self, position):
+        with self.begin() as transaction:
+            audio = self.view(transaction, position).clone()
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 class ByClip:

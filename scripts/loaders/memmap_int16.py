@@ -18,6 +18,74 @@ REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
 SCALE = 1 / 32768  # a power of two: the product is exact
+SNIPPET = """
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+device = $device
+workers = $workers
+scale = 1 / 32768  # a power of two: the product is exact
+warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
+pcm = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # int16 (clips, 1, samples)
+mapped = torch.from_numpy(pcm)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+def gathered(positions):
+    if workers:  # sent as int16, in shared memory at once, as torch's own collating does it
+        count = len(positions)
+        storage = mapped._typed_storage()._new_shared(count * samples, device="cpu")
+        shared = mapped.new(storage).resize_(count, 1, samples)
+        return torch.index_select(mapped, 0, torch.tensor(positions), out=shared)
+    if device != "cpu":
+        return torch.from_numpy(pcm[positions])
+    batch = np.empty((len(positions), 1, samples), dtype=np.float32)
+    for position, row in zip(positions, batch, strict=True):
+        np.multiply(pcm[position], np.float32(scale), out=row)
+    return torch.from_numpy(batch)
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(pcm)
+
+    def __getitems__(self, positions):  # a batch at once
+        return {"audio": gathered(positions), "target": target[positions], "labels": labels[positions]}
+
+
+class Loader:
+    batches = DataLoader(
+        Clips(),
+        batch_size=$batch_size,
+        shuffle=True,
+        generator=torch.Generator().manual_seed($seed),
+        collate_fn=lambda batch: batch,  # it is gathered already
+        $worker_arguments
+    )
+
+    def __iter__(self):  # int16 becomes float32 where it is used
+        for batch in self.batches:
+            batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+            if device != "cpu":
+                batch["audio"] = batch["audio"] * scale
+            elif workers:
+                batch["audio"] = torch.from_numpy(np.multiply(batch["audio"].numpy(), np.float32(scale)))
+            yield batch
+
+
+loader = Loader()
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+"""
 
 
 @contextmanager

@@ -14,6 +14,83 @@ ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+data = Path($data)
+samples = $samples
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one length in all files
+
+
+$empty_batch
+
+
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at a time
+        audio = empty_batch(len(positions))
+        for position, row in zip(positions, audio.numpy(), strict=True):
+            with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
+                file.seek(header_bytes)
+                if file.readinto(row) != row.nbytes:
+                    raise EOFError(f"{file.name} ends within the clip")
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = torch.utils.data.DataLoader(
+    Files(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # Files has collated already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+data = Path($data)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        audio = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+loader = torch.utils.data.DataLoader(
+    Files(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+""",
+}
 
 
 @contextmanager

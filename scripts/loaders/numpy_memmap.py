@@ -15,6 +15,85 @@ ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
+clips = torch.from_numpy(np.load(data / "audio.npy", mmap_mode="r"))  # float32 (clips, 1, samples)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(clips)
+
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        where = torch.tensor(positions)
+        audio = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
+        return {"audio": audio, "target": target[where], "labels": labels[where]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+# a plain array, of which clips are taken much faster than of a numpy.memmap
+clips = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # float32 (clips, 1, samples)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(clips)
+
+    def __getitem__(self, position):
+        audio = torch.from_numpy(clips[position].copy())
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 @contextmanager

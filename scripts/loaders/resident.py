@@ -18,6 +18,70 @@ SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 READS_ONCE = True
 OPTIONS = {"keep": {"enum": ["host", "device"], "default": "host"}}
+SNIPPET = {
+    "host": """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+data = Path($data)
+pin_memory = $pin_memory
+split = {name: torch.from_numpy(np.load(data / f"{name}.npy")) for name in ("audio", "target", "labels")}  # all in RAM
+generator = torch.Generator().manual_seed($seed)
+
+
+def empty_batch(rows, count):
+    shape = (count, *rows.shape[1:])
+    if pin_memory:
+        return torch.empty(shape, dtype=rows.dtype, pin_memory=True)
+    return torch.from_numpy(np.empty(shape, rows.numpy().dtype))  # in huge pages where it is large
+
+
+class Loader:
+    def __iter__(self):
+        for where in torch.randperm(len(split["audio"]), generator=generator).split($batch_size):
+            yield {
+                name: torch.index_select(rows, 0, where, out=empty_batch(rows, len(where)))
+                for name, rows in split.items()
+            }
+
+
+loader = Loader()
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "device": """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+data = Path($data)
+device = $device
+split = {  # all on the device, from mapped pages: no copy in RAM on the way
+    name: torch.from_numpy(np.load(data / f"{name}.npy", mmap_mode="c")).to(device)
+    for name in ("audio", "target", "labels")
+}
+generator = torch.Generator().manual_seed($seed)
+
+
+class Loader:
+    def __iter__(self):
+        order = torch.randperm(len(split["audio"]), generator=generator).to(device)
+        for where in order.split($batch_size):
+            yield {name: torch.index_select(rows, 0, where) for name, rows in split.items()}
+
+
+loader = Loader()
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 def simplify(settings):

@@ -9,6 +9,48 @@ from ring_epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify, unsuited
 FORMAT = "int16"
 ENV = "torch"
 REQUIRES = ("torch", "numpy")
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ring_reader import RingReader  # one file that stands alone: copy it from feedrate's scripts
+
+data = Path($data)
+batch_size = $batch_size
+device = $device
+direct = $direct  # reads past the page cache: for a set larger than memory
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+random = np.random.default_rng($seed)
+reader = RingReader(
+    data / "audio.npy",
+    batch_size,
+    threads=$workers,
+    ahead=$prefetch,
+    device=device,
+    pin=$pin_memory,
+    scale=1 / 32768,  # int16 becomes float32 where it is used
+    source="direct" if direct else "auto",
+    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
+)
+
+
+class Loader:
+    def __iter__(self):
+        order = random.permutation(len(reader))
+        for number, audio in enumerate(reader.batches(order)):
+            where = order[number * batch_size :][:batch_size]
+            yield {"audio": audio, "target": target[where].to(device), "labels": labels[where].to(device)}
+
+
+loader = Loader()
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+"""
 
 
 def open_epochs(request):

@@ -16,6 +16,49 @@ ENV = "torch"
 REQUIRES = ("torch", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+
+data = Path($data)
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+$empty_batch
+
+
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at a time
+        audio = empty_batch(len(positions))
+        pcm = np.empty(samples, dtype=np.int16)
+        for position, row in zip(positions, audio.numpy()[:, 0], strict=True):
+            decoded, _ = soundfile.read(data / f"{position:06d}.wav", out=pcm)
+            np.multiply(decoded, np.float32(1 / 32768), out=row[: len(decoded)])
+            row[len(decoded) :] = 0
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = torch.utils.data.DataLoader(
+    Files(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # Files has collated already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
 
 
 @contextmanager

@@ -29,6 +29,97 @@ ENV = "spdl"
 REQUIRES = ("torch", "spdl", "numpy")
 STAGES = (*torch_dataloader.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
+_HEAD = """
+from pathlib import Path
+
+import numpy as np
+import spdl.io
+import torch
+from spdl.pipeline import $imported
+
+data = Path($data)
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+
+
+class Batches:
+    def __init__(self):
+        self.random = np.random.default_rng($seed)
+
+    def __iter__(self):  # an epoch of positions, each time in a new order
+        order = self.random.permutation(len(target))
+        yield from (order[start : start + $batch_size] for start in range(0, len(order), $batch_size))
+
+
+def fill(audio, positions):
+    for position, row in zip(positions, audio.numpy()[:, 0], strict=True):
+        with open(data / f"{position:06d}.wav", "rb", buffering=0) as file:
+            pcm = np.asarray(spdl.io.load_wav(file.read()))[:samples, 0]  # int16, a view
+        row[: len(pcm)] = pcm
+        row[: len(pcm)] *= np.float32(1 / 32768)
+        row[len(pcm) :] = 0
+
+"""
+_LOOP = """
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
+SNIPPET = {
+    "thread": _HEAD.replace("$imported", "PipelineBuilder")
+    + """
+def read(positions):
+    shape = len(positions), 1, samples
+    audio = torch.empty(shape, pin_memory=True) if pin else torch.from_numpy(np.empty(shape, dtype=np.float32))
+    fill(audio, positions)
+    where = torch.from_numpy(positions)
+    return {"audio": audio, "target": target[where], "labels": labels[where]}
+
+
+loader = (
+    PipelineBuilder()
+    .add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
+    .pipe(read, concurrency=$workers, output_order="input")
+    .add_sink($prefetch)
+    .build(num_threads=$workers, max_failures=0)
+)
+"""
+    + _LOOP,
+    "subprocess": _HEAD.replace("$imported", "PipelineBuilder, run_pipeline_in_subprocess")
+    + """
+def read(positions):
+    # in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
+    storage = torch.empty(0)._typed_storage()._new_shared(len(positions) * samples, device="cpu")
+    audio = torch.empty(0).new(storage).view(len(positions), 1, samples)
+    fill(audio, positions)
+    return audio, positions
+
+
+builder = PipelineBuilder().add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
+builder.pipe(read, concurrency=$workers, output_order="input").add_sink($prefetch)
+batches = run_pipeline_in_subprocess(
+    builder.get_config(),
+    num_threads=$workers,
+    max_failures=0,
+    buffer_size=$prefetch,
+    mp_context="fork",
+)
+
+
+class Loader:
+    def __iter__(self):
+        for audio, positions in batches:
+            audio = audio.pin_memory() if pin else audio
+            where = torch.from_numpy(positions)
+            yield {"audio": audio, "target": target[where], "labels": labels[where]}
+
+
+loader = Loader()
+"""
+    + _LOOP,
+}
 
 
 @contextmanager

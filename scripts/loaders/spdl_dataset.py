@@ -17,6 +17,52 @@ FORMAT = "wav"
 ENV = "spdl"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
 STAGES = ("read", "decode")
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch
+from spdl.pipeline import PipelineBuilder
+from torch.utils.data import RandomSampler, default_collate
+
+data = Path($data)
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+
+
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        pcm, _ = soundfile.read(data / f"{position:06d}.wav", frames=samples, dtype="float32")
+        audio = torch.nn.functional.pad(torch.from_numpy(pcm), (0, samples - len(pcm)))[None]
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+def collate(items):
+    batch = default_collate(items)
+    return {name: tensor.pin_memory() for name, tensor in batch.items()} if pin else batch
+
+
+dataset = Files()
+loader = (
+    PipelineBuilder()
+    .add_source(RandomSampler(dataset, generator=torch.Generator().manual_seed($seed)), continuous=True)
+    .pipe(dataset.__getitem__, concurrency=$workers, output_order="input")
+    .aggregate($batch_size)
+    .pipe(collate)
+    .add_sink($prefetch)
+    .build(num_threads=$workers, max_failures=0)
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
 
 
 @contextmanager

@@ -16,6 +16,54 @@ REQUIRES = ("torch", "tensordict", "numpy")
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 READS_ONCE = True
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import torch
+from tensordict import TensorDict, tensorclass
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+
+
+@tensorclass
+class Clips:
+    audio: torch.Tensor
+    target: torch.Tensor
+    labels: torch.Tensor
+    clip: torch.Tensor  # its number
+
+
+clips = Clips.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False).clone())  # all in RAM
+tensors = dict(clips.items())  # gathered one by one: indexing the tensorclass itself is slower
+
+
+class Batches(Dataset):
+    def __len__(self):
+        return len(clips)
+
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        where = torch.tensor(positions)
+        audio = torch.from_numpy(np.empty((len(positions), 1, samples), np.float32))  # in huge pages if it is large
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
+        return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
+
+
+loader = DataLoader(
+    Batches(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+"""
 
 
 def unsuited(request):

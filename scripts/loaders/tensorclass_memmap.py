@@ -15,6 +15,99 @@ ENV = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+from pathlib import Path
+
+import numpy as np
+import torch
+from tensordict import TensorDict, tensorclass
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+samples = $samples  # of a clip
+
+
+@tensorclass
+class Clips:
+    audio: torch.Tensor
+    target: torch.Tensor
+    labels: torch.Tensor
+    clip: torch.Tensor  # its number
+
+
+clips = Clips.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+tensors = dict(clips.items())  # gathered one by one: indexing the tensorclass itself is slower
+
+
+$empty_batch
+
+
+class Batches(Dataset):
+    def __len__(self):
+        return len(clips)
+
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        where, audio = torch.tensor(positions), empty_batch(len(positions))
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
+        return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
+
+
+loader = DataLoader(
+    Batches(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import torch
+from tensordict import TensorDict, tensorclass
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+
+
+@tensorclass
+class Clips:
+    audio: torch.Tensor
+    target: torch.Tensor
+    labels: torch.Tensor
+    clip: torch.Tensor  # its number
+
+
+clips = Clips.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+
+
+class Items(Dataset):
+    def __len__(self):
+        return len(clips)
+
+    def __getitem__(self, position):
+        return dict(clips[position].items())
+
+
+loader = DataLoader(
+    Items(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 @contextmanager

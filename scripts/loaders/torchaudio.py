@@ -17,6 +17,57 @@ REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
+_PROGRAM = """
+from pathlib import Path
+
+import numpy as np
+$imports
+
+data = Path($data)
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Files(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        path = data / f"{position:06d}.wav"
+        audio = $decoded
+        audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
+        return {"audio": audio, "target": target[position], "labels": labels[position]}
+
+
+loader = torch.utils.data.DataLoader(
+    Files(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
+SNIPPET = {
+    decoder: _PROGRAM.replace("$imports", imports).replace("$decoded", decoded)
+    for decoder, imports, decoded in (
+        ("load", "import torch\nimport torchaudio", "torchaudio.load(path)[0]"),
+        (
+            "torchcodec",
+            "import torch\nfrom torchcodec.decoders import AudioDecoder",
+            "AudioDecoder(path).get_all_samples().data",
+        ),
+        (
+            "soundfile",
+            "import soundfile\nimport torch",
+            'torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)',
+        ),
+    )
+}
 
 
 @contextmanager

@@ -25,6 +25,48 @@ ENV = "torchdata"
 REQUIRES = ("torch", "torchdata", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
+SNIPPET = """
+from pathlib import Path
+
+import numpy as np
+import torch
+from torchdata import nodes
+
+data = Path($data)
+samples = $samples
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one length in all files
+
+
+def read(positions):  # a batch at a time
+    audio = np.empty((len(positions), 1, samples), dtype=np.float32)
+    for position, row in zip(positions, audio, strict=True):
+        with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
+            file.seek(header_bytes)
+            if file.readinto(row) != row.nbytes:
+                raise EOFError(f"{file.name} ends within the clip")
+    return {"audio": torch.from_numpy(audio), "target": target[positions], "labels": labels[positions]}
+
+
+sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed($seed))
+positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=$batch_size, drop_last=False)
+batches = nodes.ParallelMapper(
+    positions,
+    read,
+    num_workers=$workers,
+    method=$method,
+    multiprocessing_context="fork",
+)
+batches = nodes.PinMemory(batches) if pin else batches
+batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
+loader = nodes.Loader(batches)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+"""
 
 
 @contextmanager

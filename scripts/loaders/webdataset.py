@@ -25,6 +25,7 @@ from torch_dataloader import (
 FORMAT = "webdataset"
 ENV = "webdataset"
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
+ORDER = "shards in random order, then a shuffle buffer"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*torch_dataloader.STAGES, "decode")
 OPTIONS = {
@@ -32,6 +33,88 @@ OPTIONS = {
     "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},
 }
 BUFFER_BYTES = 256 * 1024  # of a shard's file; the library reads 10 KiB at a time
+_PROGRAM = """
+import webdataset as wds
+from webdataset.tariterators import group_by_keys, tar_file_expander
+
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+shards = sorted(map(str, Path($data).glob("*.tar")))
+
+
+def opened(shards):
+    for shard in shards:
+        with open(shard["url"], "rb", buffering=256 * 1024) as stream:  # the library's own opener reads less at once
+            yield {**shard, "stream": stream}
+
+
+def target_of(clip):
+    return json.loads(clip["json"])["classes"][0]  # the first class of a clip; others follow it
+
+
+$collate
+
+
+dataset = wds.DataPipeline(
+    wds.SimpleShardList(shards),
+    wds.split_by_worker,
+    wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=$seed),
+    opened,
+    tar_file_expander,
+    group_by_keys,
+    wds.detshuffle(bufsize=$shuffle_buffer, initial=min($shuffle_buffer, 100), seed=$seed),
+    wds.batched($batch_size, partial=True, collation_fn=collate),
+)
+loader = wds.WebLoader(
+    dataset,
+    batch_size=None,
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]
+"""
+_BY_BATCH = """$empty_batch
+
+
+def collate(clips):
+    audio = empty_batch(len(clips))
+    for clip, row in zip(clips, audio.numpy()[:, 0], strict=True):
+        with wave.open(io.BytesIO(clip["wav"])) as file:
+            pcm = np.frombuffer(file.readframes(samples), dtype="<i2")
+        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
+        row[len(pcm) :] = 0
+    return {"audio": audio, "target": torch.tensor([target_of(clip) for clip in clips])}"""
+_BY_CLIP = """\
+def decode(clip):
+    audio = np.zeros((1, samples), dtype=np.float32)
+    pcm, _ = soundfile.read(io.BytesIO(clip["wav"]), dtype="float32")
+    audio[0, : len(pcm)] = pcm[:samples]
+    return {"audio": audio, "target": target_of(clip)}
+
+
+def collate(clips):
+    return torch.utils.data.default_collate([decode(clip) for clip in clips])"""
+SNIPPET = {
+    "wave": """
+import io
+import json
+import wave
+from pathlib import Path
+
+import numpy as np
+import torch"""
+    + _PROGRAM.replace("$collate", _BY_BATCH),
+    "soundfile": """
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import torch"""
+    + _PROGRAM.replace("$collate", _BY_CLIP),
+}
 
 
 @contextmanager

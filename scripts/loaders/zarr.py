@@ -19,6 +19,90 @@ ENV = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
+SNIPPET = {
+    "batch": """
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import torch
+import zarr.api.asynchronous
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+data = Path($data)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Clips(Dataset):
+    array = runner = None
+
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at once, its chunks read concurrently
+        if self.runner is None:  # each process has an event loop of its own: its threads do not survive a fork
+            self.runner = asyncio.Runner()
+        audio = default_collate(self.runner.run(self.read(positions)))  # in a worker straight into shared memory
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+    async def read(self, positions):
+        if self.array is None:
+            self.array = await zarr.api.asynchronous.open_array(store=data / "clips.zarr", mode="r")
+        return await asyncio.gather(*map(self.array.getitem, positions))
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+    "clip": """
+from pathlib import Path
+
+import numpy as np
+import torch
+import zarr
+from torch.utils.data import DataLoader, Dataset
+
+data = Path($data)
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+
+
+class Clips(Dataset):
+    array = None
+
+    def __len__(self):
+        return len(target)
+
+    def __getitem__(self, position):
+        if self.array is None:  # each process has an event loop of its own: its threads do not survive a fork
+            self.array = zarr.open_array(data / "clips.zarr", mode="r")
+        return {"audio": self.array[position], "target": target[position], "labels": labels[position]}
+
+
+loader = DataLoader(
+    Clips(),
+    batch_size=$batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    $worker_arguments
+)
+
+for batch in loader:  # an epoch, each time in another order
+    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
+    # the training step: model(audio), against batch["target"] or batch["labels"]
+""",
+}
 
 
 class ByClip:
