@@ -139,6 +139,7 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
     _splice_loaders(top, raw.get("loaders"), CONDITIONS)
+    _splice_ladder(top, raw.get("ladder"), raw.get("loaders"))
     return schema
 
 
@@ -175,6 +176,28 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
             lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
         item = _closed(base, lists)
         item["required"] = ["name"]
+        schema["prefixItems"].append(item)
+
+
+def _splice_ladder(top: dict, rungs: Any, loaders: Any) -> None:
+    """Give each rung of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
+    entries = [{"name": e} if isinstance(e, str) else e for e in (loaders if isinstance(loaders, list) else ())]
+    known = {e["name"]: e for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)}
+    sweep, schema = top["sweep"]["properties"], top["ladder"]
+    base = schema["items"]
+    schema["prefixItems"] = []
+    loader = None
+    for rung in rungs if isinstance(rungs, list) else ():
+        loader = rung.get("loader", loader) if isinstance(rung, Mapping) else loader
+        if not isinstance(loader, str) or loader not in known:
+            schema["prefixItems"].append(base)
+            continue
+        module = loader_of(known[loader])
+        values = {key: sweep[key]["items"] for key in understood(module)}
+        for option, fragment in getattr(module, "OPTIONS", {}).items():
+            values[option] = {key: value for key, value in fragment.items() if key != "default"}
+        item = _closed(base, values)
+        item["required"] = base["required"]
         schema["prefixItems"].append(item)
 
 
@@ -233,6 +256,8 @@ def _check_references(config: Mapping[str, Any]) -> None:
         kind = plugins.load("tiers", tier["kind"])
         _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
     _check_tiers(config["storage"])
+    _check_ladder(config)
+    _check_now(config)
     if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
         raise UserError(
             f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
@@ -256,6 +281,38 @@ def _check_tiers(storage: Mapping[str, Any]) -> None:
                 "a folder of its own for each tier. Change one of them."
             )
         seen[path] = name
+
+
+def _check_ladder(config: Mapping[str, Any]) -> None:
+    """Refuse a rung whose loader is none of `loaders`, and a loader that is there for no task and on no rung."""
+    entries = [{"name": e} if isinstance(e, str) else e for e in config["loaders"]]
+    known = [entry["name"] for entry in entries]
+    for number, rung in enumerate(config["ladder"]):
+        found = rung.get("loader") if number == 0 else rung.get("loader", known[0])
+        if found not in known:
+            raise UserError(
+                f"config: ladder[{number}].loader: found {repr(found) if found else 'nothing'} for {rung['change']!r}, "
+                f"allowed are the entries of loaders: {', '.join(known)}.{nearest(found or '', known)} Name one of "
+                "them, or add it to loaders."
+            )
+    climbed = {rung.get("loader") for rung in config["ladder"]}
+    for number, entry in enumerate(entries):
+        if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in climbed:
+            raise UserError(
+                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no rung of the ladder, so "
+                "that nothing of it would be measured. Give sweep.task a task, such as traverse, or remove the loader."
+            )
+
+
+def _check_now(config: Mapping[str, Any]) -> None:
+    """Refuse a loader of today that nobody knows; that this experiment leaves it out is no fault, and is said."""
+    own = {entry["name"] for entry in config["loaders"] if isinstance(entry, Mapping)}
+    now, known = config["report"]["now"], sorted({*plugins.names("loaders"), *own})
+    if now is not None and now not in known:
+        raise UserError(
+            f"config: report.now: found {now!r}, allowed are null, {', '.join(known)}.{nearest(now, known)} "
+            "Name one of them."
+        )
 
 
 def _check(key: str, check: Callable[[], None]) -> None:

@@ -27,6 +27,7 @@ class LoaderRequest:
     world: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
     without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void
+    spans: Any = None  # measure/spans.py: notes of what its processes do with each batch, in an epoch that is not timed
 
 
 def epoch_order(request: LoaderRequest, epoch: int) -> Any:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import config as configuration
+import ladder
 import plugins
 from errors import UserError, run_main
 from files import write_json
@@ -62,6 +63,7 @@ class Run:
     cache: str
     step_ms: float
     explain: bool  # whether what holds it back is looked for after the timed epochs
+    timeline: bool  # whether its first batches are noted after that
     repeat: int
     path: str  # of the record, relative to the project
 
@@ -97,6 +99,7 @@ class Plan:
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
+        self.rungs: list[ladder.Rung] = self._rungs() if self.config["ladder"] else []
 
     @cached_property
     def shards(self) -> int:
@@ -173,15 +176,19 @@ class Plan:
 
         Of a training it may be that of the last value of each list alone.
         """
-        module = self.loaders[loader]
+        lists = self._lists(loader)
+        if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
+            lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
+        return combinations(self.loaders[loader], lists)
+
+    def _lists(self, loader: str) -> dict[str, list[Any]]:
+        """Return the values of each setting and option that `loader` is swept over."""
         entry = self._entry(loader)
         lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
-        for option, fragment in getattr(module, "OPTIONS", {}).items():
+        for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
-        if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
-            lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
-        return combinations(module, lists)
+        return lists
 
     def code(self, loader: str) -> str:
         """Return the file that a loader is."""
@@ -197,8 +204,8 @@ class Plan:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """All runs of the experiment, in the order of the config."""
-        return [
+        """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
+        swept = [
             run
             for loader in self.loaders
             for tier in self.tiers
@@ -206,15 +213,48 @@ class Plan:
             for settings in self.settings(loader, conditions.task)
             for run in self._repeated(loader, tier, conditions, settings)
         ]
+        known = {run.path for run in swept}
+        climbed = {
+            run.path: run
+            for rung in self.rungs
+            if not rung.reason
+            for run in self._repeated(rung.loader, rung.tier, Conditions(), rung.settings)
+        }
+        return [*swept, *(run for path, run in climbed.items() if path not in known)]
+
+    def _rungs(self) -> list[ladder.Rung]:
+        """Return the ladder's rungs, on the first tier that can be read warm: traversed with a warm cache, no step."""
+        fit = [tier for tier in self.tiers if not self.unfit(tier, "warm")]
+        if not fit:
+            raise UserError(
+                f"config: ladder: found no tier that it can be measured on, but only {', '.join(self.tiers)}: "
+                f"{self.unfit(next(iter(self.tiers)), 'warm')}. Add a tier without emulate to storage."
+            )
+
+        def first(loader: str) -> dict[str, Any]:
+            return {key: values[-1 if key == "device" else 0] for key, values in self._lists(loader).items()}
+
+        def simplified(loader: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+            lists = {key: [value] for key, value in settings.items()}
+            lists["device"] = self.devices(lists["device"])[-1:]
+            return next(combinations(self.loaders[loader], lists))
+
+        return list(ladder.rungs(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
 
     def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
         name = slug(settings, conditions)
         explained = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["explain"]]
         for repeat in range(self.repeats_of(conditions.task)):
             explain = repeat < explained and conditions.task == "traverse"
+            timeline = repeat == 0 and self._noted(conditions)
             path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
             what = (loader, tier, self.loaders[loader].FORMAT, name, settings)
-            yield Run(*what, **vars(conditions), explain=explain, repeat=repeat, path=path)
+            yield Run(*what, **vars(conditions), explain=explain, timeline=timeline, repeat=repeat, path=path)
+
+    def _noted(self, conditions: Conditions) -> bool:
+        """Return whether the batch timeline is taken; the limits of a limited cache do not last until then."""
+        asked = self.config["measure"]["timeline"] == "first"
+        return asked and conditions.task == "traverse" and conditions.cache != "limited"
 
     def repeats_of(self, task: str) -> int:
         """How often each run of a task is made."""
@@ -388,6 +428,13 @@ class Plan:
             "bounds": [vars(bound) for bound in self.bounds],
             "moves": [vars(move) for move in self.moves],
             "skipped": self.skipped,
+            "ladder": [
+                {
+                    **{"change": rung.change, "loader": rung.loader, "tier": rung.tier},
+                    **{"slug": None if rung.reason else slug(rung.settings), "reason": rung.reason},
+                }
+                for rung in self.rungs
+            ],
             "formats": list(self.formats),
             "tiers": list(self.tiers),
             "emulated": [tier for tier in self.tiers if self.emulated(tier)],

@@ -120,6 +120,7 @@ def parse() -> argparse.Namespace:
     add("--cache", default="warm", choices=("warm", *COLD), help="state of the page cache when an epoch begins")
     add("--step-ms", default=0.0, type=float, help="wait so long after each batch, as for a training step")
     add("--explain", action="store_true", help="afterwards look for what holds the loader back")
+    add("--timeline", action="store_true", help="afterwards note what each process does with the first batches")
     add("--step-limit-ms", default=0.0, type=float, help="look for the shortest step that is fed, up to here; 0: no")
     add("--limited-share", default=0.5, type=float, help="with --cache limited: what the cache may hold, of the data")
     add("--emulate", default=None, type=json.loads, help='JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"')
@@ -128,7 +129,13 @@ def parse() -> argparse.Namespace:
     add("--repeat", default=0, type=int)
     add("--dataset", default="by_hand")
     add("--tier", default="by_hand")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.timeline and arguments.cache == "limited":
+        raise UserError(
+            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
+            "cold: leave --timeline out"
+        )
+    return arguments
 
 
 def threads_of(value: str) -> int:
@@ -187,6 +194,7 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "au_percent": None,
         "shortest_step": None,
         "explained": None,
+        "spans": None,
         "training": None,
         "limits": None,
         "emulated": emulation.limits({"emulate": arguments.emulate}),
@@ -235,6 +243,7 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
         epochs=epochs,
         seconds=arguments.seconds if arguments.epochs == "auto" else 0.0,
         explain=arguments.explain,
+        timeline=arguments.timeline,
         step_limit_ms=arguments.step_limit_ms,
         groups=tuple(child.joined),
         limited_share=arguments.limited_share,

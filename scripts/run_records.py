@@ -14,7 +14,7 @@ from measure.stats import median_of
 from tables import CONDITIONS, EMULATED, MEMORY, RESOURCES, SETTINGS
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
-_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "formats", "tiers", "emulated")
+_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "formats", "tiers", "emulated")
 GPU = ("gpu_utilisation_mean_percent", "gpu_memory_peak_bytes")
 SCHEMA = Path(__file__).resolve().parent.parent / "docs" / "run.schema.json"
 

@@ -2,7 +2,8 @@
 
 And the stages that can be left out of any of them, to see what they cost (`LoaderRequest.without`): `read`, for which
 each process delivers its first item again and again, and `transfer`, for which the workers send how many clips a batch
-has and nothing else. A loader that decodes adds `decode`, and leaves it out by `loading.undecoded`.
+has and nothing else. A loader that decodes adds `decode`, and leaves it out by `loading.undecoded`. Where
+`LoaderRequest.spans` are asked for, the processes note when they read, collate and receive a batch (measure/spans.py).
 
 Imports torch inside functions, since loaders are named where torch is not installed.
 """
@@ -153,16 +154,19 @@ def epochs_of(
     if "read" in request.without:
         dataset = (AgainByBatch if collate is as_is else Again)(dataset, sent=request.workers > 0)
     batches = EpochBatches(request)
-    loader = DataLoader(
-        dataset,
-        batch_sampler=batches,
-        collate_fn=(lambda items: count_alone(collate(items))) if kept else collate,
-        **worker_arguments(request),
-    )
+    parts = {
+        "dataset": dataset,
+        "batch_sampler": batches,
+        "collate_fn": (lambda items: count_alone(collate(items))) if kept else collate,
+    }
+    if request.spans:
+        parts = request.spans.watching(**parts)
+    loader = DataLoader(**parts, **worker_arguments(request))
 
     def epoch(number: int) -> Iterator[Batch]:
         batches.epoch = number
-        arrived = to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+        sent = request.spans.arriving(iter(loader), number) if request.spans else iter(loader)
+        arrived = to_device(in_place_of_counts(sent, kept) if kept else sent, request)
         return map(finish, arrived) if finish else arrived
 
     try:

@@ -145,6 +145,7 @@ def make_results(
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
         "moves": list(_write_moves(root, moves, dataset)),
         "skipped": list(skipped),
+        "ladder": [],
         "formats": sorted({one.format for one in made}),
         "tiers": sorted({one.tier for one in made}),
         "emulated": list(emulated),

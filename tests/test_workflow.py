@@ -485,6 +485,20 @@ def test_a_folder_of_ones_own(places):
     assert project.planned(*arguments) == [], "a call that should find nothing to do"
 
 
+def test_the_command_line_goes_before_a_preset_in_the_plan_too(places):
+    """The plan that the tables are made by holds just the runs that Snakemake makes."""
+    disk, ram = places
+    project = ProjectCopy(disk / "preset", ram)
+    project.snakemake(
+        "results/runs/demo/plan.json", "--config", "preset=publishable", "measure={repeats: 2, explain: none}"
+    )
+    plan = json.loads((project.root / "results" / "runs" / "demo" / "plan.json").read_text())
+    assert plan["config"]["measure"]["repeats"] == 2
+    assert plan["config"]["measure"]["seconds"] == 2, "what the command line leaves out is the preset's"
+    assert {run["repeat"] for run in plan["runs"]} == {0, 1}
+    assert not any(run["explain"] for run in plan["runs"])
+
+
 def test_the_plan_of_two_million_clips_is_small(untouched):
     jobs = untouched.planned("--config", "datasets={demo: {clips: 2041789}}")
     assert 1000 < len(jobs) < 4000, rules_of(jobs)

@@ -15,7 +15,7 @@ from typing import Any
 
 import device_prefetch
 from loading import LoaderRequest
-from measure import host, protocol
+from measure import host, protocol, spans
 from measure.cache import ColdCache, evict, residency
 from measure.child import out_of_memory_kills
 from measure.explain import Explanation
@@ -45,6 +45,7 @@ class Wanted:
     epochs: int
     seconds: float = 0.0  # at least so long
     explain: bool = False  # look for what holds the loader back
+    timeline: bool = False  # note what each process does with the first batches of one more epoch
     step_limit_ms: float = 0.0  # look for the shortest step that it feeds up to here; 0: do not look
     groups: tuple[str, ...] = ()  # control groups that this process tree is in
     limited_share: float = 0.5  # of the data, that a limited cache may hold
@@ -79,6 +80,8 @@ def measure(
     record["clips_per_second"], record["au_percent"] = rate(times), utilisation(times)
     if wanted.explain:
         run.explain()
+    if wanted.timeline:
+        run.note_spans()
     return record
 
 
@@ -246,16 +249,33 @@ class _Run:
         try:
             self.record["explained"] = parts.speeds(self.module, self.request, full, step)
         except Exception as error:
-            traceback.print_exc()
-            seen = f"with parts of its work left out it broke: {type(error).__name__}: {_one_line(error, self.request)}"
-            self.record["warnings"].append(
-                host.warning(
-                    "not-explained",
-                    seen,
-                    "one of the loader's STAGES does not deliver what its contract says",
-                    "the number stands; what holds this loader back is not known",
-                )
+            self._broke(
+                "not-explained",
+                "with parts of its work left out",
+                error,
+                "one of the loader's STAGES does not deliver what its contract says",
+                "the number stands; what holds this loader back is not known",
             )
+
+    def note_spans(self) -> None:
+        """Note the batch timeline of one more epoch; the number stands if the loader breaks then."""
+        cold, batches = self.cold if self.cache == "cold" else None, spans.batches_for(self.request.workers)
+        try:
+            self.record["spans"] = spans.timeline(self._opened, self._sink(), batches, cold)
+        except Exception as error:
+            self._broke(
+                "no-timeline",
+                "opened once more for the batch timeline",
+                error,
+                "the loader does not stand being opened again, or being left within an epoch",
+                "the number stands; its first batches are not drawn",
+            )
+
+    def _broke(self, code: str, when: str, error: Exception, cause: str, hint: str) -> None:
+        """Note as a warning what went wrong after the number was there."""
+        traceback.print_exc()
+        seen = f"{when} it broke: {type(error).__name__}: {_one_line(error, self.request)}"
+        self.record["warnings"].append(host.warning(code, seen, cause, hint))
 
 
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:

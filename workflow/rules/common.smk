@@ -94,12 +94,12 @@ def ended_early(wildcards):
 
 
 def run_conditions(wildcards):
-    """Return what the run is measured under, and whether it is explained, as options of run_loader.py."""
+    """Return what the run is measured under, and what is looked for afterwards, as options of run_loader.py."""
     run = plan.by_path.get(run_path(wildcards))
     if run is None:  # nobody asks for it
         return ""
     parts = f"--task {run.task} --cache {run.cache} --step-ms {run.step_ms:g}"
-    return f"{parts} --explain" if run.explain else parts
+    return parts + " --explain" * run.explain + " --timeline" * run.timeline
 
 
 def run_step_limit(wildcards):

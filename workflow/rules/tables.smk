@@ -23,7 +23,8 @@ rule write_plan:
     conda:
         env("workflow")
     params:
-        config=json.dumps(plan.config),
+        # The preset's values are in it already, below those of the command line.
+        config=json.dumps({**plan.config, "preset": "none"}),
         gpu=plan.has_gpu,
     shell:
         "python scripts/plan.py --config {params.config:q} --out {output.plan:q} 2> {log:q}"
