@@ -7,6 +7,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from measure.stats import Comparison, compare
+from tables import duration_text
 
 # Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/test_stats.py draws some of them).
@@ -71,8 +72,8 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         if row["sentinels"] >= FEWEST_NOISY and row["variation_percent"] > NOISY_PERCENT:
             yield place | {
                 "code": "noisy-machine",
-                "seen": f"the same work, repeated {row['sentinels']} times over {row['hours']:.1f} hours, varied by "
-                f"{row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
+                "seen": f"the same work, repeated {row['sentinels']} times over {duration_text(3600 * row['hours'])}, "
+                f"varied by {row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
                 "cause": "other programs or virtual machines, changing clock frequency, heat, or several machines",
                 "hint": "measure on an idle machine with a fixed clock frequency, or raise measure.repeats: above "
                 f"{NOISY_PERCENT:.0f} % ten runs often miss a difference of 5 %",

@@ -204,6 +204,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),
         "measure": plan["config"].get("measure"),
+        "report": plan["config"].get("report"),
         "repeats": max((entry["repeat"] + 1 for entry in plan["runs"]), default=0),
     }
 

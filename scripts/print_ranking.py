@@ -1,4 +1,4 @@
-"""Prints the ranking on the terminal: the best settings of each loader and tier, what could not run, where to read on.
+"""Prints the ranking on the terminal: the best settings of each loader and tier, what could not run, what to use.
 
 python scripts/print_ranking.py --tables results/tables/demo --reports report/index.html
 """
@@ -14,12 +14,15 @@ from typing import Any
 import bottlenecks
 from errors import run_main
 from measure.stats import FEW
-from tables import number_text, panels, read_tables
+from tables import number_text, panels, read_tables, settings_text
+from verdict_texts import place as place_of
+from verdicts import verdicts
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "held by", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
+_MOST_TIES = 4  # that are named; the rest are counted
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
 
 Row = Mapping[str, Any]
@@ -136,6 +139,47 @@ def _steadiness(noise: Sequence[Row]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
+def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
+    """Return the lines that say what to use for each goal that has an answer, at most WIDTH columns each.
+
+    Of the fastest they say all, and what it lacks where there is none; what to mind of any stands once, at the end.
+    """
+    found = [verdict for verdict in verdicts(tables) if verdict["row"] or verdict["goal"] == "fastest"]
+    texts = [(0, "What to use", _BOLD)]
+    for verdict in found:
+        texts += _verdict_texts(verdict)
+    said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
+    texts += [(2, f"Mind: {text}", "") for text in dict.fromkeys(said)]
+    lines = []
+    for indent, text, code in texts:
+        blank = " " * indent
+        wrapped = textwrap.wrap(_clean(text), WIDTH, initial_indent=blank, subsequent_indent=f"{blank}  ")
+        lines += [f"{code}{line}{_PLAIN}" if colour and code else line for line in wrapped]
+    return [*lines, ""]
+
+
+def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
+    """Return (indent, text, ANSI code) of what is said of one goal: of the fastest all, of the others one text."""
+    row = verdict["row"]
+    if row is None:
+        return [(2, f"{verdict['title']}: no answer. {verdict['lacking']}", "")]
+    use = f"{verdict['title']}: {place_of(row)}"
+    settings = ", ".join(filter(None, (f"format {row['format']}", settings_text(row))))
+    if verdict["goal"] != "fastest":
+        return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], 0)}", "")]
+    texts = [(2, f"{use}{_tied(verdict['ties'], _MOST_TIES)}", _BOLD), (4, f"Settings: {settings}", "")]
+    texts += [(4, verdict["reason"], "")]
+    return texts + ([(4, verdict["against"]["text"], "")] if verdict["against"] else [])
+
+
+def _tied(ties: Sequence[Row], most: int) -> str:
+    """Return the rows that cannot be told apart in words, the first `most` of them by name."""
+    named = [place_of(row) for row in ties[:most]]
+    more = len(ties) - len(named)
+    named += [f"{more} {'more' if named else 'other' if more == 1 else 'others'}"] if more else []
+    return f"; not distinguishable from {', '.join(named)}" if named else ""
+
+
 def _place(row: Row) -> str:
     return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
 
@@ -164,14 +208,15 @@ def _cut(text: str, width: int) -> str:
 
 
 def main() -> None:
-    """Print the ranking and where the reports lie."""
+    """Print the ranking, the verdict, and where the reports lie."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--reports", nargs="*", default=[], help="paths to name at the end")
     arguments = parser.parse_args()
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
-    print("\n".join(ranking_lines(read_tables(arguments.tables), colour)))
+    tables = read_tables(arguments.tables)
+    print("\n".join([*ranking_lines(tables, colour), *verdict_lines(tables, colour)]))
     for path in arguments.reports:
         print(f"Report: {path}")
 

@@ -93,6 +93,10 @@ WRONG = [
     (lambda c: c["measure"].update(repeats=0), ["measure.repeats: found 0"]),
     (lambda c: c.update(audio=None), ["audio: found null", "a mapping"]),
     (lambda c: c.pop("storage"), ["storage: found nothing"]),
+    (lambda c: c["report"].update(now="torchaudi"), ["report.now: found 'torchaudi'", "Did you mean 'torchaudio'?"]),
+    (lambda c: c["report"].update(now=3), ["report.now: found 3", "text"]),
+    (lambda c: c["report"].update(step_ms=0), ["report.step_ms: found 0", "> 0"]),
+    (lambda c: c["report"].update(step=9), ["report.step: found an unknown key", "'step_ms'"]),
 ]
 
 
@@ -311,3 +315,16 @@ def test_disks_are_placed_before_any_run_and_ram_where_there_is_room_for_all(raw
     assert plan.placing_order("ram") == 0
     raw["measure"]["ram_copies"] = "all"
     assert Plan(raw).placing_order("ram") > highest
+
+
+def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(raw, tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text('FORMAT = "wav"\n\n\ndef dataset(request):\n    return []\n')
+    raw["loaders"] = ["numpy_memmap", {"name": "mine", "file": str(own)}]
+    for now in (None, "numpy_memmap", "mine", "torchaudio"):
+        raw["report"] = {"now": now}
+        assert Plan(raw).as_json()["config"]["report"] == {"now": now, "step_ms": 20}
+    raw["report"] = {"now": "min"}
+    assert "Did you mean 'mine'?" in refused(raw)
+    del raw["report"]
+    assert Plan(raw).config["report"] == {"now": None, "step_ms": 20}

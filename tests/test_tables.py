@@ -294,7 +294,7 @@ def test_programs_by_hand_and_their_errors(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0])])
     assert run("make_tables.py", "--plan", path, "--root", tmp_path, "--out", tmp_path / "t").returncode == 0
     assert sorted(one.name for one in (tmp_path / "t").iterdir()) == sorted(
-        [*(f"{name}.csv" for name in COLUMNS), "dataset.json", "host.json"]
+        [*(f"{name}.csv" for name in COLUMNS), "dataset.json", "host.json", "records.jsonl.gz"]
     )
     with open(tmp_path / "t" / "ranking.csv", newline="") as file:
         assert tuple(next(csv.reader(file))) == COLUMNS["ranking"]
