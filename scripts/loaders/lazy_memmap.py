@@ -56,8 +56,8 @@ loader = DataLoader(
 )
 
 for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
-    # the training step: model(audio), against batch["target"] or batch["labels"]
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
 """,
     "clip": """
 import json
@@ -91,8 +91,8 @@ loader = DataLoader(
 )
 
 for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"].to($device, non_blocking=True)  # float32 (clips, 1, samples)
-    # the training step: model(audio), against batch["target"] or batch["labels"]
+    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
 """,
 }
 
