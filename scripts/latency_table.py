@@ -3,7 +3,39 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+PERCENTS = (0, 1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 100)
+
 
 def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Iterator[dict[str, Any]]:
-    """Yield the quantiles of each result; from (row of runs.csv, record)."""
-    yield from ()
+    """Yield the quantiles of each result, the least first; from (row of runs.csv, record).
+
+    `milliseconds` is the time from one batch's arrival to the next one's within an epoch, with what the consumer did
+    between them, such as an emulated step; the first batch of an epoch, which waits for the queues to fill, is left
+    out. All batches of the result's runs are pooled, `batches` of them. Between two of them a quantile is interpolated.
+    A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a single batch.
+    """
+    results: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    unsound = set()
+    for run, record in rows_and_records:
+        key = (run["loader"], run["tier"], run["slug"])
+        if run["status"] == "failed":
+            unsound.add(key)
+        elif run["status"] == "ok" and record is not None:
+            results.setdefault(key, []).extend(_gaps(epoch) for epoch in _counting(record["times"]["epochs"]))
+    for key, gaps in results.items():
+        pooled = np.concatenate(gaps)
+        if key not in unsound and len(pooled):
+            names = dict(zip(("loader", "tier", "slug"), key, strict=True))
+            for percent, seconds in zip(PERCENTS, np.percentile(pooled, PERCENTS), strict=True):
+                yield {**names, "batches": len(pooled), "percent": percent, "milliseconds": float(seconds) * 1000}
+
+
+def _counting(epochs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the epochs that count for the speed: those that were cold, where any of a cold run was."""
+    return [epoch for epoch in epochs if not (epoch.get("cache") or {}).get("problem")] or epochs
+
+
+def _gaps(epoch: Mapping[str, Any]) -> np.ndarray:
+    return np.diff(np.asarray(epoch.get("arrivals_seconds") or [], dtype=float))

@@ -1,48 +1,176 @@
+DRAWN_BY = [
+    f"scripts/{name}.py"
+    for name in (
+        *"draw_figures figure_parts figure_throughput figure_training".split(),
+        *"figure_roofline figure_latency figure_scaling figure_concurrency".split(),
+        *"figure_cold figure_ladder figure_timeline figure_memory".split(),
+        *"figure_formats figure_break_even".split(),
+    )
+]
+RENDERED_BY = [
+    f"scripts/{name}.py"
+    for name in (
+        *"render_report report_charts report_downloads report_groups".split(),
+        *"report_names report_rows verdicts verdict_texts snippets".split(),
+    )
+]
+
+
 rule draw_figures:
     """Draw the figures, for our own report and for Snakemake's."""
     input:
         tables=TABLES,
-        code=[
-            "scripts/draw_figures.py",
-            "scripts/figure_concurrency.py",
-            "scripts/figure_parts.py",
-        ],
+        code=DRAWN_BY,
     output:
         throughput=report(
             "report/figures/throughput.svg",
             caption="../../report/captions/throughput.rst",
-            category="Results",
-            labels={"figure": "Throughput by loader and tier"},
+            category="Speed",
+            labels={
+                "figure": "Throughput by loader and tier",
+                "question": "Which loader is the fastest?",
+                "data": "best.csv, runs.csv, bounds.csv",
+            },
         ),
-        scaling=report(
-            "report/figures/scaling.svg",
-            caption="../../report/captions/scaling.rst",
-            category="Results",
-            labels={"figure": "Scaling with workers"},
+        roofline=report(
+            "report/figures/roofline.svg",
+            caption="../../report/captions/roofline.rst",
+            category="Speed",
+            labels={
+                "figure": "Distance to the bound",
+                "question": "How near is it to what the machine allows?",
+                "data": "best.csv",
+            },
         ),
-        concurrency=report(
-            "report/figures/concurrency.svg",
-            caption="../../report/captions/concurrency.rst",
-            category="Results",
-            labels={"figure": "Workers against batch size"},
+        latency=report(
+            "report/figures/latency.svg",
+            caption="../../report/captions/latency.rst",
+            category="Speed",
+            labels={
+                "figure": "Time between batches",
+                "question": "How evenly do batches come?",
+                "data": "latencies.csv, best.csv",
+            },
         ),
         first_batch=report(
             "report/figures/first_batch.svg",
             caption="../../report/captions/first_batch.rst",
-            category="Results",
-            labels={"figure": "Time to first batch"},
+            category="Speed",
+            labels={
+                "figure": "Time to first batch",
+                "question": "How soon can the training begin?",
+                "data": "best.csv, runs.csv",
+            },
         ),
         training=report(
             "report/figures/training.svg",
             caption="../../report/captions/training.rst",
-            category="Results",
-            labels={"figure": "Training, bare and by Lightning"},
+            category="Speed",
+            labels={
+                "figure": "Training, bare and by Lightning",
+                "question": "Does it matter to a real training?",
+                "data": "training.csv, ranking.csv, runs.csv",
+            },
+        ),
+        scaling=report(
+            "report/figures/scaling.svg",
+            caption="../../report/captions/scaling.rst",
+            category="Settings",
+            labels={
+                "figure": "Scaling with workers",
+                "question": "How many workers?",
+                "data": "ranking.csv",
+            },
+        ),
+        batch_size=report(
+            "report/figures/batch_size.svg",
+            caption="../../report/captions/batch_size.rst",
+            category="Settings",
+            labels={
+                "figure": "Scaling with batch size",
+                "question": "Which batch size?",
+                "data": "ranking.csv",
+            },
+        ),
+        concurrency=report(
+            "report/figures/concurrency.svg",
+            caption="../../report/captions/concurrency.rst",
+            category="Settings",
+            labels={
+                "figure": "Workers against batch size",
+                "question": "Which of both together?",
+                "data": "ranking.csv",
+            },
+        ),
+        cold=report(
+            "report/figures/cold.svg",
+            caption="../../report/captions/cold.rst",
+            category="Settings",
+            labels={
+                "figure": "Cold and limited caches against warm",
+                "question": "What if the data does not fit into memory?",
+                "data": "best.csv",
+            },
+        ),
+        ladder=report(
+            "report/figures/ladder.svg",
+            caption="../../report/captions/ladder.rst",
+            category="Causes",
+            labels={
+                "figure": "Ladder of optimisations",
+                "question": "What does each optimisation gain?",
+                "data": "ladder.csv",
+            },
+        ),
+        timeline=report(
+            "report/figures/timeline.svg",
+            caption="../../report/captions/timeline.rst",
+            category="Causes",
+            labels={
+                "figure": "Timeline of the first batches",
+                "question": "What do the processes do meanwhile?",
+                "data": "spans.csv",
+            },
+        ),
+        memory=report(
+            "report/figures/memory.svg",
+            caption="../../report/captions/memory.rst",
+            category="Costs",
+            labels={
+                "figure": "Memory against workers",
+                "question": "How much memory does it take?",
+                "data": "ranking.csv",
+            },
         ),
         conversion=report(
             "report/figures/conversion.svg",
             caption="../../report/captions/conversion.rst",
             category="Costs",
-            labels={"figure": "Conversion cost by format"},
+            labels={
+                "figure": "Conversion cost by format",
+                "question": "What does a format cost?",
+                "data": "formats.csv",
+            },
+        ),
+        break_even=report(
+            "report/figures/break_even.svg",
+            caption="../../report/captions/break_even.rst",
+            category="Costs",
+            labels={
+                "figure": "Break-even epochs",
+                "question": "After how many epochs has a format paid?",
+                "data": "break_even.csv",
+            },
+        ),
+        sizes=report(
+            "report/figures/sizes.svg",
+            caption="../../report/captions/sizes.rst",
+            category="Costs",
+            labels={
+                "figure": "Size of the data set against memory",
+                "question": "Does the data set fit into memory?",
+                "data": "formats.csv, host.json",
+            },
         ),
     log:
         f"{LOGS}/draw_figures.log",
@@ -59,19 +187,21 @@ rule render_report:
     input:
         tables=TABLES,
         figures=rules.draw_figures.output,
-        template=[
-            "report/template/report.html.j2",
-            "report/template/parts.html.j2",
-            "report/template/moves.html.j2",
-            "report/template/style.css",
-        ],
-        code="scripts/render_report.py",
+        template=collect(
+            "report/template/{file}",
+            file=sorted(glob_wildcards("report/template/{file}").file),
+        ),
+        code=RENDERED_BY,
     output:
         report=report(
             "report/index.html",
             caption="../../report/captions/report.rst",
             category="Report",
-            labels={"figure": "The full report"},
+            labels={
+                "figure": "The full report",
+                "question": "What should be used here, and why?",
+                "data": "all tables",
+            },
         ),
     log:
         f"{LOGS}/render_report.log",

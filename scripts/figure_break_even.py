@@ -1,0 +1,97 @@
+"""The figure of break-even epochs: seconds spent on each format, preparation included, against the number of epochs."""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from figure_parts import (
+    MOST_LINES,
+    PAPER,
+    Rows,
+    by_place,
+    footnote,
+    log_axis,
+    nothing,
+    panel_rows,
+    place_title,
+    plain,
+    series_look,
+    side_legend,
+)
+from tables import number_text
+
+_LEAST_EPOCHS, _MOST_EPOCHS = 100.0, 1e6  # that the axis ends at
+
+
+def break_even(tables: Mapping[str, Any]) -> Figure:
+    """Return seconds spent against epochs, a panel per tier and a line per format, by its fastest loader.
+
+    Where a line crosses that of the format which is cheapest to prepare there is a ring: from there on it has paid.
+    """
+    known = [row for row in tables["break_even"] if None not in (row["prepare_seconds"], row["epoch_seconds"])]
+    places = by_place(known, tables)
+    if not places:
+        text = "No format has both a record of its conversion and a verified loader that traverses it from a warm "
+        return nothing(f"{text}cache: task traverse, cache warm in config.yaml.", [])
+    shown = {place: _shown(rows) for place, rows in places.items()}
+    look = series_look(row["format"] for rows in shown.values() for row in rows)
+    figure, axes = panel_rows([max(2.9, 0.7 + 0.36 * len(rows)) for rows in shown.values()])
+    for axis, (place, rows) in zip(axes, shown.items(), strict=True):
+        _panel(axis, rows, look)
+        axis.set_title(place_title(place, places))
+    count = max(map(len, places.values()))
+    note = (
+        f"Each panel shows the cheapest format and the {MOST_LINES - 1} fastest of up to {count}; the tables hold all."
+    )
+    footnote(figure, [], [note] if count > MOST_LINES else [])
+    return figure
+
+
+def _shown(rows: Rows) -> Rows:
+    """Return the format that is the cheapest to prepare and those whose epochs are shortest, in that order."""
+    cheapest = min(rows, key=lambda row: (row["prepare_seconds"], row["epoch_seconds"], row["format"]))
+    others = [row for row in rows if row is not cheapest]
+    return [cheapest, *sorted(others, key=lambda row: (row["epoch_seconds"], row["format"]))][:MOST_LINES]
+
+
+def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any]) -> None:
+    crossings = [row["break_even_epochs"] for row in rows if row["break_even_epochs"] is not None]
+    end = min(_MOST_EPOCHS, max([_LEAST_EPOCHS, *(3 * epochs for epochs in crossings)]))
+    epochs = np.geomspace(1, end, 200)
+    handles, highest, lowest = [], [], []
+    for row in rows:
+        style = look[row["format"]]
+        line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
+        spent = row["prepare_seconds"] + epochs * row["epoch_seconds"]
+        axis.plot(epochs, spent, **line)
+        crossing = row["break_even_epochs"]
+        if crossing is not None and 1 <= crossing <= end:
+            place = (crossing, row["prepare_seconds"] + crossing * row["epoch_seconds"])
+            ring = {"marker": style["marker"], "color": style["color"], "markerfacecolor": PAPER, "markersize": 8}
+            axis.plot(*place, zorder=4, markeredgewidth=1.6, **ring)
+        handles.append(Line2D([], [], label=_label(row), marker=style["marker"], **line))
+        highest.append(spent[-1])
+        lowest.append(spent[0])
+    axis.set_xlim(1, end)
+    axis.set_ylim(min(lowest) / 1.4, max(highest) * 1.4)
+    log_axis(axis, "x")
+    log_axis(axis, "y")
+    axis.set(xlabel="epochs (logarithmic scale)", ylabel="seconds, preparation included\n(logarithmic scale)")
+    side_legend(axis, handles)
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """Return what the legend says of a format: its loader, and when it has paid."""
+    epochs = row["break_even_epochs"]
+    if epochs is None:
+        paid = row["reason"]
+    elif epochs <= 1:
+        paid = "pays within the first epoch"
+    else:
+        paid = f"pays after {number_text(epochs, 2)} epochs"
+    return "\n".join([f"{plain(row['format'])}, by {plain(row['loader'])}:", *textwrap.wrap(paid, 36)])
