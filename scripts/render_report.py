@@ -1,73 +1,72 @@
-"""Renders the tables and figures as one HTML file that opens offline, on any screen, without a script in it.
+"""Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
 
 python scripts/render_report.py --tables results/tables/demo --figures report/figures --out report/index.html
 """
 
 import argparse
 import base64
-import getpass
+import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 import bottlenecks
+import report_rows
+from draw_figures import FIGURES
 from errors import UserError, run_main
 from files import whole_file
 from measure.stats import FEW
 from ranking import FED_PERCENT
+from report_charts import charts, embedded
+from report_downloads import csv_address, downloads
+from report_groups import (
+    BOUNDS,
+    HELD,
+    PARTS,
+    by_panel,
+    facts,
+    grouped_skips,
+    grouped_warnings,
+    holding,
+    rows_of,
+    shortest_steps,
+    step_text,
+    verdict,
+)
+from report_names import anonymous
+from snippets import snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
+from verdicts import verdicts
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
-FIGURES = ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")
-BOUNDS = {
-    "warm": ("what memory allows", "batches gathered from a tensor in memory: as if all audio already lay there"),
-    "storage": (
-        "what its storage allows",
-        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers; for a "
-        "cold cache, and for what does not fit into a limited one",
-    ),
-    "compute": (
-        "what the steps alone allow",
-        "training steps, if nothing had to be waited for; of each result, by its AU",
-    ),
-    "decode": ("what decoding alone allows", "if a loader did nothing but decode; by what it saves without decoding"),
-}
-PARTS = {
-    "storage": "the device; what is saved when the files lie in the page cache",
-    "read": "reading files from the page cache, beyond what leaving out storage or decoding saves",
-    "decode": "decoding audio, and unpacking it from archives",
-    "transfer": "the way of batches from worker processes to the main one",
-    "host_to_device": "the copy of batches to the GPU",
-    "compute": "the training steps, emulated or real",
-    "python": "what is left of the loader without all of these: Python, and the library itself",
-    "consuming": "reading every byte of a batch once, which any model does",
-    "feeding": "of a training: all that is no training step",
-}
-_CONDITIONS = {
-    "loop": ", in a plain loop that need not read its batches",
-    "train": ", training in a bare loop",
-    "lightning": ", training by Lightning",
-    "cold": ", from a cold cache",
-    "limited": ", from a cache with room for a part of the data",
-}
+STYLES = ("style.css", "tables.css", "figures.css", "print.css")
+SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js"), "charts.js"
 _UNSTEADY = ("noisy-machine", "drift")
 ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # figure_parts.INK, RULE, PAPER
+_SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves", "noise", "ladder", "break_even")
+_HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
-Rows = list[dict[str, Any]]
 
-
-def render(tables: Mapping[str, Any], figures: Path) -> str:
+def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None) -> str:
     """Return the report as HTML. Whatever comes from outside the template is escaped.
 
-    Raises UserError where a figure is absent.
+    `figures` is the folder that draw_figures.py wrote, `records` that of the tables, whose raw records are embedded
+    where they are there and small enough. Raises UserError where a figure is absent.
     """
+    tables = anonymous(tables)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    best = {report_rows.key(row) for row in tables["best"]}
+    drawn = charts(tables)
     environment.filters |= {
         "number": number_text,
         "bytes": bytes_text,
@@ -76,29 +75,62 @@ def render(tables: Mapping[str, Any], figures: Path) -> str:
         "percent": lambda value: f"{number_text(value, 2)} %",
         "signed": lambda value: f"{value:+.1f} %",
         "step": step_text,
+        "epochs": epochs_text,
+        "coded": coded,
         "word": bottlenecks.WORDS.__getitem__,
+        "is_best": lambda row: report_rows.key(row) in best,
     }
-    environment.globals["style"] = (TEMPLATE / "style.css").read_text(encoding="utf-8")
-    pictures = {name: picture(figures / f"{name}.svg") for name in FIGURES}
-    return environment.get_template("report.html.j2").render(figures=pictures, **context(anonymous(tables)))
+    environment.globals |= {
+        "figures": {name: picture(figures / f"{name}.svg") for name in FIGURES},
+        "charts": {
+            name: {"spec": Markup(embedded(spec)), "csv": csv_address(csv_rows(name, rows, tables))}
+            for name, (spec, rows) in drawn.items()
+        },
+        **context(tables),
+        "downloads": downloads(tables, records),
+    }
+    main = environment.get_template("main.html.j2").render()
+    scripts = [script(TEMPLATE / name) for name in SCRIPTS]
+    scripts += [vega(), script(TEMPLATE / CHARTS_SCRIPT)] if drawn else []
+    return environment.get_template("report.html.j2").render(
+        main=Markup(main),
+        contents=[(name, unescape(title)) for name, title in _HEADING.findall(main)],
+        style="\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES),
+        scripts=scripts,
+        policy=policy(scripts),
+    )
+
+
+def csv_rows(name: str, rows: list[dict[str, Any]], tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the CSV file of a chart holds: its rows, or the table that they are worked out from."""
+    return tables["break_even"] if name == "break_even" else rows
 
 
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template's variables: the tables, and what they say when put together."""
     best, ranking = tables["best"], tables["ranking"]
     counts = [row["runs"] for row in ranking if row["status"] == "ok"]
-    shown = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves", "noise", "dataset", "host")
+    spans = {report_rows.key(row) for row in tables["spans"]}
+    shown = {row["run"] for row in report_rows.timeline(tables)}
     return {
-        **{name: tables[name] for name in shown},
-        "verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
+        **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
+        "goals": [with_program(goal, tables["dataset"]) for goal in verdicts(tables)],
+        "now": (tables["dataset"]["report"] or {}).get("now"),
+        "panel_verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
         "part_names": [(bottlenecks.WORDS[part], text) for part, text in PARTS.items()],
         "least_percent": bottlenecks.LEAST_PERCENT,
         "fed_percent": FED_PERCENT,
         "steps": shortest_steps(ranking),
         "takes": by_panel(row for row in best if row["status"] == "ok"),
-        "bounds": [(kind, rows) for kind in BOUNDS if (rows := _of(tables["bounds"], "bound", kind))],
+        "latencies": latencies(tables),
+        "ram_bytes": report_rows.ram_bytes(tables),
+        "spans_shown": len(shown),
+        "spans_left_out": len(spans) - len(shown),
+        "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(kind, text) for kind, (_, text) in BOUNDS.items()],
+        "bound_words": {kind: words for kind, (words, _) in BOUNDS.items()},
+        "held_words": HELD,
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
         "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
         "panels": panels(ranking),
@@ -110,147 +142,81 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "warnings": grouped_warnings(tables["warnings"]),
         "tier_warnings": grouped_warnings(row for row in tables["warnings"] if row["tier"] and not row["loader"]),
         "machines": [(machine["runs"], facts(machine["host"])) for machine in tables["host"]["hosts"]],
+        "machine_text": machine_text(tables["host"]["hosts"]),
         "measure": facts(tables["dataset"]["measure"] or {}),
     }
 
 
-def verdict(best: Rows, panel: str) -> dict[str, Any]:
-    """Return the fastest row of a panel, the rows that cannot be told apart from it, and what to say of it."""
-    first, *others = [row for row in best if row["panel"] == panel and row["rank"] == 1]
-    ties: dict[str, list[str]] = {}
-    for row in others:
-        ties.setdefault(row["loader"], []).append(row["tier"])
-    conditions = "".join(_CONDITIONS.get(first[key], "") for key in ("task", "cache"))
-    return {
-        "row": first,
-        "ties": ties,
-        "conditions": conditions + (f", with a step of {first['step_ms']:g} ms" if first["step_ms"] else ""),
-        "bound": BOUNDS.get(first["bound"], ("", ""))[0],
-        "held": {**bottlenecks.NAMES, "feeding": "waiting for batches"}.get(first["bottleneck"], ""),
-    }
-
-
-def by_panel(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
-    """Return (panel, its rows) of each panel that there is, in the order of `rows`."""
-    rows = list(rows)
-    return [(panel, _of(rows, "panel", panel)) for panel in panels(rows)]
-
-
-def _of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
-    return [row for row in rows if row[column] == value]
-
-
-def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
-    """Return of each panel the parts that were left out, and its rows with each part's share of the time in percent.
-
-    Panels in which nothing was left out are not there: of a training AU alone says what holds it back.
-    """
-    shares: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in parts:
-        shares.setdefault((row["loader"], row["tier"], row["slug"]), {})[row["part"]] = row["percent"]
-    groups = []
-    for panel, rows in by_panel(row for row in best if row["bottleneck"]):
-        pairs = [(row, shares.get((row["loader"], row["tier"], row["slug"]), {})) for row in rows]
-        found = [part for part in bottlenecks.NAMES if any(part in one for _, one in pairs)]
-        if found:
-            groups.append({"panel": panel, "parts": found, "rows": pairs})
-    return groups
-
-
-def shortest_steps(ranking: Rows) -> list[tuple[str, Rows]]:
-    """Return of each panel, loader and tier the row with the shortest step that is fed, the shortest first.
-
-    These need not be the settings with the highest speed: workers and queues that cost speed work behind a step.
-    """
-    looked = [row for row in ranking if row["step_limit_ms"] is not None and row["status"] == "ok"]
-    looked.sort(key=lambda row: (row["shortest_step_ms"] is None, row["shortest_step_ms"] or 0.0))
-    first: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in looked:
-        first.setdefault((row["panel"], row["loader"], row["tier"]), row)
-    return by_panel(first.values())
-
-
-def step_text(row: Mapping[str, Any]) -> str:
-    """Return a result's shortest step that is fed: blank where none was looked for, ``> 200 ms`` beyond the limit."""
-    if row["step_limit_ms"] is None:
-        return ""
-    if row["shortest_step_ms"] is None:
-        return f"> {row['step_limit_ms']:g} ms"
-    return f"{number_text(row['shortest_step_ms'], 2)} ms"
-
-
-def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:
-    """Return one entry per status and reason, with the (loader, tier, settings) that it holds for."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for row in skipped:
-        place = " on ".join(filter(None, (row["loader"], row["tier"])))
-        groups.setdefault((row["status"], row["reason"]), []).append(f"{place} ({row['slug']})")
-    return [{"status": status, "reason": reason, "places": places} for (status, reason), places in groups.items()]
-
-
-def grouped_warnings(warnings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one entry per kind of warning: how often, where, and some of what was seen."""
-    groups: dict[tuple[str, str, str], Rows] = {}
-    for row in warnings:
-        groups.setdefault((row["code"], row["cause"], row["hint"]), []).append(row)
-    return [
-        {
-            **{"code": code, "cause": cause, "hint": hint, "count": len(rows)},
-            "seen": list(dict.fromkeys(row["seen"] for row in rows)),
-            "places": list(dict.fromkeys(_place(row) for row in rows)),
-        }
-        for (code, cause, hint), rows in groups.items()
-    ]
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    if row["loader"]:
-        return f"{row['loader']} on {row['tier']}"
-    return f"tier {row['tier']}" if row["tier"] else row["slug"]
-
-
-def facts(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return nested facts as (name, text) in the order given; unknown ones (None, empty) are left out."""
-    found: list[tuple[str, str]] = []
-    for key, part in value.items():
-        name = f"{prefix}{str(key).removesuffix('_bytes').replace('_', ' ')}"
-        if isinstance(part, Mapping):
-            found += facts(part, f"{name}: ")
-        elif str(key).endswith("_bytes") and isinstance(part, int | float):
-            found.append((name, bytes_text(part)))
-        elif isinstance(part, list):
-            found += [(name, ", ".join(map(str, part)))] if part else []
-        elif part is not None and part != "":
-            found.append((name, str(part)))
-    return found
-
-
-def anonymous(value: Any) -> Any:
-    """Return `value` with home folders as ``~`` and path parts that are the user's name as ``USER``, at any depth."""
-    if isinstance(value, str):
-        return _without_user(value)
-    if isinstance(value, Mapping):
-        return {key: anonymous(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [anonymous(part) for part in value]
-    return value
-
-
-def _without_user(text: str) -> str:
-    if "/" not in text:
-        return text
-    home = str(Path.home())
-    if home != "/":
-        text = re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
-    text = re.sub(r"(?<![\w.~-])/(?:home|Users)/[^/\s'\",;:]+", "~", text)
-    return re.sub(rf"(?<=/){re.escape(_user())}(?![\w.-])", "USER", text)
-
-
-def _user() -> str:
+def with_program(goal: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a verdict with the `program` to paste, or with `no_program`, why there is none."""
+    goal = {**goal, "program": "", "no_program": ""}
+    row, corpus = goal["row"], dataset["corpus"]
+    if row is None:
+        return goal
+    if corpus is None:
+        return goal | {"no_program": "The corpus has no record, so there is no program to paste."}
+    data = f"results/formats/{dataset['dataset']}/{row['format']}/train"
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
-        return "nobody"
+        return goal | {"program": snippet(row, data, corpus["samples"])}
+    except UserError as error:
+        return goal | {"no_program": str(error)}
+
+
+def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one row per best result with its `quantiles`, {percent: milliseconds}."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in report_rows.latency(tables):
+        place = (row["group"], row["loader"])
+        found.setdefault(place, {**row, "quantiles": {}})["quantiles"][row["percent"]] = row["milliseconds"]
+    return list(found.values())
+
+
+def machine_text(hosts: list[Mapping[str, Any]]) -> str:
+    """Return the first machine's processor and memory in a few words."""
+    host = hosts[0]["host"] if hosts else {}
+    cores = f"{host['cores_allowed']} cores" if host.get("cores_allowed") else ""
+    memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
+    cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
+    return ", ".join(filter(None, (cpu, cores, memory)))
+
+
+def epochs_text(epochs: float) -> str:
+    """Return a number of epochs, rounded up to whole ones."""
+    whole = -int(-epochs // 1)
+    return f"{whole:,} epoch{'' if whole == 1 else 's'}"
+
+
+def coded(text: str) -> Markup:
+    """Return text with what stands between backticks as code; all of it escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is a backtick
+        return Markup.escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)
+    )
+
+
+@cache
+def vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that needs nothing else."""
+    return _script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed"))
+
+
+def script(path: Path) -> str:
+    """Return a script of ours as it may stand in a page."""
+    return _script(path.read_text(encoding="utf-8"))
+
+
+def _script(text: str) -> str:
+    """Return JavaScript in which nothing ends the element that it stands in, with the line ends that HTML makes."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
+
+
+def policy(scripts: list[str]) -> str:
+    """Return the sources of scripts that a page allows: these, by their hashes."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    return " ".join(f"'sha256-{one}'" for one in hashes)
 
 
 def picture(path: Path) -> str:
@@ -276,7 +242,7 @@ def main() -> None:
     parser.add_argument("--figures", required=True, type=Path, help="folder that draw_figures.py wrote")
     parser.add_argument("--out", required=True, type=Path, help="HTML file to write")
     arguments = parser.parse_args()
-    html = render(read_tables(arguments.tables), arguments.figures)
+    html = render(read_tables(arguments.tables), arguments.figures, arguments.tables)
     with whole_file(arguments.out) as file:
         file.write(html)
 

@@ -140,7 +140,7 @@ def make_results(
     measure = {"epochs": "auto", "repeats": repeats, "train_repeats": 3, "limited_share": 0.5, "seed": 0}
     planned = {
         "dataset": dataset,
-        "config": {"dataset": dataset, "measure": measure},
+        "config": {"dataset": dataset, "measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
         "runs": runs,
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
         "moves": list(_write_moves(root, moves, dataset)),

@@ -10,8 +10,9 @@ DRAWN_BY = [
 RENDERED_BY = [
     f"scripts/{name}.py"
     for name in (
-        *"render_report report_charts report_downloads report_groups".split(),
-        *"report_names report_rows verdicts verdict_texts snippets".split(),
+        *"render_report report_charts report_marks report_downloads".split(),
+        *"report_groups report_names report_rows".split(),
+        *"verdicts verdict_texts snippets".split(),
     )
 ]
 
@@ -192,6 +193,7 @@ rule render_report:
             file=sorted(glob_wildcards("report/template/{file}").file),
         ),
         code=RENDERED_BY,
+        programs=[plan.code(loader) for loader in plan.loaders],
     output:
         report=report(
             "report/index.html",

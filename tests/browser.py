@@ -1,0 +1,75 @@
+"""A headless Chromium for tests of the report: the system's own, driven by Playwright, which downloads nothing."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"),
+    *("--disable-component-update", "--disable-dev-shm-usage"),
+)
+
+
+def program() -> str:
+    """Return the browser's path; skips the test where there is no browser or no Playwright."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    return found
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Yield a running browser."""
+    path = program()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """A page in a context of its own, with what it asked for and what its console said."""
+
+    def __init__(self, browser: Any, file: Path, width: int = 1000, **options: Any) -> None:
+        screen = {"viewport": {"width": width, "height": 1000}, "reduced_motion": "reduce"}
+        self.context = browser.new_context(**screen, accept_downloads=True, **options)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self._note(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(f"{kind}: {text}")
+
+    @property
+    def foreign(self) -> list[str]:
+        """What was asked for beyond the page itself and what lies in it."""
+        return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
+
+    def draw_all(self) -> None:
+        """Bring every chart into view, and wait until it is drawn."""
+        for figure in self.page.query_selector_all("figure[data-chart]"):
+            figure.scroll_into_view_if_needed()
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('figure[data-chart]')].every(f => f.querySelector('.chart svg'))",
+            timeout=30_000,
+        )
+
+    def close(self) -> None:
+        """Close the page."""
+        self.context.close()
