@@ -14,6 +14,7 @@ demo: $(READY) ## make audio, run every loader on every tier, render the reports
 	@python scripts/print_ranking.py --tables results/tables/demo --reports report/index.html report.html
 
 test: $(READY) ## every test
+	@sh envs/test_browser.sh
 	@ruff check .
 	@ruff format --check --quiet .
 	@snakefmt --check workflow

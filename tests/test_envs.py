@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -115,6 +116,36 @@ def test_nothing_names_an_index():
         if path.name in ("Makefile", "run", "system_packages.sh"):  # there -f and -i are options of other programs too
             lines = [re.sub(r"(^|\s)-[if] ", " ", line) for line in lines]
         assert [line for line in lines if places.search(line)] == [], f"in {path.relative_to(PROJECT)}"
+
+
+# What the system needs
+
+STANDS = {"id": "echo {user}", "apt-get": 'echo "$@" >> {log}; exit {status}', "env": 'shift; exec "$@"'}
+
+
+@pytest.mark.parametrize(
+    ("programs", "user", "status", "said", "asked"),
+    [
+        (["chromium"], 0, 0, "", ""),
+        (["google-chrome"], 1000, 0, "", ""),
+        ([], 0, 0, "Installing chromium through apt", "install -y -qq --no-install-recommends chromium"),
+        ([], 0, 1, "note: no Chromium", "update"),
+        ([], 1000, 0, "note: no Chromium", ""),
+    ],
+)
+def test_a_browser_for_the_tests_is_installed_where_one_may_and_else_said_to_be_absent(
+    tmp_path, programs, user, status, said, asked
+):
+    log = tmp_path / "asked"
+    stands = {name: text.format(user=user, log=log, status=status) for name, text in STANDS.items()}
+    for name, text in (stands | dict.fromkeys(programs, "exit 1")).items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    command = ["/bin/sh", PROJECT / "envs" / "test_browser.sh"]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout if said else done.stdout == ""
+    assert (asked in log.read_text()) if asked else not log.exists()
 
 
 # What is needed
