@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,10 +103,27 @@ def run_program(corpus, out, *more, settings=None):
     return list(map(str, command))
 
 
-def test_program_measures_every_way_and_leaves_nothing(tmp_path, corpus, memmap):
+@pytest.fixture
+def short_folder():
+    """A folder whose path is short enough for sockets, as pytest's own may not be."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_temporary_folder_too_long_for_sockets_is_an_error_and_no_endless_wait(tmp_path, corpus):
+    long = tmp_path / ("long" * 20)
+    long.mkdir()
+    environment = {**os.environ, "TMPDIR": str(long)}
+    command = run_program(corpus, tmp_path / "0.json")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert f"TMPDIR: found {long}" in done.stderr and "allowed are at most 75" in done.stderr
+    assert not (tmp_path / "0.json").exists()
+
+
+def test_program_measures_every_way_and_leaves_nothing(tmp_path, short_folder, corpus, memmap):
     """The program itself: all ways of this machine have a number, the others a reason; no process or file is left."""
-    out, own = tmp_path / "runs" / "0.json", tmp_path / "own"
-    own.mkdir()
+    out, own = tmp_path / "runs" / "0.json", short_folder
     command = run_program(corpus, out, "--data", memmap, "--workers", "3", "--seconds", "0.02", "--dataset", "made")
     process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(own)})
     seen = set()

@@ -11,17 +11,20 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from errors import UserError
 from measure import groups
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 CHILD = "FEEDRATE_CHILD"
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PR_SET_PDEATHSIG = 1  # prctl(2)
+LONGEST_TEMPORARY = 75  # bytes of TMPDIR: a socket's path has at most 107 (unix(7)), multiprocessing adds 32
 
 
 class Watch(Protocol):
@@ -69,8 +72,15 @@ def run_again(
     `watch` looks at the child while this process waits for it; `folders` are the control groups that the child joins.
 
     Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
-    the user). What the child started ends with it.
+    the user). What the child started ends with it. Raises UserError where worker processes could not send a tensor:
+    the sockets for it lie in the temporary folder, and where its path is too long, the receiver waits for ever.
     """
+    temporary = tempfile.gettempdir()
+    if len(os.fsencode(temporary)) > LONGEST_TEMPORARY:
+        raise UserError(
+            f"TMPDIR: found {temporary}, a path of {len(os.fsencode(temporary))} bytes; allowed are at most "
+            f"{LONGEST_TEMPORARY}, since the sockets of worker processes lie there. Name a shorter one: TMPDIR=/tmp"
+        )
     kills = out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     environment = {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
