@@ -73,11 +73,23 @@ def style() -> Iterator[None]:
         yield
 
 
+def settled(figure: Figure) -> Figure:
+    """Lay the figure out once and for all, and return it.
+
+    The layout's solver differs from call to call by less than a millionth, which is enough for other bytes.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axis in figure.axes:
+        axis.set_position([round(float(value), 6) for value in axis.get_position().bounds])
+    return figure
+
+
 def draw(tables: Mapping[str, Any], out: Path) -> None:
     """Write every figure into `out` as NAME.svg and NAME.png, each file whole or not at all."""
     with style():
         for name, function in FIGURES.items():
-            figure = function(tables)
+            figure = settled(function(tables))
             with whole_file(out / f"{name}.svg", "wb") as file:
                 figure.savefig(file, format="svg", metadata=_NO_METADATA)
             with whole_file(out / f"{name}.png", "wb") as file:

@@ -234,11 +234,15 @@ def _told(rung: Row) -> str:
 
 
 def timeline(tables: Mapping[str, Any]) -> Rows:
-    """Return the spans of the best results first, then of others, each result's whole, at most SPANS of them."""
+    """Return the spans of results with workers, the best first, then of others; each one's whole, at most SPANS.
+
+    `within` marks what the main process does while it waits for a batch; those spans come after the waiting.
+    """
     spans: dict[tuple[Any, ...], list[Row]] = {}
     for span in tables["spans"]:
         spans.setdefault(key(span), []).append(span)
     order = [key(row) for row in (*tables["best"], *tables["ranking"])]
+    order.sort(key=lambda result: len({span["lane"] for span in spans.get(result, ())}) < 2)
     rows: Rows = []
     for result in (one for one in dict.fromkeys(order) if one in spans):
         if len(rows) + len(spans[result]) > SPANS:
@@ -250,10 +254,15 @@ def timeline(tables: Mapping[str, Any]) -> Rows:
                 "lane_number": _lane_number(span["lane"]),
                 **{name: span[name] for name in ("lane", "batch", "phase", "start_ms", "end_ms")},
                 "milliseconds": span["end_ms"] - span["start_ms"],
+                "within": _within(span),
             }
-            for span in spans[result]
+            for span in sorted(spans[result], key=_within)
         ]
     return rows
+
+
+def _within(span: Mapping[str, Any]) -> bool:
+    return span["lane"] == "main" and span["phase"] not in ("wait", "step")
 
 
 def _lane_number(lane: str) -> int:

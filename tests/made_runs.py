@@ -94,6 +94,8 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         if made.task in plan.TRAINING:
             losses = {"first_loss": 0.3, "last_loss": 0.1, "validation_seconds": 0.2}
             record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
+        if made.explained and not repeat:
+            record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
     return record
@@ -111,6 +113,26 @@ def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
     epoch |= {"arrivals_seconds": [seconds / 2, seconds], "batch_clips": [400, 61]}
     times = {"construct_seconds": 0.1, "first_batch_seconds": 0.5 + 0.1 * repeat, "verify_seconds": 0.9}
     return {**times, "teardown_seconds": 0.05, "epochs": [epoch] * epochs}
+
+
+def run_spans(workers: int, batches: int = 6) -> list[dict[str, Any]]:
+    """Return a batch timeline: 20 ms a batch in a worker (or the main process), 5 ms on its way, a step of 10 ms."""
+    found = []
+
+    def span(lane: str, batch: int, phase: str, start: int, end: int) -> None:
+        times = {"start_seconds": start / 1000, "end_seconds": end / 1000}
+        found.append({"lane": lane, "batch": batch, "phase": phase, **times})
+
+    for batch in range(batches):
+        here = 35 * batch
+        span("main", batch, "wait", here, here + 25)
+        span("main", batch, "step", here + 25, here + 35)
+        lane = f"worker {batch % workers}" if workers else "main"
+        span(lane, batch, "read", here, here + 15)
+        span(lane, batch, "collate", here + 15, here + 20)
+        if workers:
+            span("main", batch, "transfer", here + 20, here + 25)
+    return found
 
 
 def bound_record(device: str, batch_size: int, repeat: int, speed: float, dataset: str = "demo") -> dict[str, Any]:
@@ -132,6 +154,7 @@ def make_results(
     dataset: str = "demo",
     emulated: Sequence[str] = (),
     moves: Sequence[Mapping[str, Any]] = (),
+    ladder: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write a whole results folder below `root` and return the path of its plan.json."""
     made = list(made)
@@ -145,7 +168,7 @@ def make_results(
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
         "moves": list(_write_moves(root, moves, dataset)),
         "skipped": list(skipped),
-        "ladder": [],
+        "ladder": list(ladder),
         "formats": sorted({one.format for one in made}),
         "tiers": sorted({one.tier for one in made}),
         "emulated": list(emulated),
@@ -334,8 +357,12 @@ def campaign(repeats: int = 10) -> dict[str, Any]:
             }
             results.append(made(loader, tier, cold, format, cache="cold", **conditions))
             results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
+    climbed = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
+    rungs = [{"change": change, "loader": loader, "tier": "ram", "slug": slug} for change, loader, slug in climbed]
     return {
         "made": results,
+        "ladder": [{**rung, "reason": None} for rung in rungs]
+        + [{"change": "pinned", "loader": "numpy_memmap", "tier": "ram", "slug": None, "reason": "no GPU"}],
         "bounds": {("cpu", 32): [30000.0 * (1 + 0.05 * ((3 * repeat) % 4 - 2)) for repeat in range(12)]},
         "emulated": ["slow"],
         "moves": [moves_record(repeat, {"torch": 31000.0 + repeat, "numpy": 15500.0}) for repeat in range(repeats)],
