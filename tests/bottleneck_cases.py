@@ -5,6 +5,7 @@ PYTHONPATH=scripts python tests/bottleneck_cases.py
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import bottlenecks
@@ -12,7 +13,7 @@ import planted
 from measure import protocol
 from measure.explain import Explanation
 from measure.sink import Sink
-from measure.step import Stepped
+from measure.step import Stepped, wait
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,27 @@ PAIRS = (
 )
 
 
-def named(case: Case) -> tuple[str, float, str]:
-    """Return what the instrument names for a case: (part, its share in percent, the evidence)."""
-    module = planted.Planted(*(getattr(case, name) / 1000 for name in ("read", "decode", "transfer", "python")))
+def named(case: Case, times: float = 1, clock: Any = time) -> tuple[str, float, str]:
+    """Return what the instrument names for a case: (part, its share in percent, the evidence).
+
+    `times` makes everything so much longer. A planted `clock` is for cases without workers.
+    """
+    seconds = [times * getattr(case, name) / 1000 for name in ("read", "decode", "transfer", "python")]
+    module = planted.Planted(*seconds, clock)
     asked = planted.request(case.workers)
     opened = planted.opener(module, asked)
 
     def sink() -> Any:
-        return Stepped(Sink("cpu"), case.step / 1000, time.perf_counter) if case.step else Sink("cpu")
+        step = partial(Stepped, step_seconds=times * case.step / 1000, clock=clock.perf_counter)
+        return step(Sink("cpu"), waiting=partial(wait, sleep=clock.sleep)) if case.step else Sink("cpu")
 
     timed: list[protocol.EpochTimes] = []
     with opened() as epoch:
         for _ in epoch(0):
             pass
-        protocol.time_epochs(epoch, sink(), 1, time.perf_counter, 0.3, timed)
+        protocol.time_epochs(epoch, sink(), 1, clock.perf_counter, 0.3, timed)
     full = sum(one.clips for one in timed) / sum(one.seconds for one in timed)
-    parts = Explanation(opened, sink, time.perf_counter)
+    parts = Explanation(opened, sink, clock.perf_counter)
     return bottlenecks.name(parts.speeds(module, asked, full, step=bool(case.step)))
 
 

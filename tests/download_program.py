@@ -21,7 +21,7 @@ from sources import audioset
 
 TESTS = Path(__file__).resolve().parent
 SCRIPTS = TESTS.parent / "scripts"
-PATIENCE = 120  # seconds until a test gives up on a program
+PATIENCE = 600  # seconds until a test gives up on a program
 WITHOUT_LIMITS = dict.fromkeys(("requests_per_hour", "least_pause_seconds", "most_pause_seconds"), 0)
 
 

@@ -88,7 +88,7 @@ def make_recordings(folder: Path) -> dict[str, Recording]:
 
 
 def _encode(folder: Path, recipe: _Recipe) -> Recording:
-    path = folder / f"{recipe.name}.{recipe.ext}"
+    path = _recording(folder, recipe).path
     sound = f"s={recipe.rate}:d={recipe.seconds}"
     sources = [
         f"aevalsrc=0.2*sin(2*PI*(200+t)*t):{sound}",
@@ -115,6 +115,11 @@ def _encode(folder: Path, recipe: _Recipe) -> Recording:
         check=True,
         stdin=subprocess.DEVNULL,
     )
+    return _recording(folder, recipe)
+
+
+def _recording(folder: Path, recipe: _Recipe) -> Recording:
+    path = folder / f"{recipe.name}.{recipe.ext}"
     return Recording(path, recipe.ext, recipe.acodec, float(recipe.seconds), recipe.mime)
 
 
@@ -228,6 +233,16 @@ class Fault:
     def slow(cls, seconds: float) -> "Fault":
         """Return the right answer after so long."""
         return cls("slow", wait_seconds=seconds)
+
+    @classmethod
+    def held(cls, until: threading.Event) -> "Fault":
+        """Return the right answer once that is so: whoever asks waits as long as a test needs, on any machine."""
+
+        def change(answer: Answer) -> Answer:
+            until.wait()
+            return answer
+
+        return cls("held", change)
 
     @classmethod
     def garbage(cls, count: int) -> "Fault":
@@ -505,16 +520,25 @@ def _classes() -> list[str]:
 
 @functools.cache
 def _recordings_below(base: Path) -> dict[str, Recording]:
-    """Return the pool of one run of pytest: every module that imports the fixture has a fixture of its own."""
-    folder = base / "recordings"
-    folder.mkdir()
-    return make_recordings(folder)
+    """Return the pool of one run of pytest, made by whoever needs it first.
+
+    Every module that imports the fixture has a fixture of its own, and every process of pytest-xdist too.
+    """
+    folder, partial = base / "recordings", base / "recordings.partial"
+    with open(base / "recordings.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            partial.mkdir()
+            make_recordings(partial)
+            partial.rename(folder)
+    return {recipe.name: _recording(folder, recipe) for recipe in _RECIPES}
 
 
 @pytest.fixture(scope="session")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
+def recordings(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> dict[str, Recording]:
     """Return the pool, made once."""
-    return _recordings_below(tmp_path_factory.getbasetemp())
+    base = tmp_path_factory.getbasetemp()
+    return _recordings_below(base.parent if hasattr(pytestconfig, "workerinput") else base)
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def entered(folder: Path, prefix: str) -> tuple[bool, list[str]]:
     environment = {**os.environ, "PYTHONPATH": str(folder / "main")}
     command = [sys.executable, "-W", "error", program, "one", "--two=3"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        printed = process.communicate(timeout=60)[0].split()
+        printed = process.communicate(timeout=300)[0].split()
     return int(printed[0]) == process.pid, printed[1:]
 
 

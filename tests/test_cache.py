@@ -15,9 +15,9 @@ import pytest
 from loader_cases import write_format
 from made_corpus import make_corpus
 from measure import cache
-from tables import read_table
-from workflow_copy import ProjectCopy, folders
+from workflow_copy import folders
 
+pytestmark = pytest.mark.alone
 SCRIPTS = Path(cache.__file__).resolve().parents[1]
 SCHEMA = json.loads((SCRIPTS.parent / "docs" / "run.schema.json").read_text())
 NOBODY = 65534
@@ -186,24 +186,3 @@ def test_files_in_ram_are_never_cold(places, corpus):
         "skipped",
         "files in RAM are never cold: measure on a tier that is a disk",
     )
-
-
-def test_cold_runs_in_the_workflow(places):
-    """`sweep: {cache: [warm, cold]}`: cold runs on the disk, a reason for RAM, and ranks of their own."""
-    disk, ram = places
-    project = ProjectCopy(disk / "project", ram, loaders=["numpy_memmap"])
-    project.configure(
-        datasets={"demo": {"source": "synthetic", "clips": 60, "seed": 3}},
-        sweep={**project.config["sweep"], "cache": ["warm", "cold"]},
-    )
-    project.snakemake()
-    result = json.loads((project.root / "results" / "numpy_memmap.json").read_text())
-    found = {(run["tier"], run["cache"]): run for run in result["runs"]}
-    assert set(found) == {("ram", "warm"), ("disk", "warm"), ("disk", "cold")}
-    assert {run["status"] for run in found.values()} == {"ok"}, [run["reason"] for run in found.values()]
-    assert all(epoch["cache"]["problem"] == "" for epoch in found["disk", "cold"]["times"]["epochs"])
-    ranking = read_table(project.root / "results" / "tables" / "demo", "best")
-    assert [(row["tier"], row["rank"]) for row in ranking if row["cache"] == "cold"] == [("disk", 1)]
-    skipped = read_table(project.root / "results" / "tables" / "demo", "skipped")
-    assert any(row["tier"] == "ram" and "never cold" in row["reason"] for row in skipped)
-    assert project.planned() == [], "a call that should find nothing to do"

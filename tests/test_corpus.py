@@ -466,7 +466,7 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(tmp_path):
     assert len(read_rows(out / "clips.csv")) == 1
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

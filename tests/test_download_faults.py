@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -158,6 +159,7 @@ BROKEN_BODIES = (
     ("redirect loop", Fault.redirect_loop(), "http"),
 )
 ANNOUNCING = ("webm-opus", "m4a", "m4a-fragmented", "mp3", "flac", "wav")  # whose headers tell their lengths
+OUTSIDE = "/tmp/feedrate-x.sh"  # which a hostile name asks for
 OF_THE_MIRROR = [
     *(Case(f"truncated {name}", "audio", Fault.truncated(0.15), "failed", "truncated", name) for name in ANNOUNCING),
     *(Case(str(code), "audio", Fault.status(code), "unavailable", "not found") for code in (404, 410)),
@@ -167,7 +169,7 @@ OF_THE_MIRROR = [
     Case("trickle", "audio", Fault.trickle(50), "failed", "too slow"),
     Case("hostile name", "audio", Fault.hostile_name("../../x"), "fetched"),
     Case("hostile program", "audio", Fault.hostile_name("../../x.sh"), "failed", "yt-dlp"),
-    Case("hostile path", "audio", Fault.hostile_name("/tmp/feedrate-x.sh"), "failed", "yt-dlp"),
+    Case("hostile path", "audio", Fault.hostile_name(OUTSIDE), "failed", "yt-dlp"),
     Case("hostile audio", "audio", Fault.hostile_name("../../../x.webm"), "fetched"),
     Case("begins too late", "", Fault("none"), "unavailable", "too short"),
     Case("ends within", "", Fault("none"), "fetched"),
@@ -308,12 +310,12 @@ def download_of(folder: Path, tube: Tube, cases: list[Case], seed: int, **option
 def calls(recordings: dict[str, Recording], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Calls]:
     """Return what became of all cases, of YouTube's kind and of a mirror's, fetched at the same time."""
     folder = tmp_path_factory.mktemp("faults")
-    around = {path: path.stat().st_mtime_ns for path in Path("/tmp").iterdir() if path.name.startswith("feedrate")}
+    Path(OUTSIDE).unlink(missing_ok=True)
     with Tube(recordings) as youtube, Tube(recordings) as mirror:
         found = {}
         for name, tube, cases, options in (
             ("youtube", youtube, OF_YOUTUBE, {"attempts": 2}),
-            ("mirror", mirror, OF_THE_MIRROR, {"url": mirror.mirror_url, "limit_seconds": 4}),
+            ("mirror", mirror, OF_THE_MIRROR, {"url": mirror.mirror_url, "limit_seconds": 12}),
         ):
             download, ids = download_of(folder / name, tube, cases, 11, **options)
             tube.faults = {(case.place, ids[case.name]): case.fault for case in cases}
@@ -332,8 +334,7 @@ def calls(recordings: dict[str, Recording], tmp_path_factory: pytest.TempPathFac
                 each.asked.append(list(each.download.tube.requests))
                 each.download.tube.faults = {}
     assert sorted(path.name for path in folder.iterdir()) == ["mirror", "youtube"]
-    assert around == {path: path.stat().st_mtime_ns for path in around}
-    assert not Path("/tmp/feedrate-x.sh").exists()
+    assert not Path(OUTSIDE).exists()
     return found
 
 
@@ -678,7 +679,7 @@ def session_of(process: subprocess.Popen) -> list[psutil.Process]:
 
 def wait_until_gone(processes: list[subprocess.Popen]) -> None:
     """Wait until none of the programs' processes runs."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while left := [each for process in processes for each in session_of(process)]:
         assert time.monotonic() < until, f"left behind: {left}"
         time.sleep(0.02)
@@ -732,9 +733,9 @@ def test_kills_lose_nothing_and_leave_nothing(tube: Tube, tmp_path: Path):
 
 
 def test_another_call_on_the_store_says_so_and_disturbs_nothing(tube: Tube, tmp_path: Path):
-    download = Download(tmp_path, tube, made_ids(7, seed=2))
-    for video in download.ids:
-        tube.faults["watch", video] = Fault.slow(0.2)
+    download = Download(tmp_path, tube, made_ids(7, seed=2), options={"timeout_seconds": PATIENCE})
+    released = threading.Event()
+    tube.faults["watch", in_order(download.ids)[1]] = Fault.held(released)
     assert download.prepare().status == 0
     first = download.begin_fetch("first")
     while not tube.count(in_order(download.ids)[1], "watch"):
@@ -744,7 +745,8 @@ def test_another_call_on_the_store_says_so_and_disturbs_nothing(tube: Tube, tmp_
         assert second.status == 2
         assert "another call of feedrate is downloading" in second.output and "Traceback" not in second.output
         assert "type the same command" in second.output
-    assert first.poll() is None, "the first call was disturbed, or too quick for this test"
+    assert first.poll() is None, "the first call was disturbed"
+    released.set()
     assert Download.wait(first).status == 0
     assert watched(tube) == Counter(dict.fromkeys(download.ids, 1))
     assert {row.status for row in download.rows().values()} == {"fetched"}
@@ -882,11 +884,13 @@ def test_the_pause_holds_for_all_jobs_and_for_the_next_start(tube: Tube, tmp_pat
     sent = [asked for asked in tube.requests if asked.kind == "watch"]
     assert len(noted) == len(sent) == 10
     assert min(later - earlier for earlier, later in itertools.pairwise(noted)) >= PAUSE
-    times = [asked.seconds for asked in sent]
-    on_the_way = 0.15  # from the note to the server
-    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= PAUSE - on_the_way
+    times = sorted(asked.seconds for asked in sent)
+    assert all(seconds >= place for seconds, place in zip(times, sorted(noted), strict=True)), (
+        "sent before it was noted"
+    )
     refused = next(asked.seconds for asked in sent if asked.id == in_order(download.ids)[1])
-    assert min(seconds for seconds in times if seconds > refused) >= refused + 2 - on_the_way
+    early = [place for place in noted if refused < place < refused + 2]
+    assert len(early) <= 1, "the other job may have taken its place before it could know"
 
 
 @pytest.mark.usefixtures("here")

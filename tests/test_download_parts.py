@@ -533,22 +533,29 @@ class TestPace:
 
     def test_processes_share_the_limit(self, tmp_path: Path):
         context = multiprocessing.get_context("spawn")
-        queue = context.Queue()
-        processes = [context.Process(target=ask_for_places, args=(tmp_path / "pace.json", queue)) for _ in range(2)]
+        queue, together = context.Queue(), context.Barrier(2)
+        arguments = (tmp_path / "pace.json", together, queue)
+        processes = [context.Process(target=ask_for_places, args=arguments) for _ in range(2)]
         for process in processes:
             process.start()
-        times = sorted(time for _ in processes for time in queue.get(timeout=30))
+        times = sorted(time for _ in processes for time in queue.get(timeout=PATIENCE))
         for process in processes:
             process.join()
-        assert 2 <= len(times) < 1.6 / 0.05 + 1
-        assert np.diff(times).min() >= 0.05, "of all processes together"
+        noted = json.loads((tmp_path / "pace.json").read_text())["asked"]
+        assert len(noted) == len(times) == 2 * PLACES
+        assert np.diff(noted).min() >= 0.05 - 1e-6, "of all processes together"
+        assert all(sent >= place for sent, place in zip(times, noted, strict=True)), "sent before its place was due"
         queue.close()
 
 
-def ask_for_places(path: Path, queue: Any) -> None:
-    """Take places for a while, which all processes together may take 0.05 to 0.06 s apart."""
-    pace, times, end = Pace(path, 0, (0.05, 0.06)), [], time.time() + 1.5
-    while pace.wait(lambda: time.time() > end):
+PLACES, PATIENCE = 12, 300  # that each process takes; seconds to wait for it
+
+
+def ask_for_places(path: Path, together: Any, queue: Any) -> None:
+    """Take places, which all processes together may take 0.05 to 0.06 s apart."""
+    pace, times = Pace(path, 0, (0.05, 0.06)), []
+    together.wait(PATIENCE)
+    while len(times) < PLACES and pace.wait():
         times.append(time.time())
     queue.put(times)
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ import index_corpus
 import loopback_tube
 from download.segments import Segment, choose
 from loopback_tube import Fault, Tube, class_list, made_ids, made_list
-from workflow_copy import PROJECT, ProjectCopy, folders, rules_of
+from workflow_copy import PATIENCE, PROJECT, ProjectCopy, folders, rules_of
 
 recordings = loopback_tube.recordings
 
@@ -100,7 +101,7 @@ def test_nothing_is_asked_for_twice(places, recordings):
             assert first.poll() is None, first.communicate()[0][-3000:]
             time.sleep(0.02)
         os.killpg(first.pid, signal.SIGINT)
-        first.communicate(timeout=60)
+        first.communicate(timeout=PATIENCE)
         assert first.returncode != 0
         tube.faults.clear()
         interrupted = asked_twice(tube)
@@ -154,10 +155,10 @@ def test_a_bot_check_stops_all_shards_and_the_same_command_goes_on(places, recor
         assert failed == {"count_clips"}, "one error for the whole download"
         assert not (project.root / "results" / "corpus" / "audioset" / "manifest.csv").exists()
         asked = [request for request in tube.requests if request.kind == "watch"]
-        bot_seen = next(request.seconds for request in asked if request.id == IDS[50])
-        after = [request for request in asked if request.seconds > bot_seen + 0.5]
-        assert after == [], "requests after the bot check"
-        assert len(asked) < CLIPS
+        [seen] = [number for number, request in enumerate(asked) if request.id == IDS[50]]
+        beside = len(asked) - seen - 1  # what the other job asked for until it was told
+        assert beside < 30, "requests after the bot check"
+        assert len(asked) < CLIPS - 100
         rows = ledger_rows(project)
         assert len(rows) == CLIPS
         assert {row["status"] for row in rows} == {"fetched", "stopped"}
@@ -216,23 +217,25 @@ def test_what_is_shipped_says_at_once_that_youtube_cannot_be_reached(places):
 
 def test_a_second_workflow_on_the_same_folder_says_so_and_stops(places, recordings):
     with Tube(recordings) as tube:
-        project = copy_of(places, "second", tube, limit=60)
+        project = copy_of(places, "second", tube, limit=60, timeout_seconds=PATIENCE)
+        released = threading.Event()
         for video in IDS:
-            tube.faults["watch", video] = Fault.slow(0.05)
+            tube.faults["watch", video] = Fault.held(released)
         first = project.start(WANTED)
-        while watched(tube) < 5:
+        while not watched(tube):
             assert first.poll() is None, first.communicate()[0][-3000:]
             time.sleep(0.02)
         same = project.call(WANTED)
         assert same.status != 0 and "lock" in same.output.lower(), same.output[-2000:]
-        assert first.poll() is None, "the first workflow was disturbed, or too quick for this test"
+        assert first.poll() is None, "the first workflow was disturbed"
 
         other = copy_of(places, "elsewhere", tube, limit=60)
         set_options(other, store=str(project.root / "results" / "clips" / "audioset" / "store"))
         done = other.call(WANTED)
         assert done.status != 0
         assert "another call of feedrate is downloading" in done.output, done.output[-2000:]
-        output, _ = first.communicate(timeout=120)
+        released.set()
+        output, _ = first.communicate(timeout=PATIENCE)
         assert first.returncode == 0, output[-3000:]
         assert asked_twice(tube) == {}
 

@@ -136,7 +136,7 @@ def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
     os.mkfifo(blocking)  # the program waits here for a writer that never comes
     process = subprocess.Popen(command(name, corpus, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not any(tmp_path.glob(".out.partial-*/train/*")) and time.monotonic() < deadline:
             time.sleep(0.02)
     finally:

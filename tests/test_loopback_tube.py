@@ -181,7 +181,7 @@ def test_trickle_sends_single_bytes(tube: Tube):
 
 
 def test_slow_waits_first(tube: Tube):
-    tube.faults["media", GONE] = Fault.slow(0.3)
+    tube.faults["media", GONE] = [Fault.slow(600), Fault.slow(0.01)]  # the first until the server closes
     connection = connect(tube, timeout=0.05)
     connection.request("GET", f"/media/{GONE}")
     with pytest.raises(TimeoutError):

@@ -489,7 +489,7 @@ class TestUnreachable:
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
 
     def test_program_ends_with_the_error_alone(self, closed_port: int, tmp_path: Path):

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
+import planted
 from measure import protocol, step
 from measure.protocol import utilisation
-from measure.sink import Sink
-from measure.step import Stepped, Trial, shortest_fed
-from planted import Planted, opener, request
+from measure.step import Trial, shortest_fed
+from planted import KNOWN_SLEEPS, recovered
 
 
 class Clock:
@@ -76,22 +76,16 @@ def test_a_step_beyond_the_limit_is_not_looked_for():
     assert serial["trials"][-1]["step_ms"] == 200
 
 
-@pytest.mark.parametrize(("load_ms", "step_ms"), [(200, 600), (300, 300)])
+@pytest.mark.parametrize(("load_ms", "step_ms"), KNOWN_SLEEPS)
 def test_known_sleeps_are_recovered(load_ms, step_ms):
-    """A loader that takes 200 ms a batch, in the main process, and a step of 600 ms: AU is 75 %. Within 5 %."""
-    import time
+    """By a planted clock, to the last digits; `make selftest` does the same by the machine's own, within 5 %."""
+    for name, (found, known) in recovered(load_ms, step_ms, planted.Clock(tick=1e-9)).items():
+        assert found == pytest.approx(known, rel=1e-6), name
 
-    timed: list[protocol.EpochTimes] = []
-    planted = Planted(read=load_ms / 1000)
-    with opener(planted, request(clips=24))() as epoch:
-        sink = Stepped(Sink("cpu"), step_ms / 1000, time.perf_counter)
-        list(epoch(0))  # as the verify epoch before it
-        protocol.time_epochs(epoch, sink, 2, time.perf_counter, 0.0, timed)
-    times = protocol.Times(epochs=timed)
-    assert utilisation(times) == pytest.approx(100 * step_ms / (load_ms + step_ms), rel=0.05)
-    for epoch in timed:
-        assert epoch.arrivals_seconds[0] == pytest.approx(load_ms / 1000, rel=0.05), "time to the first batch"
-    assert timed[1].gap_seconds == pytest.approx((load_ms + step_ms) / 1000, rel=0.05), "step, then the next batch"
+
+def test_known_sleeps_take_their_time_by_the_real_clock():
+    for name, (found, known) in recovered(20, 30).items():
+        assert found >= known or name == "AU", name
 
 
 def test_a_task_without_steps_has_no_utilisation():

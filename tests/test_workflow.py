@@ -24,13 +24,12 @@ import psutil
 import pytest
 import yaml
 
-from workflow_copy import LOADERS, PROJECT, Call, ProjectCopy, folders, rules_of, values
+from workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
 from workflow_rules import rules
 
 TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "moves", "training", "seconds", "noise", "skipped")
 ALONE = {"write_format", "place_format", "profile_tier", "run_loader", "measure_bound"}  # whose time is a result
 AFTER_THE_RUNS = {"summarize_loader", "make_tables", "draw_figures", "render_report"}
-PATIENCE = 120  # seconds until a test gives up waiting
 RECORDING_PYTHON = """#!/bin/bash
 echo "start $$ $EPOCHREALTIME $1" >> {log}
 {python} "$@"

@@ -23,6 +23,7 @@ LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html", ".*_cache"
 )
 LOADERS = ["torchaudio", "dali_wav", "dali_npy", "dali_external", "numpy_memmap", "lazy_memmap", "webdataset"]
+PATIENCE = 600  # seconds until a test gives up waiting: on a slow machine everything takes its time
 SHARED_MEMORY = Path("/dev/shm")
 
 
