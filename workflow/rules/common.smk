@@ -99,7 +99,8 @@ def run_conditions(wildcards):
     if run is None:  # nobody asks for it
         return ""
     parts = f"--task {run.task} --cache {run.cache} --step-ms {run.step_ms:g}"
-    return parts + " --explain" * run.explain + " --timeline" * run.timeline
+    wanted = {"--explain": run.explain, "--timeline": run.timeline}
+    return " ".join([parts, *(option for option, asked in wanted.items() if asked)])
 
 
 def run_step_limit(wildcards):
