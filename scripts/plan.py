@@ -328,24 +328,26 @@ class Plan:
     @property
     def skipped(self) -> list[dict[str, Any]]:
         """What the config asks for and this machine cannot have at all: a reason for each loader."""
-        lost = []
-        if "auto" in self.config["sweep"]["device"] and not self.has_gpu:
-            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
-            lost.append((None, {"device": "cuda"}, reason))
-        lost += [
-            (None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE)
-            for ahead in self.config["sweep"]["device_prefetch"]
-            if ahead and "cpu" in self.devices(self.config["sweep"]["device"])
-        ]
-        for tier, cache in itertools.product(self.tiers, self.config["sweep"]["cache"]):
-            reason = self.unfit(tier, cache)
-            if reason:
-                lost.append((tier, {"cache": cache}, reason))
         return [
             {"loader": name, "tier": tier, "settings": settings, "reason": reason}
             for name in self.loaders
-            for tier, settings, reason in lost
+            for tier, settings, reason in self._never(name)
         ]
+
+    def _never(self, loader: str) -> Iterator[tuple[str | None, dict[str, Any], str]]:
+        """Yield (tier or None for all, settings, reason) of what a loader is asked for and never runs with."""
+        entry = self._entry(loader)
+        asked = {key: entry.get(key, self.config["sweep"][key]) for key in ("device", "device_prefetch", "cache")}
+        if "auto" in asked["device"] and not self.has_gpu:
+            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
+            yield None, {"device": "cuda"}, reason
+        if "cpu" in self.devices(asked["device"]):
+            for ahead in filter(None, asked["device_prefetch"]):
+                yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
+        for tier, cache in itertools.product(self.tiers, asked["cache"]):
+            reason = self.unfit(tier, cache)
+            if reason:
+                yield tier, {"cache": cache}, reason
 
     @property
     def readers_at_once(self) -> list[int]:

@@ -181,6 +181,21 @@ def test_gpu_rows_without_a_gpu_are_skipped_with_a_reason(raw, monkeypatch):
     assert all("no NVIDIA GPU" in entry["reason"] for entry in plan.skipped)
 
 
+def test_what_one_loader_asks_for_itself_and_cannot_have_has_its_reason(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", False)
+    raw["storage"] = {"ram": {"path": "/dev/shm"}}
+    raw["sweep"] |= {"device": ["cpu"], "cache": ["warm"], "device_prefetch": [0]}
+    own = {"cache": ["cold"], "device_prefetch": [2], "device": ["auto"]}
+    raw["loaders"] = ["resident", {"name": "numpy_memmap", **own}]
+    lost = Plan(raw).skipped
+    assert {entry["loader"] for entry in lost} == {"numpy_memmap"}
+    assert [entry["settings"] for entry in lost] == [
+        {"device": "cuda"},
+        {"device": "cpu", "device_prefetch": 2},
+        {"cache": "cold"},
+    ]
+
+
 def test_with_a_gpu_every_loader_runs_on_both(raw, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     plan = Plan(raw)
