@@ -203,6 +203,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "corpus": _optional(root, "corpus", plan["dataset"], "corpus.json"),
         "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),
+        "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
         "repeats": max((entry["repeat"] + 1 for entry in plan["runs"]), default=0),
@@ -210,12 +211,14 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _host(records: Iterable[Record]) -> dict[str, Any]:
-    """Return host.json: each machine that took part with its number of runs, versions, protocols, and when (UTC)."""
+    """Return host.json: machines and commits of the code with their numbers of runs, versions, protocols, when."""
     hosts: Counter[str] = Counter()
+    commits: Counter[str | None] = Counter()
     versions: dict[str, set[str]] = {}
     protocols, started = set(), []
     for record in records:
         hosts[json.dumps(record["host"] or {}, sort_keys=True)] += 1
+        commits[record.get("commit")] += 1
         protocols.add(record["protocol"])
         started.append(record["started"])
         for name, version in (record["versions"] or {}).items():
@@ -223,6 +226,7 @@ def _host(records: Iterable[Record]) -> dict[str, Any]:
     return {
         "hosts": [{"runs": count, "host": json.loads(text)} for text, count in hosts.most_common()],
         "versions": {name: sorted(found) for name, found in sorted(versions.items())},
+        "commits": [{"runs": count, "commit": commit} for commit, count in commits.most_common()],
         "protocols": sorted(protocols),
         "first_started": min(started, default=None),
         "last_started": max(started, default=None),

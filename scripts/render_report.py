@@ -25,6 +25,7 @@ from files import whole_file
 from measure.stats import FEW
 from ranking import FED_PERCENT
 from report_charts import charts, embedded
+from report_config import code_text, config_text
 from report_downloads import csv_address, downloads
 from report_groups import (
     BOUNDS,
@@ -144,6 +145,8 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "machines": [(machine["runs"], facts(machine["host"])) for machine in tables["host"]["hosts"]],
         "machine_text": machine_text(tables["host"]["hosts"]),
         "measure": facts(tables["dataset"]["measure"] or {}),
+        "config": config_text(tables["dataset"]["config"]),
+        "code": code_text(tables["host"]["commits"]),
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from make_tables import RECORDS
+from report_config import config_text
 from report_names import anonymous
 from tables import COLUMNS
 
@@ -47,6 +48,8 @@ def downloads(tables: Mapping[str, Any], folder: Path | None) -> list[dict[str, 
         _file(f"{name}.csv", about, "text/csv;charset=utf-8", _csv(tables[name], COLUMNS[name]))
         for name, about in ABOUT.items()
     ]
+    config = config_text(tables["dataset"]["config"]).encode()
+    files.append(_file("config.yaml", "the whole config, as it was resolved", "application/yaml", config))
     path = folder / RECORDS if folder else None
     if path and path.is_file():
         about = "every raw record of runs, bounds and moves, as docs/run.schema.json describes it"

@@ -19,6 +19,7 @@ import emulation
 import own_epochs
 import own_loader
 import plugins
+from code_version import commit
 from config import check_loader
 from errors import UserError, run_main
 from files import read_json, write_json
@@ -42,19 +43,20 @@ def main() -> None:
         return
     for path in (arguments.out, aside):
         path.unlink(missing_ok=True)
+    code = {"commit": commit()}
     watch = sampler.Sampler(gpu=complete(module, arguments.settings)["device"] != "cpu")
     try:
         with group_for(arguments) as folders:
             crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes, watch, folders)
     except groups.NotPermitted as reason:
-        write_json(arguments.out, without_speed(new_record(module, arguments), "skipped", str(reason)))
+        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "skipped", str(reason)))
         return
     if aside.is_file():
-        write_json(arguments.out, completed(read_json(aside), watch, crash))
+        write_json(arguments.out, completed(read_json(aside), watch, crash) | code)
         aside.unlink()
     elif crash:
         crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (arguments.cache == "limited")
-        write_json(arguments.out, without_speed(new_record(module, arguments), "failed", crash))
+        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "failed", crash))
 
 
 def loader_of(arguments: argparse.Namespace) -> ModuleType:
@@ -203,6 +205,7 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "memory": None,
         "host": None,
         "versions": None,
+        "commit": None,
         "before": None,
         "after": None,
         "warnings": [],

@@ -81,6 +81,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         else {"ok": not problems, "expected": 461, "delivered": 461 - len(problems), "problems": problems},
         "host": {"cpu": {"model": "Example CPU 9000", "cores": 16}, "memory_bytes": 64 * 10**9},
         "versions": {"torch": "2.11.0", "numpy": "2.4.6"},
+        "commit": "0123456789ab",
         **{"before": {"load_average": 0.3}, "after": {"load_average": 1.2}},
         "warnings": [dict(warning) for warning in made.warnings],
         "started": f"2026-01-01T00:{repeat:02d}:00Z",
@@ -163,7 +164,10 @@ def make_results(
     measure = {"epochs": "auto", "repeats": repeats, "train_repeats": 3, "limited_share": 0.5, "seed": 0}
     planned = {
         "dataset": dataset,
-        "config": {"dataset": dataset, "measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
+        "config": {
+            **{"dataset": dataset, "datasets": {dataset: {"source": "synthetic"}, "other": {"source": "folder"}}},
+            **{"measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
+        },
         "runs": runs,
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
         "moves": list(_write_moves(root, moves, dataset)),

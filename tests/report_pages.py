@@ -17,7 +17,12 @@ from tables import read_tables
 
 def report_of(root, made, bounds=None, skipped=(), **kwargs):
     """Return (tables, figures folder, HTML) of made runs."""
-    make_tables.make_tables(read_plan(make_results(root, made, bounds, skipped, **kwargs)), root, root / "tables")
+    return rendered(root, make_results(root, made, bounds, skipped, **kwargs))
+
+
+def rendered(root, plan):
+    """Return (tables, figures folder, HTML) of the runs that a plan.json names."""
+    make_tables.make_tables(read_plan(plan), root, root / "tables")
     tables = read_tables(root / "tables")
     draw_figures.draw(tables, root / "figures")
     return tables, root / "figures", render_report.render(tables, root / "figures", root / "tables")

@@ -18,6 +18,7 @@ from made_corpus import make_corpus
 from measure import protocol
 from measure.sink import Sink
 from measure.verify import Verifier
+from repository import committed
 
 
 @pytest.fixture(scope="module")
@@ -285,12 +286,14 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     """The program itself: a broken loader is a record with its reason and without a speed; exit status 0."""
     text = BROKEN_FILE.format(library="os", requires=repr(requires), body=body)
     (broken_project / "loaders" / "broken.py").write_text(text)
+    commit = committed(tmp_path)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
     command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
     subprocess.run([*command, "--corpus", corpus.root, "--out", out], check=True, capture_output=True)
     record = json.loads(out.read_text())
     assert (record["status"], record["clips_per_second"]) == (status, None)
+    assert record["commit"] == commit[:12]
     assert record["reason"].startswith(reason)
 
 
@@ -328,6 +331,7 @@ def broken_project(tmp_path):
     """A copy of scripts/, and of the schema it reads, to plant a loader in."""
     project = plugins.SCRIPTS.parent
     shutil.copytree(project / "workflow" / "schemas", tmp_path / "workflow" / "schemas")
+    shutil.copy(project / ".gitignore", tmp_path)
     return shutil.copytree(plugins.SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
 
 
