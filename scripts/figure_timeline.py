@@ -21,7 +21,8 @@ _ON_COLOUR = "#fefefe"  # not PAPER, which changes in dark mode: the bars do not
 _LOOK = {  # by phase: colour, hatch, label
     "wait": (RULE, "", "wait for a batch"),
     "step": (SERIES[0], "", "step: consume it"),
-    "read": (SERIES[3], "", "read (and decode)"),
+    "read": (SERIES[3], "", "read"),
+    "decode": (SERIES[1], "....", "decode"),
     "collate": (SERIES[2], "////", "collate"),
     "transfer": (SERIES[4], "xxxx", "transfer: made, not here yet"),
 }

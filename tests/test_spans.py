@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import jsonschema
 import pytest
@@ -98,7 +99,62 @@ def test_a_batch_that_lies_ready_is_in_no_transfer():
     assert all(within(transfer[batch], wait[batch]) and seconds_of(step[batch]) >= 0.0299 for batch in range(12))
 
 
-def test_decoding_is_part_of_reading():
+class SlowFile:
+    """A file that takes a while to be read."""
+
+    read: ClassVar[list[int]] = []
+
+    def __init__(self, position) -> None:
+        self.position = position
+
+    def read_bytes(self) -> bytes:
+        time.sleep(0.002)
+        self.read.append(self.position)
+        return b""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("by", ["batch", "item"])
+def test_files_that_are_to_be_decoded_are_read_before(workers, by):
+    def batch_of(positions):
+        count = len(positions)
+        known = {"audio": torch.zeros(count, 1, 100), "labels": torch.zeros(count, 3)}
+        return {**known, "target": torch.zeros(count, dtype=torch.int64), "clip": torch.tensor(positions)}
+
+    class Files(torch.utils.data.Dataset):
+        def files_to_decode(self, positions):
+            return map(SlowFile, positions)
+
+        def __getitem__(self, position):
+            time.sleep(0.004)
+            return {name: tensor[0] for name, tensor in batch_of([position]).items()}
+
+    class Batches(Files):
+        def __getitems__(self, positions):
+            time.sleep(0.004 * len(positions))
+            return batch_of(positions)
+
+    asked = planted.request(workers)
+
+    @contextmanager
+    def opened(**changes):
+        files = Batches() if by == "batch" else Files()
+        with torch_dataloader.epochs_of(replace(asked, **changes), files) as epoch:
+            yield epoch
+
+    SlowFile.read.clear()
+    found = spans.timeline(opened, Sink("cpu"), 4)
+    read, decode = by_batch(found, "read"), by_batch(found, "decode")
+    assert set(read) == set(decode) == set(range(4))
+    for batch in range(4):
+        assert read[batch]["lane"] == decode[batch]["lane"] == (f"worker {batch % 2}" if workers else "main")
+        assert seconds_of(read[batch]) >= 0.0159 and seconds_of(decode[batch]) >= 0.0319, "8 files a batch"
+        assert read[batch]["end_seconds"] == decode[batch]["start_seconds"]
+    assert set(by_batch(found, "collate")) == (set() if by == "batch" else set(range(4)))
+    assert len(SlowFile.read) == (0 if workers else 4 * 8), "of the batches that are noted alone, where they are made"
+
+
+def test_decoding_is_part_of_reading_where_the_files_are_not_known():
     assert all(seconds_of(span) >= 0.0399 for span in by_batch(noted(read=0.01, decode=0.03), "read").values())
 
 
@@ -183,7 +239,7 @@ def test_a_short_epoch_is_noted_whole():
 
 def test_as_many_batches_as_are_some_for_each_worker_and_a_bounded_number_of_spans():
     assert [spans.batches_for(workers) for workers in (0, 2, 4, 8, 64)] == [12, 12, 12, 24, 40]
-    assert SCHEMA["$defs"]["run"]["properties"]["spans"]["maxItems"] == 5 * spans.MOST_BATCHES
+    assert SCHEMA["$defs"]["run"]["properties"]["spans"]["maxItems"] == 6 * spans.MOST_BATCHES
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +289,8 @@ def test_every_loader_has_a_timeline(placed, loader):
     assert {span["batch"] for span in found} == {0, 1, 2}
     if getattr(module, "epochs_of", None) is torch_dataloader.epochs_of:
         assert set(by_batch(found, "read")) == {0, 1, 2}
+        decoded = {0, 1, 2} if module.FORMAT == "wav" else set()
+        assert set(by_batch(found, "decode")) == decoded, "that of other formats is no work of its own"
     else:
         assert {span["phase"] for span in found} == {"wait", "step"}
 

@@ -78,12 +78,18 @@ def open_epochs(request):
         np.multiply(decoded, scale, out=row[: len(decoded)])
         row[len(decoded) :] = 0
 
+    def path_of(position):
+        return request.data / f"{position:06d}.wav"
+
     class Files(torch.utils.data.Dataset):
+        def files_to_decode(self, positions):  # for the batch timeline
+            return map(path_of, positions)
+
         def __getitems__(self, positions):
             audio = empty_batch(len(positions), request.samples)
             pcm = np.empty(request.samples, dtype=np.int16)
             for position, rows in zip(positions, audio, strict=True):
-                path = request.data / f"{position:06d}.wav"
+                path = path_of(position)
                 if "decode" in request.without:
                     rows[:] = undecoded(path, request)
                 else:

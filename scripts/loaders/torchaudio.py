@@ -80,9 +80,15 @@ def open_epochs(request):
     decode = _decoder(request.options["decoder"])
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
+    def path_of(position):
+        return request.data / f"{position:06d}.wav"
+
     class Files(torch.utils.data.Dataset):
+        def files_to_decode(self, positions):  # for the batch timeline
+            return map(path_of, positions)
+
         def __getitem__(self, position):
-            path = request.data / f"{position:06d}.wav"
+            path = path_of(position)
             audio = undecoded(path, request) if "decode" in request.without else decode(path)
             audio = torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
             return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
