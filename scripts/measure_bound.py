@@ -23,6 +23,7 @@ from plan import SPLIT, slug
 from run_loader import LEAST_EPOCHS, cannot_run, threads_of
 
 MEMORY_SHARE = 0.25  # of what is available
+WAYS = ("torch", "numpy")
 PINNED_BATCHES = 8
 
 
@@ -172,7 +173,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
-    source, ways = (gathered, ("torch", "numpy")) if request.device == "cpu" else (copied, ("pinned copy",))
+    source, ways = (gathered, WAYS) if request.device == "cpu" else (copied, ("pinned copy",))
     found = {}
     try:
         for way in ways:

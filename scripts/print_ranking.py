@@ -140,14 +140,16 @@ def _steadiness(noise: Sequence[Row]) -> list[str]:
 
 
 def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
-    """Return the lines that say what to use for each goal that has an answer, at most WIDTH columns each.
+    """Return the lines that say what to use for each goal, or what an answer needs, at most WIDTH columns each.
 
-    Of the fastest they say all, and what it lacks where there is none; what to mind of any stands once, at the end.
+    Of the fastest they say all. What several goals need, and what to mind of any, stands there once.
     """
-    found = [verdict for verdict in verdicts(tables) if verdict["row"] or verdict["goal"] == "fastest"]
-    texts = [(0, "What to use", _BOLD)]
+    found = verdicts(tables)
+    texts, needed = [(0, "What to use", _BOLD)], set()
     for verdict in found:
-        texts += _verdict_texts(verdict)
+        if verdict["row"] or verdict["lacking"] not in needed:
+            texts += _verdict_texts(verdict)
+        needed |= set() if verdict["row"] else {verdict["lacking"]}
     said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
     texts += [(2, f"Mind: {text}", "") for text in dict.fromkeys(said)]
     lines = []

@@ -44,6 +44,7 @@ from report_groups import (
 from report_names import anonymous
 from snippets import snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
+from verdict_texts import AT_BOUND
 from verdicts import verdicts
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
@@ -138,6 +139,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),
         "enough_runs": ENOUGH_RUNS,
+        "at_bound": AT_BOUND,
         "failed": [row for row in ranking if row["status"] == "failed"],
         "skipped": grouped_skips(tables["skipped"]),
         "warnings": grouped_warnings(tables["warnings"]),

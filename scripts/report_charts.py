@@ -72,7 +72,7 @@ def concurrency(rows: Rows) -> Spec:
         "y": {"field": "batch_size", "type": "ordinal", "title": "Batch size", "sort": "descending"},
     }
     speed = {"field": "clips_per_second", "type": "quantitative", "title": "Clips/s"}
-    tooltip = [tip("workers"), tip("batch_size", "Batch size"), tip("clips_per_second", "Clips/s", ",.4~g")]
+    tooltip = [tip("workers"), tip("batch_size", "Batch size"), tip("clips_per_second", "Clips/s", ",.4~r")]
     cell = {"mark": "rect", "encoding": {**place, "color": speed | {"scale": {"scheme": "cividis"}}}}
     text = {**place, "text": {"field": "clips_per_second", "format": ",.3~s"}}
     # cividis runs from dark to light
@@ -101,8 +101,8 @@ def cold(rows: Rows) -> Spec:
     y["sort"] = {"field": "clips_per_second", "op": "max", "order": "descending"}
     scale = scale_of(row["clips_per_second"] for row in rows)
     look = look_of("cache", [cache for cache in CACHES if any(row["cache"] == cache for row in rows)])
-    tips = [tip("loader"), tip("cache", "Cache"), tip("clips_per_second", "Clips/s", ",.4~g")]
-    tips += [tip("of_warm_percent", "% of warm", ".3~g"), *SETTINGS]
+    tips = [tip("loader"), tip("cache", "Cache"), tip("clips_per_second", "Clips/s", ",.4~r")]
+    tips += [tip("of_warm_percent", "% of warm", ".3~r"), *SETTINGS]
     ends = [{"op": op, "field": "clips_per_second", "as": f"{op}_speed"} for op in ("min", "max")]
     x = x_axis("clips_per_second", "Clips per second", scale)
     range_ = {"x": {**x, "field": "min_speed"}, "x2": {"field": "max_speed"}, "y": y}
@@ -133,15 +133,15 @@ def roofline(rows: Rows) -> Spec:
         "mark": {"type": "line", "color": DARK, "strokeDash": [6, 4]},
         "encoding": {"x": x, "y": y},
     }
-    tips = [tip("loader"), tip("tier"), tip("panel", "Condition"), tip("clips_per_second", "Clips/s", ",.4~g")]
-    tips += [tip("bound", "Bound"), tip("bound_clips_per_second", "Bound, clips/s", ",.4~g")]
+    tips = [tip("loader"), tip("tier"), tip("panel", "Condition"), tip("clips_per_second", "Clips/s", ",.4~r")]
+    tips += [tip("bound", "Bound"), tip("bound_clips_per_second", "Bound, clips/s", ",.4~r")]
     points = {
         "params": [pick("bound")],
         "transform": filters(("tier",)),
         "mark": {"type": "point", "filled": True, "size": 110},
         "encoding": {"x": x, "y": y, **look, "opacity": picked(), "tooltip": [*tips, *SETTINGS]},
     }
-    points["encoding"]["tooltip"].insert(4, tip("percent_of_bound", "% of the bound", ".3~g"))
+    points["encoding"]["tooltip"].insert(4, tip("percent_of_bound", "% of the bound", ".3~r"))
     spec = chart(rows, {"layer": [line, points], "height": 380}, ("tier",), every=True)
     del spec["transform"]  # which would take the line away too
     return spec
@@ -153,7 +153,7 @@ def training(rows: Rows) -> Spec:
     scale = scale_of(row["clips_per_second"] for row in rows)
     y = {"field": "loader", "type": "nominal", "title": None, "sort": {"field": "place", "op": "min"}}
     look = {"color": look_of("tier", tiers)["color"], "shape": look_of("way", ways)["shape"]}
-    tips = [tip("loader"), tip("tier"), tip("way", "Loop"), tip("clips_per_second", "Clips/s", ",.4~g")]
+    tips = [tip("loader"), tip("tier"), tip("way", "Loop"), tip("clips_per_second", "Clips/s", ",.4~r")]
     encoding = {"x": x_axis("clips_per_second", "Clips per second in training", scale), "y": y, **look}
     encoding |= {"yOffset": {"field": "tier", "type": "nominal", "scale": {"domain": tiers}}}
     encoding |= {"opacity": picked(), "tooltip": [*tips, tip("slug", "Settings")]}
@@ -164,13 +164,13 @@ def training(rows: Rows) -> Spec:
 
 def conversion(rows: Rows) -> Spec:
     """Return the seconds that writing each format took."""
-    tips = [tip("seconds", "Seconds", ",.3~g"), tip("bytes", "Bytes", ".3~s"), tip("files", "Files", ",")]
+    tips = [tip("seconds", "Seconds", ",.3~r"), tip("bytes", "Bytes", ".3~s"), tip("files", "Files", ",")]
     return bars(rows, "seconds", "format", "Seconds to write all clips", tips)
 
 
 def sizes(rows: Rows) -> Spec:
     """Return the bytes of each format, and the RAM of the machine as a line."""
-    tips = [tip("bytes", "Bytes", ".3~s"), tip("of_ram_percent", "% of RAM", ".3~g"), tip("clips", "Clips", ",")]
+    tips = [tip("bytes", "Bytes", ".3~s"), tip("of_ram_percent", "% of RAM", ".3~r"), tip("clips", "Clips", ",")]
     ram = {
         "transform": [{"aggregate": [{"op": "min", "field": "ram_bytes", "as": "ram"}]}, {"filter": "datum.ram > 0"}],
         "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [6, 4], "color": COLOURS[3]},
@@ -196,9 +196,9 @@ def ladder(rows: Rows) -> Spec:
     colour["scale"] = {"domain": names, "range": [DARK, COLOURS[0], COLOURS[3], COLOURS[1]]}
     y = {"field": "rung", "type": "nominal", "title": None, "sort": {"field": "step", "op": "min"}}
     tips = [tip("rung", "Rung"), tip("loader"), tip("tier"), tip("slug", "Settings"), tip("told", "Against below")]
-    tips += [tip("clips_per_second", "Clips/s", ",.4~g"), tip("times_faster", "Times the rung below", ".3~g")]
-    tips += [tip("faster_low", "From", ".3~g"), tip("faster_high", "To", ".3~g")]
-    tips += [tip("times_faster_than_first", "Times the first", ".3~g")]
+    tips += [tip("clips_per_second", "Clips/s", ",.4~r"), tip("times_faster", "Times the rung below", ".3~r")]
+    tips += [tip("faster_low", "From", ".3~r"), tip("faster_high", "To", ".3~r")]
+    tips += [tip("times_faster_than_first", "Times the first", ".3~r")]
     bar = {
         "transform": [{"filter": "isValid(datum.clips_per_second)"}],
         "mark": {"type": "bar", "minBandSize": 8},
@@ -215,7 +215,7 @@ def ladder(rows: Rows) -> Spec:
     spec["transform"] = [
         {"calculate": f"isValid(datum.before) ? datum.before : {floor!r}", "as": "from"},
         {"calculate": "max(datum.from, datum.clips_per_second)", "as": "right"},
-        {"calculate": "format(datum.times_faster, '.3~g') + ' times'", "as": "label"},
+        {"calculate": "format(datum.times_faster, '.3~r') + ' times'", "as": "label"},
     ]
     return spec
 
@@ -227,8 +227,8 @@ def timeline(rows: Rows) -> Spec:
     y = {"field": "lane", "type": "nominal", "title": None, "sort": {"field": "lane_number", "op": "min"}}
     y["axis"] = {"grid": True, "bandPosition": 0.5}
     tips = [tip("lane", "Process"), tip("phase", "Phase"), tip("batch", "Batch")]
-    tips += [tip("milliseconds", "Milliseconds", ",.3~g"), tip("start_ms", "From", ",.4~g")]
-    tips += [tip("end_ms", "To", ",.4~g")]
+    tips += [tip("milliseconds", "Milliseconds", ",.3~r"), tip("start_ms", "From", ",.4~r")]
+    tips += [tip("end_ms", "To", ",.4~r")]
     encoding = {
         "x": x_axis("start_ms", "Milliseconds since the epoch was asked for", {}),
         "x2": {"field": "end_ms"},
@@ -248,9 +248,9 @@ def break_even(rows: Rows) -> Spec:
     longest = max(row["hours"] for row in rows)
     unit, factor = next(((name, by) for name, by in (("Hours", 1), ("Minutes", 60)) if longest * by > 2), _SECONDS)
     x = x_axis("epochs", "Epochs", {"type": "log"})
-    y = {**y_axis("together", f"{unit}, conversion included"), "scale": {"type": "log"}, "axis": {"format": "~g"}}
-    tips = [tip("loader"), tip("prepare_seconds", "Seconds to convert", ",.3~g")]
-    spec = curves(rows, x, y, "format", [*tips, tip("epoch_seconds", "Seconds an epoch", ",.3~g")])
+    y = {**y_axis("together", f"{unit}, conversion included"), "scale": {"type": "log"}, "axis": {"format": "~r"}}
+    tips = [tip("loader"), tip("prepare_seconds", "Seconds to convert", ",.3~r")]
+    spec = curves(rows, x, y, "format", [*tips, tip("epoch_seconds", "Seconds an epoch", ",.3~r")])
     spec["transform"].append({"calculate": f"datum.hours * {factor}", "as": "together"})
     return spec
 

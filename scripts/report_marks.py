@@ -25,7 +25,7 @@ def dots(rows: Rows, x: str, title: str) -> Spec:
     base = {"x": x_axis(x, title, scale), "y": y, **lanes}
     result = {"filter": "!isValid(datum.repeat)"}
     layers: list[Spec] = []
-    told = [tip("loader"), tip("tier"), tip(x, title, ",.4~g"), tip("settings")]
+    told = [tip("loader"), tip("tier"), tip(x, title, ",.4~r"), tip("settings")]
     if any("repeat" in row for row in rows):
         layers.append(
             {
@@ -35,8 +35,8 @@ def dots(rows: Rows, x: str, title: str) -> Spec:
             }
         )
         layers += _intervals_and_bounds(rows, base, look["color"], {"title": title, "scale": scale})
-        told += [tip("percent_of_bound", "% of the bound", ".3~g"), tip("bound", "Bound"), tip("format")]
-        told += [tip("interval_low", "Interval from", ",.4~g"), tip("interval_high", "Interval to", ",.4~g")]
+        told += [tip("percent_of_bound", "% of the bound", ".3~r"), tip("bound", "Bound"), tip("format")]
+        told += [tip("interval_low", "Interval from", ",.4~r"), tip("interval_high", "Interval to", ",.4~r")]
         told += [tip("runs", "Runs")]
     layers.append(
         {
@@ -73,7 +73,7 @@ def curves(
     """Return a line with points for each loader (or format), of one group at a time; `marks` are drawn below."""
     names = names_of(rows, by)
     look = look_of(by, names)
-    tooltip = [tip(by), *(tip(axis["field"], axis["title"], ",.4~g") for axis in (x, y)), *tips]
+    tooltip = [tip(by), *(tip(axis["field"], axis["title"], ",.4~r") for axis in (x, y)), *tips]
     encoding = {"x": x, "y": y, "color": look["color"], "opacity": picked()}
     layers = [
         *marks,
@@ -136,7 +136,7 @@ def tip(field: str, title: str | None = None, format: str | None = None) -> Spec
 
 
 SETTINGS = (tip("settings"),)
-_BOUND = (tip("bound", "Bound"), tip("bound_clips_per_second", "Bound, clips/s", ",.4~g"))
+_BOUND = (tip("bound", "Bound"), tip("bound_clips_per_second", "Bound, clips/s", ",.4~r"))
 
 
 def pick(field: str) -> Spec:

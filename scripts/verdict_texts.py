@@ -10,6 +10,7 @@ from devices import RAM
 from measure.stats import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
 from tables import EMULATED, bytes_text, number_text
 
+AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 BOUNDS = {
     "warm": "what memory allows",
     "storage": "what its storage allows",
@@ -43,13 +44,19 @@ def place(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what holds it back, in two or three sentences."""
-    bound = f", {number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']]}" if row["bound"] else ""
-    text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){bound}. "
+    text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
         return f"{text}What holds it back is not known: `measure.explain` is none, or no part of it can be left out."
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {bottlenecks.LEAST_PERCENT:g} % of the time."
     return f"{text}Held back by {HELD[row['bottleneck']]} ({row['bottleneck_percent']:.0f} % of the time)."
+
+
+def _of_bound(row: Row) -> str:
+    if not row["bound"]:
+        return ""
+    share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']]}"
+    return f", {share}" if row["percent_of_bound"] <= AT_BOUND else f", at the bound ({share}: both scatter)"
 
 
 def _between(row: Row) -> str:
@@ -112,7 +119,7 @@ def _doubts(row: Row) -> Iterator[str]:
         yield f"{row['disturbed']} of the {row['runs']} runs of {place(row)} were disturbed by something else at work."
     if row["warnings"]:
         count = "1 warning" if row["warnings"] == 1 else f"{row['warnings']} warnings"
-        yield f"The runs of {place(row)} gave {count}: the report says which."
+        yield f"The runs of {place(row)} gave {count}, which the report lists under Warnings."
 
 
 def reads_once(loader: str) -> bool:

@@ -1,12 +1,18 @@
 """Bounds: what the hardware allows, and which of them applies to a result."""
 
+from pathlib import Path
+
 import pytest
 
 import bounds
+import measure_bound
+from loading import LoaderRequest, epoch_order
 from made_runs import Made, explained, fio_read, make_results
 from make_tables import make_tables
+from report_pages import report_of, spaced
 from run_records import read_plan
 from tables import read_tables
+from verdicts import verdicts
 
 DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # clips/s of the made profile
 
@@ -20,6 +26,22 @@ def applying(tables):
     """The bound's name and speed, and the percentage of it, by panel."""
     names = ("bound", "bound_clips_per_second", "percent_of_bound")
     return {row["panel"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+
+
+@pytest.mark.parametrize("way", measure_bound.WAYS)
+def test_the_warm_bound_gathers_every_clip_once(way):
+    """The right row of each, in the order that a loader is asked for."""
+    request = LoaderRequest(Path(), clips=21, samples=50, classes=2, batch_size=4)
+    rows = {}
+    with measure_bound.gathered(request, way) as epoch:
+        for number in (0, 1):
+            order = []
+            for batch in epoch(number):
+                for clip, audio in zip(batch["clip"].tolist(), batch["audio"], strict=True):
+                    assert rows.setdefault(clip, audio.clone()).equal(audio), clip
+                    order.append(clip)
+            assert order == epoch_order(request, number).tolist()
+    assert len({audio.numpy().tobytes() for audio in rows.values()}) == len(rows) == 21
 
 
 def test_each_state_of_the_cache_has_its_bound(tmp_path):
@@ -67,6 +89,17 @@ def test_a_training_is_bound_by_its_steps(tmp_path):
     assert found["a", "CPU, training"] == ("compute", pytest.approx(80))
     assert found["a", "CPU, 20 ms step"] == ("compute", pytest.approx(50))
     assert found["b", "CPU, training"] == ("warm", pytest.approx(2900 / 30))
+
+
+def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
+    for speed, expected in ((950.0, ", 95 % of what memory"), (1100.0, ", at the bound (110 % of what memory allows")):
+        made = [Made("a", "ram", [speed] * 2), Made("b", "ram", [10.0] * 2)]
+        root = tmp_path / str(speed)
+        tables, _, html = report_of(root, made, {("cpu", 32): [1000.0]})
+        assert expected in verdicts(tables)[0]["reason"]
+        tile = spaced(html[html.index("Of what this machine can do") :].split("</div>")[0])
+        assert tile.startswith(f"Of what this machine can do {'at the bound' if speed > 1000 else '95 %'} ")
+        assert ("110 % of" in tile and "scatter" in tile) == (speed > 1000)
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):

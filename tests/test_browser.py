@@ -160,6 +160,20 @@ def test_a_chart_tells_its_numbers_when_hovered(visit, campaign_page):
     assert "batch 32" in tooltip
 
 
+def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_path):
+    made = [Made("a", "ram", [14775.0]), Made("b", "ram", [0.0123])]
+    page = visit(written(tmp_path, made=made)).page
+    page.locator("#figure-throughput").scroll_into_view_if_needed()
+    page.wait_for_selector("#figure-throughput .chart svg")
+    said = ""
+    for point in page.locator("#figure-throughput .chart .mark-symbol.role-mark path").all():
+        point.hover(force=True)
+        page.wait_for_selector("#vg-tooltip-element.visible")
+        said += " ".join(page.inner_text("#vg-tooltip-element").split()) + "; "
+    assert all(text in said for text in ("Clips per second 14,780", "Clips per second 0.0123", "Runs 1;"))
+    assert not any(text in said for text in ("Bound", "Interval", "null", "undefined")), "they have none"
+
+
 def test_a_menu_changes_what_a_chart_shows(visit, campaign_page):
     page = visit(campaign_page).page
     page.locator("#figure-throughput").scroll_into_view_if_needed()

@@ -387,15 +387,19 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert printed.index("CPU, data set demo") < printed.index("What to use")
 
 
-def test_goals_without_an_answer_are_left_out_of_the_terminal_but_the_first(tmp_path):
+def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     made = [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]
     text = "\n".join(print_ranking.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
     assert "Fastest (CPU): a on disk\n" in text and "Cheapest" in text
-    assert "cold" not in text and "Simplest" not in text and "Mind" not in text
+    text = " ".join(text.split())
+    assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
+    assert "at 90 % AU (CPU): no answer. The shortest step that a loader feeds was not looked for." in text
+    assert "Mind" not in text
     sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
     text = " ".join(" ".join(sad).split())
     assert text.startswith("What to use Fastest (CPU): no answer. No loader has a verified speed: 1 failed")
     assert text.count("No loader has a verified speed") == 1 and "Mind" not in text
+    assert "Least memory" not in text and "cold disk" in text, "what several goals need stands there once"
 
 
 def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):

@@ -61,6 +61,13 @@
     return lanes.step * Math.max(1, new Set(data.values.filter(fits).map((row) => row[lanes.field])).size);
   };
 
+  // What a chart's tooltip says: a line for each field that has a value.
+  const told = (value, clean) => {
+    if (typeof value !== "object") return clean(String(value));
+    const rows = Object.entries(value).filter(([, text]) => !["null", "undefined", "NaN", ""].includes(String(text)));
+    return `<table>${rows.map(([name, text]) => `<tr><td class="key">${clean(name)}</td><td class="value">${clean(String(text))}</td></tr>`).join("")}</table>`;
+  };
+
   const draw = async (figure) => {
     const { spec, chosen, place } = figure.report;
     live.get(figure)?.finalize();
@@ -70,7 +77,7 @@
     const width = place.parentElement.clientWidth;
     const made = await vegaEmbed(place, asked, {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: config(width),
-      tooltip: { theme: dark.matches ? "dark" : "light" },
+      tooltip: { theme: dark.matches ? "dark" : "light", formatTooltip: told },
     });
     live.set(figure, made);
     place.querySelector("svg")?.setAttribute("aria-hidden", "true");
