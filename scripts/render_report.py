@@ -44,7 +44,7 @@ from report_groups import (
 from report_names import anonymous
 from snippets import snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
-from verdict_texts import AT_BOUND
+from verdict_texts import AT_BOUND, unusual_settings
 from verdicts import verdicts
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
@@ -74,6 +74,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
         "bytes": bytes_text,
         "duration": duration_text,
         "settings": settings_text,
+        "unusual_settings": unusual_settings,
         "percent": lambda value: f"{number_text(value, 2)} %",
         "signed": lambda value: f"{value:+.1f} %",
         "step": step_text,

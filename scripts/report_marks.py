@@ -9,6 +9,10 @@ from report_rows import Rows
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 DARK = "#6e7781"  # legible on light and on dark paper
+AXIS = {  # 20k and 2M, but 0.02 and not 20m; a logarithmic axis leaves some of its labels out
+    "format": "~s",
+    "labelExpr": "datum.label && abs(datum.value) < 1 ? format(datum.value, '~r') : datum.label",
+}
 LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
 
 
@@ -121,12 +125,12 @@ def scale_of(values: Iterable[float | None]) -> Spec:
 def x_axis(field: str, title: str, scale: Spec) -> Spec:
     """Return a number on the x axis, in SI units, which says where it is logarithmic."""
     text = f"{title} (log scale)" if scale.get("type") == "log" else title
-    return {"field": field, "type": "quantitative", "title": text, "scale": scale, "axis": {"format": "~s"}}
+    return {"field": field, "type": "quantitative", "title": text, "scale": scale, "axis": AXIS}
 
 
 def y_axis(field: str, title: str) -> Spec:
     """Return a number on the y axis, in SI units."""
-    return {"field": field, "type": "quantitative", "title": title, "axis": {"format": "~s"}}
+    return {"field": field, "type": "quantitative", "title": title, "axis": AXIS}
 
 
 def tip(field: str, title: str | None = None, format: str | None = None) -> Spec:

@@ -1,5 +1,6 @@
 """What a verdict says in words: why a result is recommended, what to mind, what is lacking where there is none."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ import bottlenecks
 import plugins
 from devices import RAM
 from measure.stats import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
-from tables import EMULATED, bytes_text, number_text
+from tables import EMULATED, bytes_text, number_text, settings_text
 
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 BOUNDS = {
@@ -33,6 +34,7 @@ LACKING = {
     "preparation": "No format's conversion was timed. Type snakemake --forcerun write_format.",
 }
 
+_NONE = object()  # no default: no option's value is this
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
@@ -116,10 +118,21 @@ def _doubts(row: Row) -> Iterator[str]:
     if row["reason"]:
         yield f"{place(row)}: {row['reason']}."
     if row["disturbed"]:
-        yield f"{row['disturbed']} of the {row['runs']} runs of {place(row)} were disturbed by something else at work."
-    if row["warnings"]:
-        count = "1 warning" if row["warnings"] == 1 else f"{row['warnings']} warnings"
+        were = f"{row['disturbed']} of the {row['runs']} runs"
+        yield f"Something else was at work beside {were} of {place(row)}, and disturbed them."
+    more = (row["warnings"] or 0) - (row["disturbed"] or 0)
+    if more > 0:
+        other = " other" if row["disturbed"] else ""
+        count = f"1{other} warning" if more == 1 else f"{more}{other} warnings"
         yield f"The runs of {place(row)} gave {count}, which the report lists under Warnings."
+
+
+def unusual_settings(row: Row) -> str:
+    """Return a result's settings in words, without the loader's own options that are as they are by default."""
+    declared = _declared(row["loader"], "OPTIONS", {})
+    options = json.loads(row["options"] or "{}")
+    kept = {name: value for name, value in options.items() if declared.get(name, {}).get("default", _NONE) != value}
+    return settings_text({**row, "options": json.dumps(kept)})
 
 
 def reads_once(loader: str) -> bool:

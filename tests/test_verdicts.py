@@ -1,5 +1,6 @@
 """What the report says to do, from made runs whose answer is known, the sad cases among them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import make_tables
+import plugins
 import print_ranking
+import verdict_texts
 from files import read_json, write_json
 from made_runs import DISTURBED, WARNING, Made, campaign, example, explained, make_results
 from run_records import read_plan
@@ -157,8 +160,8 @@ def test_few_runs_and_disturbed_ones_are_said(tmp_path):
     ]
     verdict = by_goal(tables_of(tmp_path / "few", made))["fastest"]
     assert "3 runs; fewer than 5 are not fit to publish" in verdict["caveat"]
-    assert "3 of the 3 runs of a on disk were disturbed" in verdict["caveat"]
-    assert "gave 6 warnings" in verdict["caveat"]
+    assert "beside 3 of the 3 runs of a on disk, and disturbed them" in verdict["caveat"]
+    assert "gave 3 other warnings" in verdict["caveat"]
     assert verdict["caveat"] == " ".join(verdict["cautions"])
     assert "(range 100 to 102 of 3 runs), " not in verdict["reason"], "no bound was measured"
     assert "(range 100 to 102 of 3 runs). What holds it back is not known" in verdict["reason"]
@@ -440,3 +443,17 @@ def test_hostile_names_are_text(tmp_path):
     failed = tables_of(tmp_path / "failed", made[2:])
     assert HOSTILE in by_goal(failed)["fastest"]["lacking"]
     assert all(line.isprintable() for line in print_ranking.verdict_lines(failed, colour=False))
+
+
+def test_a_headline_leaves_out_options_that_are_as_by_default():
+    row = {"loader": "numpy_memmap", "batch_size": 32, "workers": 2, "prefetch": 2, "pin_memory": None}
+    settings = {
+        value: verdict_texts.unusual_settings({**row, "options": json.dumps({"gather": value})})
+        for value in ("batch", "clip")
+    }
+    default = plugins.load("loaders", "numpy_memmap").OPTIONS["gather"]["default"]
+    assert settings.pop(default) == "batch 32, 2 workers, prefetch 2"
+    assert list(settings.values()) == [f"batch 32, 2 workers, prefetch 2, gather={next(iter(settings))}"]
+    mine = {**row, "loader": "mine", "options": json.dumps({"fast": True})}
+    assert verdict_texts.unusual_settings(mine).endswith(", fast=True"), "of a file of the user's no default is known"
+    assert verdict_texts.unusual_settings({**row, "options": ""}) == "batch 32, 2 workers, prefetch 2"
