@@ -222,12 +222,12 @@ def test_every_section_is_there_and_says_what_it_would_need(measured, tmp_path):
 def test_a_result_stands_with_its_interval_its_bound_and_what_holds_it_back(measured):
     row = row_of(measured[2], "ranking", "lazy_memmap", "23,800")
     assert row.startswith(
-        "1= lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 23,800 23,443 to 24,157 81 % warm 1.01 0.988 to "
-        "1.03 reading 62 %"
+        "1= lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 23,800 23,443 to 24,157 81 % warm 1.01 0.988 "
+        "to 1.03 reading 62 %"
     )
     assert row.endswith(" 10")
     assert row_of(measured[2], "ranking", "dali_npy disk", "8,550").endswith("10 10 disturbed")
-    assert row_of(measured[2], "ranking", "numpy_memmap disk 2,430").count("storage") == 1
+    assert row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ").count("storage") == 1
     assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk 1,500")
     assert 'title="reading (from the page cache) 62 % (without:' in measured[2]
 
