@@ -228,7 +228,7 @@ def test_a_result_stands_with_its_interval_its_bound_and_what_holds_it_back(meas
     assert row.endswith(" 10")
     assert row_of(measured[2], "ranking", "dali_npy disk", "8,550").endswith("10 10 disturbed")
     assert row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ").count("storage") == 1
-    assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk 1,500")
+    assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk, npy", " 1,500 ")
     assert 'title="reading (from the page cache) 62 % (without:' in measured[2]
 
 
@@ -432,3 +432,9 @@ def test_programs_by_hand(drawn, tmp_path):
     )
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(("task", "lacking"), [("lightning", "bare loop"), ("train", "Lightning")])
+def test_half_of_a_training_says_what_the_other_would_need(tmp_path, task, lacking):
+    words = section(report_of(tmp_path, [Made("a", "ram", [9.0, 8.0], task=task, au=50.0)])[2], "training")
+    assert f"{lacking} was not measured" in words.replace("The bare", "bare")
