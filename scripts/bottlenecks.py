@@ -15,7 +15,8 @@ NAMES = {
     "python": "Python and the library itself",
     "consuming": "memory: consuming the batches",
 }
-WORDS = {  # the same for narrow columns; feeding: a training waits for its loader; none: no part stands out
+WORDS = {  # the same for narrow columns; feeding: a training waits for its loader; none: no part stands out;
+    # unclear: trials contradict one another by more than the dearest part costs
     "storage": "storage",
     "read": "reading",
     "decode": "decoding",
@@ -26,6 +27,7 @@ WORDS = {  # the same for narrow columns; feeding: a training waits for its load
     "consuming": "memory",
     "feeding": "feeding",
     "none": "none",
+    "unclear": "not told",
 }
 
 
@@ -33,18 +35,41 @@ def costs(explained: Mapping[str, Any]) -> dict[str, float]:
     """Return the seconds a clip that each part costs, the dearest first; from speeds in clips/s.
 
     What is saved by leaving out that part alone. For reading, which cannot be left out alone, it is what is saved
-    beyond what leaving out storage or decoding saves. `python` is what is left without any stage, less the sink.
+    beyond what leaving out storage or decoding saves. `python` is what is left without any stage, less the sink: with
+    less to do a loader cannot take longer, so where it did, the shortest of its trials counts.
     """
-    full = 1 / explained["full"]
-    times = {part: 1 / speed for part, speed in explained["without"].items()}
+    full, times = _seconds(explained)
     consuming = 1 / explained["consuming"]
     found = {part: full - seconds for part, seconds in times.items() if part not in ("read", "everything")}
     if "read" in times:
         found["read"] = min([full, *(times[part] for part in ("storage", "decode") if part in times)]) - times["read"]
     if "everything" in times:
-        found["python"] = times["everything"] - consuming
+        found["python"] = min(times["everything"], _shortest(times)) - consuming
     found["consuming"] = min(consuming, full)
     return dict(sorted(((part, max(0.0, cost)) for part, cost in found.items()), key=lambda pair: -pair[1]))
+
+
+def contradiction(explained: Mapping[str, Any]) -> float:
+    """Return by how much the trials contradict one another, in percent of the time: something disturbed them.
+
+    A trial cannot take longer than with nothing left out, nor with everything left out longer than with one part.
+    """
+    full, times = _seconds(explained)
+    longer = [seconds - full for seconds in times.values()]
+    if "everything" in times:
+        longer.append(times["everything"] - _shortest(times))
+    return 100 * max(0.0, *longer) / full if longer else 0.0
+
+
+def _seconds(explained: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+    """Return the seconds a clip with nothing left out, and without each part."""
+    return 1 / explained["full"], {part: 1 / speed for part, speed in explained["without"].items()}
+
+
+def _shortest(times: Mapping[str, float]) -> float:
+    """Return the shortest time without one of what `everything` leaves out, which keeps the copy to a GPU."""
+    alone = (seconds for part, seconds in times.items() if part not in ("everything", "host_to_device"))
+    return min(alone, default=times["everything"])
 
 
 def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -60,12 +85,20 @@ def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def name(explained: Mapping[str, Any]) -> tuple[str, float, str]:
-    """Return (part, its share of the time in percent, the evidence in words); part is "none" where none stands out."""
+    """Return (part, its share of the time in percent, the evidence in words).
+
+    The part is "none" where none stands out, "unclear" where the trials contradict one another by more than it costs.
+    """
     found = costs(explained)
     part, cost = next(iter(found.items()))
     percent = 100 * cost * explained["full"]
     evidence = "; ".join(_saving(part, explained, cost) for part, cost in found.items() if cost > 0)
-    return (part if percent >= LEAST_PERCENT else "none"), percent, evidence
+    against = contradiction(explained)
+    if against >= LEAST_PERCENT:
+        evidence += f"; its trials contradict one another by {against:.0f} % of the time: they were disturbed"
+    if percent < LEAST_PERCENT:
+        return "none", percent, evidence
+    return (part if percent > against else "unclear"), percent, evidence
 
 
 def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -66,14 +66,14 @@ def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | N
     """Return clips/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
 
     The fastest way to read counts, whichever a loader uses: at random in reads of a clip, one after the other, or,
-    since the kernel reads ahead of those that do not ask it not to, through the page cache.
+    since the kernel reads ahead of those that do not ask it not to, through the page cache. Fewer readers that are
+    faster count too, since a loader with more workers could keep some of them idle.
     """
-    speeds = [
-        read["megabytes_per_second"] * 1e6 / clip_bytes
-        for read in reads
-        if read["pattern"] == "readahead"
-        or (read["readers"] == readers and (read["pattern"] != "random" or read["block_bytes"] == block_of(clip_bytes)))
-    ]
+    fitting = [read for read in reads if read["pattern"] != "random" or read["block_bytes"] == block_of(clip_bytes)]
+    ahead = [read for read in fitting if read["pattern"] == "readahead"]
+    some = [read for read in fitting if read["pattern"] != "readahead" and read["readers"] <= readers]
+    measured = any(read["readers"] == readers for read in some)
+    speeds = (read["megabytes_per_second"] * 1e6 / clip_bytes for read in (*ahead, *(some if measured else ())))
     return max(speeds, default=None)
 
 

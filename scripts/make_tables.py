@@ -217,7 +217,8 @@ def _host(records: Iterable[Record]) -> dict[str, Any]:
     versions: dict[str, set[str]] = {}
     protocols, started = set(), []
     for record in records:
-        hosts[json.dumps(record["host"] or {}, sort_keys=True)] += 1
+        if record["host"]:  # a run that was skipped has looked at none
+            hosts[json.dumps(record["host"], sort_keys=True)] += 1
         commits[record.get("commit")] += 1
         protocols.add(record["protocol"])
         started.append(record["started"])

@@ -488,9 +488,12 @@ def main() -> None:
     """Write the plan of a config to a file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", required=True, type=json.loads, help="the config as JSON")
+    parser.add_argument("--preset", default="none", help="the preset whose values stand in the config: it is noted")
     parser.add_argument("--out", required=True, type=Path)
     arguments = parser.parse_args()
-    write_json(arguments.out, Plan(arguments.config).as_json())
+    plan = Plan(arguments.config).as_json()
+    plan["config"]["preset"] = arguments.preset
+    write_json(arguments.out, plan)
 
 
 if __name__ == "__main__":

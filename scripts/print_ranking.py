@@ -107,7 +107,7 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     runs = [row["runs"] for row in best if row["status"] == "ok"]
     if not runs:
         return ["No loader has a verified speed.", ""]
-    text = "Medians. Equal ranks (=) are not distinguishable." if max(runs) > 1 else "Single runs."
+    text = "Medians. Rows of one rank (=) cannot be told from the first of them." if max(runs) > 1 else "Single runs."
     if any(row["bottleneck"] for row in best):
         text += " Held by: the part of its work that costs a loader the most time."
     if max(runs) >= FEW:

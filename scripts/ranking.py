@@ -1,5 +1,6 @@
 """From runs to an answer: one result per loader, tier and settings, and the order in which they stand."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from math import inf
@@ -64,7 +65,11 @@ def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], plann
     if status == "ok":
         ok = len(by_status["ok"])
         return "" if ok == planned else f"{ok} of {planned} planned runs are there"
-    return "; ".join(dict.fromkeys(run["reason"] for run in by_status[status] if run["reason"]))
+    kinds: dict[str, str] = {}
+    for run in by_status[status]:
+        if run["reason"]:
+            kinds.setdefault(re.sub(r"[\d.,]+", "0", run["reason"]), run["reason"])  # those of one kind once
+    return "; ".join(kinds.values())
 
 
 def about(loader: str) -> str:
@@ -118,6 +123,11 @@ def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     for _, same in groupby(ordered, key=lambda row: (_STATUSES.index(row["status"]), panel_order(row))):
         ranked += _ranked(list(same))
     return ranked
+
+
+def tied_with_best(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of `rank` cannot be told from the best of its panel, or is the best."""
+    return row["rank"] == 1 or (row["slower_low"] is not None and row["slower_low"] <= 1)
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ import argparse
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -23,6 +23,7 @@ from draw_figures import FIGURES
 from errors import UserError, run_main
 from files import whole_file
 from measure.stats import FEW
+from plan import SPLIT
 from ranking import FED_PERCENT
 from report_charts import charts, embedded
 from report_config import code_text, config_text
@@ -44,7 +45,7 @@ from report_groups import (
 from report_names import anonymous
 from snippets import snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
-from verdict_texts import AT_BOUND, unusual_settings
+from verdict_texts import bound_text, unusual_settings
 from verdicts import verdicts
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "report" / "template"
@@ -75,6 +76,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
         "duration": duration_text,
         "settings": settings_text,
         "unusual_settings": unusual_settings,
+        "beyond": bound_text,
         "percent": lambda value: f"{number_text(value, 2)} %",
         "signed": lambda value: f"{value:+.1f} %",
         "step": step_text,
@@ -140,13 +142,17 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),
         "enough_runs": ENOUGH_RUNS,
-        "at_bound": AT_BOUND,
+        "warm_bounds": {(row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "warm")},
         "failed": [row for row in ranking if row["status"] == "failed"],
         "skipped": grouped_skips(tables["skipped"]),
         "warnings": grouped_warnings(tables["warnings"]),
         "tier_warnings": grouped_warnings(row for row in tables["warnings"] if row["tier"] and not row["loader"]),
         "machines": [(machine["runs"], facts(machine["host"])) for machine in tables["host"]["hosts"]],
         "machine_text": machine_text(tables["host"]["hosts"]),
+        "source_text": source_text(tables["dataset"]),
+        "epoch_batches": epoch_batches(best, tables["dataset"]["corpus"]),
+        "disturbed_runs": sum(row["disturbed"] or 0 for row in ranking),
+        "measured_runs": sum(row["runs"] or 0 for row in ranking),
         "measure": facts(tables["dataset"]["measure"] or {}),
         "config": config_text(tables["dataset"]["config"]),
         "code": code_text(tables["host"]["commits"]),
@@ -184,6 +190,21 @@ def machine_text(hosts: list[Mapping[str, Any]]) -> str:
     memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
     cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
     return ", ".join(filter(None, (cpu, cores, memory)))
+
+
+def source_text(dataset: Mapping[str, Any]) -> str:
+    """Return where the clips come from, and how many are measured."""
+    source = dataset["config"]["datasets"][dataset["dataset"]]["source"]
+    made = {"synthetic": "audio made by feedrate", "audioset": "AudioSet", "folder": "a folder of audio"}
+    clips = (dataset["corpus"] or {}).get("clips") or {}
+    return ", ".join(filter(None, (made.get(source, source), clips and f"{clips.get(SPLIT, 0):,} clips measured")))
+
+
+def epoch_batches(best: Iterable[Mapping[str, Any]], corpus: Mapping[str, Any] | None) -> str:
+    """Return how many batches an epoch has, by the batch sizes that occur; empty where that is not known."""
+    clips = ((corpus or {}).get("clips") or {}).get(SPLIT)
+    sizes = sorted({row["batch_size"] for row in best if row["batch_size"]})
+    return " or ".join(f"{-(-clips // size):,}" for size in sizes) if clips else ""
 
 
 def epochs_text(epochs: float) -> str:

@@ -41,7 +41,7 @@ def _without_keys(value: Any) -> Any:
 
 def code_text(commits: Iterable[Mapping[str, Any]]) -> str:
     """Return which commits (host.json's `commits`) measured, and how many runs each where there are several."""
-    found = [(one["commit"] or "not known (no git repository)", one["runs"]) for one in commits]
+    found = [(one["commit"] or "not known", one["runs"]) for one in commits]
     if len(found) == 1:
         return found[0][0]
     return ", ".join(f"{commit} ({runs} {'run' if runs == 1 else 'runs'})" for commit, runs in found)

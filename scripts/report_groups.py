@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import bottlenecks
+from ranking import tied_with_best
 from tables import bytes_text, number_text, panels
 
 BOUNDS = {
@@ -17,7 +18,10 @@ BOUNDS = {
         "what the steps alone allow",
         "training steps, if nothing had to be waited for; of each result, by its AU",
     ),
-    "decode": ("what decoding alone allows", "if a loader did nothing but decode; by what it saves without decoding"),
+    "decode": (
+        "what decoding alone allows",
+        "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
+    ),
 }
 PARTS = {
     "storage": "the device; what is saved when the files lie in the page cache",
@@ -44,7 +48,7 @@ Rows = list[dict[str, Any]]
 
 def verdict(best: Rows, panel: str) -> dict[str, Any]:
     """Return the fastest row of a panel, the rows that cannot be told apart from it, and what to say of it."""
-    first, *others = [row for row in best if row["panel"] == panel and row["rank"] == 1]
+    first, *others = [row for row in best if row["panel"] == panel and tied_with_best(row)]
     ties: dict[str, list[str]] = {}
     for row in others:
         ties.setdefault(row["loader"], []).append(row["tier"])

@@ -12,6 +12,7 @@ from measure.stats import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
 from tables import EMULATED, bytes_text, number_text, settings_text
 
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
+ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
 BOUNDS = {
     "warm": "what memory allows",
     "storage": "what its storage allows",
@@ -51,6 +52,8 @@ def speed_text(row: Row) -> str:
         return f"{text}What holds it back is not known: `measure.explain` is none, or no part of it can be left out."
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {bottlenecks.LEAST_PERCENT:g} % of the time."
+    if row["bottleneck"] == "unclear":
+        return f"{text}What holds it back could not be told: the trials that look for it contradict one another."
     return f"{text}Held back by {HELD[row['bottleneck']]} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
@@ -58,7 +61,13 @@ def _of_bound(row: Row) -> str:
     if not row["bound"]:
         return ""
     share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']]}"
-    return f", {share}" if row["percent_of_bound"] <= AT_BOUND else f", at the bound ({share}: both scatter)"
+    where = bound_text(row["percent_of_bound"])
+    return f", {where} ({share}: both scatter)" if where else f", {share}"
+
+
+def bound_text(percent: float) -> str:
+    """Return in words where a result stands that has passed its bound; empty for one below it."""
+    return "" if percent <= AT_BOUND else "at the bound" if percent <= ABOVE_BOUND else "above the bound"
 
 
 def _between(row: Row) -> str:
@@ -92,7 +101,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     if reads_once(row["loader"]):
         took = f", {bytes_text(row['pss_peak_bytes'])} at its peak (PSS)" if row["pss_peak_bytes"] else ""
         yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
-    order = _declared(row["loader"], "ORDER", "")
+    order = order_of(row["loader"])
     if order:
         yield f"{row['loader']}'s order is not quite random: {order}. Mind it where neighbours in a shard are alike."
     if in_memory(tables, row["tier"]):
@@ -138,6 +147,11 @@ def unusual_settings(row: Row) -> str:
 def reads_once(loader: str) -> bool:
     """Return whether a loader declares that it reads the whole set when it is opened; a file of the user's cannot."""
     return _declared(loader, "READS_ONCE", False)
+
+
+def order_of(loader: str) -> str:
+    """Return what a loader says of its order where it is not quite random; empty where it is, or nothing is known."""
+    return _declared(loader, "ORDER", "")
 
 
 def _declared(loader: str, name: str, absent: Any) -> Any:

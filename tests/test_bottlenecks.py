@@ -56,6 +56,33 @@ def test_a_part_that_is_faster_with_it_costs_nothing():
     assert bottlenecks.costs(explained(100, transfer=90))["transfer"] == 0
 
 
+def test_less_to_do_cannot_take_longer():
+    """As it was measured beside other work: without everything slower than without reading alone."""
+    spoiled = explained(2532, 32000, storage=3671, read=20135, decode=2084, everything=2910)
+    assert bottlenecks.costs(spoiled)["python"] == pytest.approx(1 / 20135 - 1 / 32000)
+    assert bottlenecks.contradiction(spoiled) == pytest.approx(100 * 2532 * (1 / 2910 - 1 / 20135))
+    part, _, evidence = bottlenecks.name(spoiled)
+    assert part == "unclear" and "its trials contradict one another by 74 % of the time" in evidence
+
+
+def test_a_small_contradiction_leaves_a_clear_bottleneck():
+    part, percent, evidence = bottlenecks.name(
+        explained(254, 32000, read=270, decode=1400, transfer=210, everything=9000)
+    )
+    assert part == "decode" and percent == pytest.approx(82, abs=1)
+    assert "contradict one another by 21 %" in evidence
+    small = explained(100, read=300, transfer=95, everything=1000)
+    assert bottlenecks.contradiction(small) == pytest.approx(100 * (100 / 95 - 1))
+    assert "contradict" not in bottlenecks.name(small)[2], "as much as speeds scatter"
+
+
+def test_the_copy_to_a_gpu_may_save_more_than_all_stages():
+    """Without it batches stay on the CPU; without the stages they are still copied."""
+    asked = explained(100, 5000, host_to_device=1000, read=120, everything=130)
+    assert bottlenecks.contradiction(asked) == 0
+    assert bottlenecks.name(asked)[0] == "host_to_device"
+
+
 def test_the_middle_of_several_runs():
     runs = [explained(100, read=200, transfer=110), explained(110, read=400), explained(90, read=300)]
     assert bottlenecks.middle(runs) == explained(100, read=300)

@@ -267,7 +267,7 @@ def test_the_step_that_is_fed_is_that_of_the_best_settings_for_it(tmp_path):
         Made("c", "ram", [40.0] * 3),
     ]
     html = report_of(tmp_path, made)[2]
-    assert row_of(html, "steps", "a ram") == "a ram, memmap batch 32, 2 workers, prefetch 2 20 ms 3"
+    assert row_of(html, "steps", "a ram") == "a ram, memmap batch 32, 2 workers, prefetch 2 20 ms"
     assert "> 200 ms" in row_of(html, "steps", "b ram")
     with pytest.raises(StopIteration):
         row_of(html, "steps", "c ram")

@@ -104,6 +104,6 @@ def test_runs_of_several_commits_are_told_apart(tmp_path):
         ("ba9876543210-dirty", 1),
         (None, 1),
     ]
-    expected = "0123456789ab (2 runs), ba9876543210-dirty (1 run), not known (no git repository) (1 run)"
+    expected = "0123456789ab (2 runs), ba9876543210-dirty (1 run), not known (1 run)"
     assert code_text(tables["host"]["commits"]) == expected
     assert f"{expected} ( runs of several commits" in section(html, "method")

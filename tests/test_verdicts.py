@@ -211,11 +211,35 @@ def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
 def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_path):
     made = [
         Made("webdataset", "disk", runs(900.0), cache="cold"),
-        Made("numpy_memmap", "disk", runs(30.0), cache="cold"),
+        Made("webdataset", "ram", runs(30.0), cache="cold"),
     ]
     assert by_goal(tables_of(tmp_path, made))["fastest_cold"]["caveat"].startswith(
         "webdataset's order is not quite random: shards in random order, then a shuffle buffer."
     )
+
+
+def test_the_fastest_in_random_order_is_one_whose_order_is_random(tmp_path):
+    made = [
+        Made("webdataset", "disk", runs(900.0), cache="cold"),
+        Made("numpy_memmap", "disk", runs(30.0), cache="cold"),
+        Made("ring", "disk", ["failed"] * 10, cache="cold"),
+    ]
+    found = by_goal(tables_of(tmp_path, made))["fastest_cold"]
+    assert (found["row"]["loader"], found["ties"]) == ("numpy_memmap", [])
+    assert by_goal(tables_of(tmp_path, made))["fastest"]["row"]["loader"] == "webdataset"
+
+
+def test_ties_are_all_that_cannot_be_told_from_the_best_also_behind_others(tmp_path):
+    """`behind` has a lower median than `slower`, but one so unsteady that it may be as fast as the best."""
+    made = [
+        Made("best", "ram", [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]),
+        Made("slower", "ram", [50.0, 50.5, 51.0, 51.5, 52.0, 52.5]),
+        Made("behind", "ram", [20.0, 21.0, 22.0, 23.0, 110.0, 120.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    low = {row["loader"]: row["slower_low"] for row in tables["best"]}
+    assert low["slower"] > 1 > low["behind"], "as the ranking's own intervals say"
+    assert [row["loader"] for row in by_goal(tables)["fastest"]["ties"]] == ["behind"]
 
 
 def test_least_memory_is_at_most_twice_slower_and_on_a_disk_where_there_is_one(tmp_path):

@@ -25,9 +25,10 @@ rule write_plan:
     params:
         # The preset's values are in it already, below those of the command line.
         config=json.dumps({**plan.config, "preset": "none"}),
+        preset=plan.config["preset"],
         gpu=plan.has_gpu,
     shell:
-        "python scripts/plan.py --config {params.config:q} --out {output.plan:q} 2> {log:q}"
+        "python scripts/plan.py --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
 
 
 rule make_tables:
