@@ -27,7 +27,7 @@ from plan import SPLIT
 from ranking import FED_PERCENT
 from report_charts import charts, embedded
 from report_config import code_text, config_text
-from report_downloads import csv_address, downloads
+from report_downloads import companion, csv_address, downloads
 from report_groups import (
     BOUNDS,
     HELD,
@@ -43,7 +43,7 @@ from report_groups import (
     verdict,
 )
 from report_names import anonymous
-from snippets import snippet
+from snippets import companions, snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
 from verdict_texts import bound_text, unusual_settings
 from verdicts import verdicts
@@ -114,12 +114,14 @@ def csv_rows(name: str, rows: list[dict[str, Any]], tables: Mapping[str, Any]) -
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template's variables: the tables, and what they say when put together."""
     best, ranking = tables["best"], tables["ranking"]
+    goals = [with_program(goal, tables) for goal in verdicts(tables)]
     counts = [row["runs"] for row in ranking if row["status"] == "ok"]
     spans = {report_rows.key(row) for row in tables["spans"]}
     shown = {row["run"] for row in report_rows.timeline(tables)}
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
-        "goals": [with_program(goal, tables["dataset"]) for goal in verdicts(tables)],
+        "goals": goals,
+        "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
         "panel_verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
@@ -159,19 +161,27 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def with_program(goal: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, Any]:
+def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return a verdict with the `program` to paste, or with `no_program`, why there is none."""
     goal = {**goal, "program": "", "no_program": ""}
-    row, corpus = goal["row"], dataset["corpus"]
+    row, dataset = goal["row"], tables["dataset"]
+    corpus = dataset["corpus"]
     if row is None:
         return goal
     if corpus is None:
         return goal | {"no_program": "The corpus has no record, so there is no program to paste."}
     data = f"results/formats/{dataset['dataset']}/{row['format']}/train"
     try:
-        return goal | {"program": snippet(row, data, corpus["samples"])}
+        return goal | {"program": _place_text(row["tier"], tables["tiers"]) + snippet(row, data, corpus["samples"])}
     except UserError as error:
         return goal | {"no_program": str(error)}
+
+
+def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
+    """Return the comment that says where the data lay: the workflow's copies on a tier need not last."""
+    path = next((row["path"] for row in tiers if row["tier"] == tier), None)
+    where = " ".join(f"tier {tier}, {path}".split()) if path else f"tier {tier}"  # one line, whatever the path
+    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n"
 
 
 def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -58,6 +58,11 @@ def downloads(tables: Mapping[str, Any], folder: Path | None) -> list[dict[str, 
     return files
 
 
+def companion(path: Path) -> dict[str, Any]:
+    """Return a file of feedrate that a program in the report imports, as `downloads` has its files."""
+    return _file(path.name, "what a program above imports: put it beside it", "text/x-python", path.read_bytes())
+
+
 def _file(name: str, about: str, kind: str, content: bytes | None) -> dict[str, Any]:
     if content is None or len(content) > MOST:
         return {"name": name, "about": f"{about}; too large to lie in here", "bytes": None, "address": None}

@@ -114,6 +114,12 @@ def _heading(row: Mapping[str, Any], module: ModuleType, options: Mapping[str, A
     return "\n".join([*map(_comment, paragraphs), f"# pip install {' '.join(_packages(module))}"])
 
 
+def companions(program: str) -> list[Path]:
+    """Return the files of feedrate that a program imports, each of which stands alone and may be copied."""
+    names = re.findall(r"^(?:from|import) (\w+)", program, flags=re.MULTILINE)
+    return [path for name in dict.fromkeys(names) if (path := plugins.SCRIPTS / f"{name}.py").is_file()]
+
+
 def _comment(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ")
 

@@ -12,12 +12,13 @@ import pytest
 
 import draw_figures
 import make_tables
+import plugins
 import render_report
 import report_groups
 import report_names
 from errors import UserError
 from made_runs import WARNING, Made, campaign, example, explained
-from report_pages import Page, report_of, row_of, section, sections, spaced
+from report_pages import Page, links, report_of, row_of, section, sections, spaced
 
 SCRIPTS = Path(make_tables.__file__).parent
 HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }}"
@@ -438,3 +439,13 @@ def test_programs_by_hand(drawn, tmp_path):
 def test_half_of_a_training_says_what_the_other_would_need(tmp_path, task, lacking):
     words = section(report_of(tmp_path, [Made("a", "ram", [9.0, 8.0], task=task, au=50.0)])[2], "training")
     assert f"{lacking} was not measured" in words.replace("The bare", "bare")
+
+
+def test_what_a_program_imports_of_feedrate_lies_in_the_report(tmp_path):
+    html = report_of(tmp_path, [Made("ring", "ram", [9.0, 8.0]), Made("numpy_memmap", "ram", [2.0, 1.0])])[2]
+    files = links(html)
+    content = base64.b64decode(files["ring_reader.py"].split(",")[1])
+    assert content == (plugins.SCRIPTS / "ring_reader.py").read_bytes()
+    assert "# Measured on tier ram, /dev/shm: copy the folder that `data` names there, and name the copy." in html
+    without = links(report_of(tmp_path / "b", [Made("numpy_memmap", "ram", [2.0, 1.0])])[2])
+    assert "ring_reader.py" not in without
