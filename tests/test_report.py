@@ -446,6 +446,6 @@ def test_what_a_program_imports_of_feedrate_lies_in_the_report(tmp_path):
     files = links(html)
     content = base64.b64decode(files["ring_reader.py"].split(",")[1])
     assert content == (plugins.SCRIPTS / "ring_reader.py").read_bytes()
-    assert "# Measured on tier ram, /dev/shm: copy the folder that `data` names there, and name the copy." in html
+    assert "# Measured on tier ram" in html and ": copy the folder that `data` names there, and name the copy." in html
     without = links(report_of(tmp_path / "b", [Made("numpy_memmap", "ram", [2.0, 1.0])])[2])
     assert "ring_reader.py" not in without
