@@ -84,11 +84,14 @@ def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def name(explained: Mapping[str, Any]) -> tuple[str, float, str]:
+def name(explained: Mapping[str, Any]) -> tuple[str, float | None, str]:
     """Return (part, its share of the time in percent, the evidence in words).
 
-    The part is "none" where none stands out, "unclear" where the trials contradict one another by more than it costs.
+    The part is "none" where none stands out, "unclear" where the trials contradict one another by more than it costs,
+    and all is blank where nothing could be left out: then nothing is known.
     """
+    if not explained["without"]:
+        return "", None, ""
     found = costs(explained)
     part, cost = next(iter(found.items()))
     percent = 100 * cost * explained["full"]

@@ -52,7 +52,11 @@ def main() -> None:
     parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     arguments = parser.parse_args()
-    write_json(arguments.out, summarize(read_plan(arguments.plan), arguments.loader, arguments.root))
+    found = summarize(read_plan(arguments.plan), arguments.loader, arguments.root)
+    write_json(arguments.out, found)
+    for row in found["summary"]:
+        if row["status"] == "failed":
+            print(f"{row['loader']} on {row['tier']} ({row['slug']}) failed: {row['reason']}")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,10 @@ def test_a_part_that_is_faster_with_it_costs_nothing():
     assert bottlenecks.costs(explained(100, transfer=90))["transfer"] == 0
 
 
+def test_of_a_loader_without_stages_nothing_is_known():
+    assert bottlenecks.name(explained(2721, 38043)) == ("", None, "")
+
+
 def test_less_to_do_cannot_take_longer():
     """As it was measured beside other work: without everything slower than without reading alone."""
     spoiled = explained(2532, 32000, storage=3671, read=20135, decode=2084, everything=2910)

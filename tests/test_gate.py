@@ -294,6 +294,7 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     record = json.loads(out.read_text())
     assert (record["status"], record["clips_per_second"]) == (status, None)
     assert record["commit"] == commit[:12]
+    assert record["verification"] is None or record["verification"]["ok"] is False, "nothing was proven"
     assert record["reason"].startswith(reason)
 
 

@@ -239,6 +239,15 @@ def test_snakemakes_own_report(project):
         assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"
 
 
+def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
+    """The page that it holds is that of the data set which was run last."""
+    other = ["--config", "dataset=other", "datasets={other: {source: synthetic}}"]
+    done = project.call("--report", "other.html", *other)
+    assert done.status != 0
+    assert "report/index.html of data set demo, and the config asks for other" in done.output
+    assert not (project.root / "other.html").exists()
+
+
 # What a change makes run again
 
 
@@ -301,6 +310,8 @@ def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     kept = project.records()
     project.snakemake("results/broken.json", "report/index.html")
     result = json.loads((project.root / "results" / "broken.json").read_text())
+    log = (project.root / "results" / "logs" / "demo" / "summarize_loader" / "broken.log").read_text()
+    assert "broken on ram" in log and " failed: verification: " in log, "said on the terminal, too"
     assert len(result["runs"]) == 2
     for run in result["runs"]:
         assert run["status"] == "failed", run

@@ -103,6 +103,12 @@ def run_again(
         return f"the process crashed ({signal.Signals(-status).name})"
     if status == -signal.SIGKILL and out_of_memory_kills() > kills:
         return "the kernel killed the process: out of memory"
+    if status == -signal.SIGKILL:
+        print(
+            "error: the measuring process was killed from outside (SIGKILL), perhaps for lack of memory, by a service "
+            "or a limit of the machine; it leaves no record",
+            file=sys.stderr,
+        )
     sys.exit(status if status > 0 else 128 - status)
 
 

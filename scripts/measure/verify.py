@@ -34,6 +34,7 @@ class Verifier:
         self.sums: dict[int, tuple[int, ...]] = {}  # of each clip in the verify epoch
         self.faults: dict[str, list[str]] = {}
         self.by_hash: dict[str, int] | None = None
+        self.ended = False  # the verify epoch: before, nothing is proven
 
     @property
     def ok(self) -> bool:
@@ -53,8 +54,8 @@ class Verifier:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verification's part of a run's record."""
-        delivered = sum(self.seen.values())
-        return {"ok": self.ok, "expected": len(self.clips), "delivered": delivered, "problems": self.problems}
+        counts = {"expected": len(self.clips), "delivered": sum(self.seen.values())}
+        return {"ok": self.ok and self.ended, **counts, "problems": self.problems}
 
     def check(self, batch: Mapping[str, Any]) -> bool:
         """Compare one batch of the verify epoch with the manifest; return whether its form is right."""
@@ -79,6 +80,7 @@ class Verifier:
         self._check_batches(receipts, "")
         for index, *sums in self._rows(receipts, ""):
             self.sums[index] = tuple(sums)
+        self.ended = True
 
     def check_epoch(self, number: int, receipts: list[Receipt]) -> None:
         """Compare the receipts of a timed epoch with the manifest and with those of the verify epoch."""

@@ -121,6 +121,32 @@ def last_words(logs):
     return "\n".join([*dict.fromkeys(errors), "The same command goes on where it was."])
 
 
+def told_of_other_data(page):
+    """Return why Snakemake's report cannot be made now: the page that it would hold is of another data set. Or None."""
+    asked = any(word.split("=")[0] == "--report" for word in sys.argv)
+    found = (
+        re.search(r"<title>[^<]*\((\w+)\)</title>", Path(page).read_text())
+        if asked and Path(page).is_file()
+        else None
+    )
+    if found is None or found[1] == plan.dataset:
+        return None
+    return (
+        f"--report: found {page} of data set {found[1]}, and the config asks for {plan.dataset}; the report holds what "
+        f"was run last. Type: snakemake --config dataset={found[1]} --report report.html, or run {plan.dataset} first: "
+        f"snakemake --config dataset={plan.dataset}"
+    )
+
+
+def closing_words():
+    """Return where to read on at the end of a call that went well."""
+    if not Path(TABLES, "ranking.csv").is_file():
+        return ""
+    return (
+        f"The ranking: python scripts/print_ranking.py --tables {shlex.quote(TABLES)}"
+    )
+
+
 def figures_folder(wildcards, input):
     """Return the folder of the figures."""
     return str(Path(input.figures[0]).parent)
