@@ -1,5 +1,7 @@
 """Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
 
+With --light it writes a second one, small enough for Snakemake's report, see report_light.py.
+
 python scripts/render_report.py --tables results/tables/demo --figures report/figures --out report/index.html
 """
 
@@ -42,6 +44,7 @@ from report_groups import (
     step_text,
     verdict,
 )
+from report_light import lightened
 from report_names import anonymous
 from snippets import companions, snippet
 from tables import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
@@ -58,18 +61,37 @@ _SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves",
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
 
-def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None) -> str:
+def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None, light_of: str = "") -> str:
     """Return the report as HTML. Whatever comes from outside the template is escaped.
 
     `figures` is the folder that draw_figures.py wrote, `records` that of the tables, whose raw records are embedded
-    where they are there and small enough. Raises UserError where a figure is absent.
+    where they are there and small enough. `light_of` is the path of the full report where the page is the light one
+    for Snakemake's report, which names it. Raises UserError where a figure is absent.
     """
     tables = anonymous(tables)
+    drawn = charts(tables)
+    pictures = {name: picture(figures / f"{name}.svg") for name in FIGURES}
+    parts = {
+        "figures": {name: encoded(svg) for name, svg in pictures.items()},
+        "charts": {
+            name: {"spec": Markup(embedded(spec)), "csv": csv_address(csv_rows(name, rows, tables))}
+            for name, (spec, rows) in drawn.items()
+        },
+        **context(tables),
+        "downloads": downloads(tables, records),
+        "light_of": anonymous(light_of),
+    }
+    if light_of:
+        return lightened(parts, pictures, page)
+    return page(parts, chart_scripts=[vega(), script(TEMPLATE / CHARTS_SCRIPT)] if drawn else [])
+
+
+def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Iterable[str] = ()) -> str:
+    """Return the HTML of the template's variables, or where they are too large that of a page which says so."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    best = {report_rows.key(row) for row in tables["best"]}
-    drawn = charts(tables)
+    best = {report_rows.key(row) for row in parts["best"]}
     environment.filters |= {
         "number": number_text,
         "bytes": bytes_text,
@@ -85,22 +107,16 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
         "word": bottlenecks.WORDS.__getitem__,
         "is_best": lambda row: report_rows.key(row) in best,
     }
-    environment.globals |= {
-        "figures": {name: picture(figures / f"{name}.svg") for name in FIGURES},
-        "charts": {
-            name: {"spec": Markup(embedded(spec)), "csv": csv_address(csv_rows(name, rows, tables))}
-            for name, (spec, rows) in drawn.items()
-        },
-        **context(tables),
-        "downloads": downloads(tables, records),
-    }
+    environment.globals |= parts
+    style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
+    if too_large:
+        return environment.get_template("too_large.html.j2").render(style=style)
     main = environment.get_template("main.html.j2").render()
-    scripts = [script(TEMPLATE / name) for name in SCRIPTS]
-    scripts += [vega(), script(TEMPLATE / CHARTS_SCRIPT)] if drawn else []
+    scripts = [*(script(TEMPLATE / name) for name in SCRIPTS), *chart_scripts]
     return environment.get_template("report.html.j2").render(
         main=Markup(main),
         contents=[(name, unescape(title)) for name, title in _HEADING.findall(main)],
-        style="\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES),
+        style=style,
         scripts=scripts,
         policy=policy(scripts),
     )
@@ -257,7 +273,7 @@ def policy(scripts: list[str]) -> str:
 
 
 def picture(path: Path) -> str:
-    """Return an SVG file as a data address that follows the reader's dark mode. Raises UserError where it is absent."""
+    """Return an SVG file that follows the reader's dark mode. Raises UserError where it is absent."""
     if not path.is_file():
         raise UserError(f"{path} is not there. Figures are made by: python scripts/draw_figures.py --out {path.parent}")
     svg = path.read_text(encoding="utf-8")
@@ -268,7 +284,11 @@ def picture(path: Path) -> str:
         for what in ("fill", "stroke")
     )
     opening = svg.index(">") + 1
-    svg = f"{svg[:opening]}<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>{svg[opening:]}"
+    return f"{svg[:opening]}<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>{svg[opening:]}"
+
+
+def encoded(svg: str) -> str:
+    """Return an SVG file as a data address."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
@@ -278,10 +298,15 @@ def main() -> None:
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--figures", required=True, type=Path, help="folder that draw_figures.py wrote")
     parser.add_argument("--out", required=True, type=Path, help="HTML file to write")
+    parser.add_argument("--light", type=Path, help="a small HTML file without charts to hover, for Snakemake's report")
     arguments = parser.parse_args()
-    html = render(read_tables(arguments.tables), arguments.figures, arguments.tables)
-    with whole_file(arguments.out) as file:
-        file.write(html)
+    sources = (read_tables(arguments.tables), arguments.figures, arguments.tables)
+    pages = {arguments.out: render(*sources)}
+    if arguments.light:
+        pages[arguments.light] = render(*sources, light_of=str(arguments.out))
+    for path, html in pages.items():
+        with whole_file(path) as file:
+            file.write(html)
 
 
 if __name__ == "__main__":

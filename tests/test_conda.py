@@ -36,7 +36,7 @@ def test_every_rule_finds_its_environment(tmp_path):
     (root / "bin" / "conda").write_text(STAND_IN.format(root=root))
     (root / "bin" / "conda").chmod(0o755)
     (root / "bin" / "activate").write_text("")
-    skipped = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "index.html")
+    skipped = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "*.html")
     project = shutil.copytree(PROJECT, tmp_path / "feedrate", ignore=skipped)
     environment = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--use-conda", "--conda-create-envs-only"]

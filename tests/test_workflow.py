@@ -186,6 +186,7 @@ def test_every_stage_left_what_is_promised(experiment):
             for name in ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")
         ),
         "../report/index.html",
+        "../report/light.html",
     ]
     assert [path for path in wanted if not (results / path).exists()] == [], "promised and not there"
     assert len(list(results.glob("runs/demo/*/*/*/0.json"))) == 2 * len(LOADERS) + 1, "one record a run, and the bound"
@@ -233,7 +234,7 @@ def test_nothing_runs_beside_a_measurement(experiment):
 def test_snakemakes_own_report(project):
     project.snakemake("--report", "report.html")
     text = (project.root / "report.html").read_text()
-    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "Costs", "The full report"):
+    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "5 Costs", "The report"):
         assert part in text, f"{part!r} is not in Snakemake's report"
     for caption in ("earn back its conversion", "measured on the data set demo", "use fewer workers"):
         assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"

@@ -10,7 +10,7 @@ DRAWN_BY = [
 RENDERED_BY = [
     f"scripts/{name}.py"
     for name in (
-        *"render_report report_charts report_marks report_downloads".split(),
+        *"render_report report_charts report_marks report_downloads report_light".split(),
         *"report_groups report_names report_rows".split(),
         *"verdicts verdict_texts snippets".split(),
     )
@@ -26,7 +26,7 @@ rule draw_figures:
         throughput=report(
             "report/figures/throughput.svg",
             caption="../../report/captions/throughput.rst",
-            category="Speed",
+            category="2 Speed",
             labels={
                 "figure": "Throughput by loader and tier",
                 "question": "Which loader is the fastest?",
@@ -36,7 +36,7 @@ rule draw_figures:
         roofline=report(
             "report/figures/roofline.svg",
             caption="../../report/captions/roofline.rst",
-            category="Speed",
+            category="2 Speed",
             labels={
                 "figure": "Distance to the bound",
                 "question": "How near is it to what the machine allows?",
@@ -46,7 +46,7 @@ rule draw_figures:
         latency=report(
             "report/figures/latency.svg",
             caption="../../report/captions/latency.rst",
-            category="Speed",
+            category="2 Speed",
             labels={
                 "figure": "Time between batches",
                 "question": "How evenly do batches come?",
@@ -56,7 +56,7 @@ rule draw_figures:
         first_batch=report(
             "report/figures/first_batch.svg",
             caption="../../report/captions/first_batch.rst",
-            category="Speed",
+            category="2 Speed",
             labels={
                 "figure": "Time to first batch",
                 "question": "How soon can the training begin?",
@@ -66,7 +66,7 @@ rule draw_figures:
         training=report(
             "report/figures/training.svg",
             caption="../../report/captions/training.rst",
-            category="Speed",
+            category="2 Speed",
             labels={
                 "figure": "Training, bare and by Lightning",
                 "question": "Does it matter to a real training?",
@@ -76,7 +76,7 @@ rule draw_figures:
         scaling=report(
             "report/figures/scaling.svg",
             caption="../../report/captions/scaling.rst",
-            category="Settings",
+            category="4 Settings",
             labels={
                 "figure": "Scaling with workers",
                 "question": "How many workers?",
@@ -86,7 +86,7 @@ rule draw_figures:
         batch_size=report(
             "report/figures/batch_size.svg",
             caption="../../report/captions/batch_size.rst",
-            category="Settings",
+            category="4 Settings",
             labels={
                 "figure": "Scaling with batch size",
                 "question": "Which batch size?",
@@ -96,7 +96,7 @@ rule draw_figures:
         concurrency=report(
             "report/figures/concurrency.svg",
             caption="../../report/captions/concurrency.rst",
-            category="Settings",
+            category="4 Settings",
             labels={
                 "figure": "Workers against batch size",
                 "question": "Which of both together?",
@@ -106,7 +106,7 @@ rule draw_figures:
         cold=report(
             "report/figures/cold.svg",
             caption="../../report/captions/cold.rst",
-            category="Settings",
+            category="4 Settings",
             labels={
                 "figure": "Cold and limited caches against warm",
                 "question": "What if the data does not fit into memory?",
@@ -116,7 +116,7 @@ rule draw_figures:
         ladder=report(
             "report/figures/ladder.svg",
             caption="../../report/captions/ladder.rst",
-            category="Causes",
+            category="3 Causes",
             labels={
                 "figure": "Ladder of optimisations",
                 "question": "What does each optimisation gain?",
@@ -126,7 +126,7 @@ rule draw_figures:
         timeline=report(
             "report/figures/timeline.svg",
             caption="../../report/captions/timeline.rst",
-            category="Causes",
+            category="3 Causes",
             labels={
                 "figure": "Timeline of the first batches",
                 "question": "What do the processes do meanwhile?",
@@ -136,7 +136,7 @@ rule draw_figures:
         memory=report(
             "report/figures/memory.svg",
             caption="../../report/captions/memory.rst",
-            category="Costs",
+            category="5 Costs",
             labels={
                 "figure": "Memory against workers",
                 "question": "How much memory does it take?",
@@ -146,7 +146,7 @@ rule draw_figures:
         conversion=report(
             "report/figures/conversion.svg",
             caption="../../report/captions/conversion.rst",
-            category="Costs",
+            category="5 Costs",
             labels={
                 "figure": "Conversion cost by format",
                 "question": "What does a format cost?",
@@ -156,7 +156,7 @@ rule draw_figures:
         break_even=report(
             "report/figures/break_even.svg",
             caption="../../report/captions/break_even.rst",
-            category="Costs",
+            category="5 Costs",
             labels={
                 "figure": "Break-even epochs",
                 "question": "After how many epochs has a format paid?",
@@ -166,7 +166,7 @@ rule draw_figures:
         sizes=report(
             "report/figures/sizes.svg",
             caption="../../report/captions/sizes.rst",
-            category="Costs",
+            category="5 Costs",
             labels={
                 "figure": "Size of the data set against memory",
                 "question": "Does the data set fit into memory?",
@@ -184,7 +184,7 @@ rule draw_figures:
 
 
 rule render_report:
-    """Render our own report: one HTML file that needs nothing else."""
+    """Render our own report, one HTML file that needs nothing else, and a light one for Snakemake's report."""
     input:
         tables=TABLES,
         figures=rules.draw_figures.output,
@@ -195,12 +195,13 @@ rule render_report:
         code=RENDERED_BY,
         programs=[plan.code(loader) for loader in plan.loaders],
     output:
-        report=report(
-            "report/index.html",
+        report="report/index.html",
+        light=report(
+            "report/light.html",
             caption="../../report/captions/report.rst",
-            category="Report",
+            category="1 Report",
             labels={
-                "figure": "The full report",
+                "figure": "The report",
                 "question": "What should be used here, and why?",
                 "data": "all tables",
             },
@@ -213,4 +214,4 @@ rule render_report:
         figures=figures_folder,
     shell:
         "python scripts/render_report.py --tables {input.tables:q} --figures {params.figures:q}"
-        " --out {output.report:q} 2>&1 | tee {log:q}"
+        " --out {output.report:q} --light {output.light:q} 2>&1 | tee {log:q}"
