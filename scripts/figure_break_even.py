@@ -1,7 +1,7 @@
-"""The figure of break-even epochs: seconds spent on each format, preparation included, against the number of epochs."""
+"""The figure of break-even epochs: the time spent on each format, conversion included, against the number of epochs."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,11 @@ from figure_parts import (
 from tables import number_text
 
 _LEAST_EPOCHS, _MOST_EPOCHS = 100.0, 1e6  # that the axis ends at
+_UNITS = (("hours", 3600), ("minutes", 60))  # and their seconds
 
 
 def break_even(tables: Mapping[str, Any]) -> Figure:
-    """Return seconds spent against epochs, a panel per tier and a line per format, by its fastest loader.
+    """Return the time spent against epochs, a panel per tier and a line per format, by its fastest loader.
 
     Where a line crosses that of the format which is cheapest to prepare there is a ring: from there on it has paid.
     """
@@ -39,10 +40,10 @@ def break_even(tables: Mapping[str, Any]) -> Figure:
         text = "No format has both a record of its conversion and a verified loader that traverses it from a warm "
         return nothing(f"{text}cache: task traverse, cache warm in config.yaml.", [])
     shown = {place: _shown(rows) for place, rows in places.items()}
-    look = series_look(row["format"] for rows in shown.values() for row in rows)
+    look, unit = series_look(row["format"] for rows in shown.values() for row in rows), time_unit(known)
     figure, axes = panel_rows([max(2.9, 0.7 + 0.36 * len(rows)) for rows in shown.values()])
     for axis, (place, rows) in zip(axes, shown.items(), strict=True):
-        _panel(axis, rows, look)
+        _panel(axis, rows, look, unit)
         axis.set_title(place_title(place, places))
     count = max(map(len, places.values()))
     note = (
@@ -52,6 +53,15 @@ def break_even(tables: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def time_unit(rows: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
+    """Return the unit of the time axis and its seconds: that in which 100 epochs of the slowest format take 2 or more.
+
+    The report's chart has it too.
+    """
+    longest = max(row["prepare_seconds"] + _LEAST_EPOCHS * row["epoch_seconds"] for row in rows)
+    return next(((name, seconds) for name, seconds in _UNITS if longest >= 2 * seconds), ("seconds", 1))
+
+
 def _shown(rows: Rows) -> Rows:
     """Return the format that is the cheapest to prepare and those whose epochs are shortest, in that order."""
     cheapest = min(rows, key=lambda row: (row["prepare_seconds"], row["epoch_seconds"], row["format"]))
@@ -59,7 +69,7 @@ def _shown(rows: Rows) -> Rows:
     return [cheapest, *sorted(others, key=lambda row: (row["epoch_seconds"], row["format"]))][:MOST_LINES]
 
 
-def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any]) -> None:
+def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any], unit: tuple[str, int]) -> None:
     crossings = [row["break_even_epochs"] for row in rows if row["break_even_epochs"] is not None]
     end = min(_MOST_EPOCHS, max([_LEAST_EPOCHS, *(3 * epochs for epochs in crossings)]))
     epochs = np.geomspace(1, end, 200)
@@ -67,11 +77,11 @@ def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any]) -> None:
     for row in rows:
         style = look[row["format"]]
         line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
-        spent = row["prepare_seconds"] + epochs * row["epoch_seconds"]
+        spent = (row["prepare_seconds"] + epochs * row["epoch_seconds"]) / unit[1]
         axis.plot(epochs, spent, **line)
         crossing = row["break_even_epochs"]
         if crossing is not None and 1 <= crossing <= end:
-            place = (crossing, row["prepare_seconds"] + crossing * row["epoch_seconds"])
+            place = (crossing, (row["prepare_seconds"] + crossing * row["epoch_seconds"]) / unit[1])
             ring = {"marker": style["marker"], "color": style["color"], "markerfacecolor": PAPER, "markersize": 8}
             axis.plot(*place, zorder=4, markeredgewidth=1.6, **ring)
         handles.append(Line2D([], [], label=_label(row), marker=style["marker"], **line))
@@ -81,7 +91,7 @@ def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any]) -> None:
     axis.set_ylim(min(lowest) / 1.4, max(highest) * 1.4)
     log_axis(axis, "x")
     log_axis(axis, "y")
-    axis.set(xlabel="epochs (logarithmic scale)", ylabel="seconds, preparation included\n(logarithmic scale)")
+    axis.set(xlabel="epochs (logarithmic scale)", ylabel=f"{unit[0]}, conversion included\n(logarithmic scale)")
     side_legend(axis, handles)
 
 

@@ -18,7 +18,7 @@ _LEAST_SHARE = 0.1  # of the time: below, waiting for transfers is not worth a l
 _NARROW = 0.03  # of the axis: in a bar below that a batch's number has no place
 _TITLE_WIDTH = 75  # signs
 _ON_COLOUR = "#fefefe"  # not PAPER, which changes in dark mode: the bars do not
-_LOOK = {  # by phase: colour, hatch, label
+LOOK = {  # by phase: colour, hatch, label; the report's chart has these colours too
     "wait": (RULE, "", "wait for a batch"),
     "step": (SERIES[0], "", "step: consume it"),
     "read": (SERIES[3], "", "read"),
@@ -47,15 +47,17 @@ def timeline(tables: Mapping[str, Any]) -> Figure:
     panel = panels(results)[0]
     order = [*(row["tier"] for row in tables["tiers"]), *(row["tier"] for row in results)]
     tier = min((row["tier"] for row in results if row["panel"] == panel), key=order.index)
-    chosen = _chosen([row for row in results if (row["panel"], row["tier"]) == (panel, tier)], spans)
+    results = [row for row in results if (row["panel"], row["tier"]) == (panel, tier)]
+    chosen, every = _chosen(results, spans), all(_reads(spans[_key(row)]) for row in results)
     lanes = [_lanes(spans[_key(row)]) for _, row in chosen]
     figure, axes = panel_rows([1.0 + 0.3 * len(names) for names in lanes])
     for axis, (why, row), names in zip(axes, chosen, lanes, strict=True):
         _panel(axis, spans[_key(row)], names)
-        axis.set_title(f"{why}: {plain(row['loader'])}\n{textwrap.fill(settings_text(row), _TITLE_WIDTH)}")
+        among = "of those whose reads are noted: " if not every and _reads(spans[_key(row)]) else ""
+        axis.set_title(f"{why}: {plain(row['loader'])}\n{textwrap.fill(among + settings_text(row), _TITLE_WIDTH)}")
     axes[-1].set_xlabel("milliseconds since the epoch began")
     found = {span["phase"] for _, row in chosen for span in spans[_key(row)]}
-    legend(figure, [_handle(phase) for phase in _LOOK if phase in found])
+    legend(figure, [_handle(phase) for phase in LOOK if phase in found])
     most = max(_lane_count(spans[_key(row)]) for _, row in chosen) - 1
     footnote(figure, [], _notes(panel, tier, most))
     return figure
@@ -77,7 +79,7 @@ def _chosen(results: Rows, spans: Mapping[Key, Rows]) -> list[tuple[str, dict[st
     results = sorted(results, key=lambda row: -row["clips_per_second"])
     with_workers = [row for row in results if _lane_count(spans[_key(row)]) > 1]
     alone = [row for row in results if row not in with_workers]
-    reading = [row for row in alone if any(span["phase"] == "read" for span in spans[_key(row)])]
+    reading = [row for row in alone if _reads(spans[_key(row)])]
     costly = [row for row in with_workers if _in_transfer(spans[_key(row)]) >= _LEAST_SHARE]
     costly.sort(key=lambda row: -_in_transfer(spans[_key(row)]))
     wanted = [
@@ -101,6 +103,11 @@ def _in_transfer(spans: Rows) -> float:
 
 def _lane_count(spans: Rows) -> int:
     return len({span["lane"] for span in spans})
+
+
+def _reads(spans: Rows) -> bool:
+    """Return whether reads are noted: those of threads and of libraries are not."""
+    return any(span["phase"] == "read" for span in spans)
 
 
 def _lanes(spans: Rows) -> list[str]:
@@ -130,7 +137,7 @@ def _end(spans: Rows, lanes: list[str]) -> float:
 
 def _bar(axis: Axes, span: Mapping[str, Any], y: int, end: float) -> None:
     """Draw a span; what the main process does while it waits lies on the bar of its waiting, narrower."""
-    colour, hatch, _ = _LOOK[span["phase"]]
+    colour, hatch, _ = LOOK[span["phase"]]
     inside = span["lane"] == _MAIN and span["phase"] not in ("wait", "step")
     width, height = min(span["end_ms"], end) - span["start_ms"], 0.42 if inside else 0.8
     look = {"color": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0.3}
@@ -141,7 +148,7 @@ def _bar(axis: Axes, span: Mapping[str, Any], y: int, end: float) -> None:
 
 
 def _handle(phase: str) -> Patch:
-    colour, hatch, label = _LOOK[phase]
+    colour, hatch, label = LOOK[phase]
     return Patch(facecolor=colour, hatch=hatch, edgecolor=PAPER, linewidth=0.3, label=label)
 
 

@@ -1,6 +1,6 @@
 """The figure of training: clips/s in a bare loop and by Lightning, a row per loader."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ _MOST_ROWS = 12  # loaders in a panel
 
 
 def training(tables: Mapping[str, Any]) -> Figure:
-    """Return clips/s in training by loader and tier, bare and by Lightning, at each one's fastest settings."""
+    """Return clips/s in training by loader and tier, bare and by Lightning, at the fastest of the trained settings."""
     lost = [row for row in tables["best"] if row["task"] in TRAINING and row["status"] != "ok"]
     fastest: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in sorted(tables["training"], key=_fastest_training):
@@ -47,15 +47,20 @@ def training(tables: Mapping[str, Any]) -> Figure:
         rows = [row for (one, loader, _), row in fastest.items() if one == device and loader in shown[device]]
         _panel(axis, rows, shown[device], tiers, tables)
         axis.set_title(device.upper() if len(devices) > 1 else "", loc="left")
-    hollow = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
-    handles = [
-        *tier_handles(tiers_of(tables), tiers),
-        Line2D([], [], label="median", **TICK), Line2D([], [], label="bare loop", **hollow),
-        Line2D([], [], label="Lightning", **hollow, markerfacecolor=PAPER),
-    ]  # fmt: skip
-    legend(figure, handles)
+    legend(figure, [*tier_handles(tiers_of(tables), tiers), *_handles(fastest.values())])
     footnote(figure, lost, limit_note(_MOST_ROWS, max(map(len, ordered.values()))))
     return figure
+
+
+def _handles(rows: Collection[Mapping[str, Any]]) -> list[Line2D]:
+    """Return what stands in the legend for the median and the ways of training that occur."""
+    point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
+    ways = {"bare": ("bare loop", {}), "lightning": ("Lightning", {"markerfacecolor": PAPER})}
+    present = [look for way, look in ways.items() if any(row[f"{way}_clips_per_second"] is not None for row in rows)]
+    return [
+        Line2D([], [], label="median", **TICK),
+        *(Line2D([], [], label=label, **point, **look) for label, look in present),
+    ]
 
 
 def _panel(

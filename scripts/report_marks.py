@@ -9,9 +9,13 @@ from report_rows import Rows
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 DARK = "#6e7781"  # legible on light and on dark paper
-AXIS = {  # 20k and 2M, but 0.02 and not 20m; a logarithmic axis leaves some of its labels out
+AXIS = {  # 0.02, 1,400, 20k and 2M; a logarithmic axis leaves some of its labels out, which stay empty
     "format": "~s",
-    "labelExpr": "datum.label && abs(datum.value) < 1 ? format(datum.value, '~r') : datum.label",
+    "labelExpr": "datum.label && format(datum.value, abs(datum.value) < 10000 ? ',~r' : '~s')",
+}
+BYTES = {
+    "format": "~s",
+    "labelExpr": "datum.label && replace(format(datum.value, '~s'), regexp('([a-zA-Z]?)$'), ' $1B')",
 }
 LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
 
@@ -19,14 +23,14 @@ LOG_FROM = 100  # a linear axis shows no difference among values this many times
 Spec = dict[str, Any]
 
 
-def dots(rows: Rows, x: str, title: str) -> Spec:
+def dots(rows: Rows, tiers: Sequence[str], x: str, title: str) -> Spec:
     """Return values by loader, a colour and a shape per tier: results, and, where there are some, runs and bounds."""
-    tiers = names_of(rows, "tier")
+    look = look_of("tier", tiers, rows)
+    tiers = [tier for tier in tiers if tier in names_of(rows, "tier")]
     scale = scale_of(row[x] for row in rows)
     lanes = {"yOffset": {"field": "tier", "type": "nominal", "scale": {"domain": tiers}}} if len(tiers) > 1 else {}
     y = {"field": "loader", "type": "nominal", "title": None, "sort": {"field": "place", "op": "min"}}
-    look = look_of("tier", tiers)
-    base = {"x": x_axis(x, title, scale), "y": y, **lanes}
+    base = {"x": number_axis(x, title, scale), "y": y, **lanes}
     result = {"filter": "!isValid(datum.repeat)"}
     layers: list[Spec] = []
     told = [tip("loader"), tip("tier"), tip(x, title, ",.4~r"), tip("settings")]
@@ -58,13 +62,13 @@ def _intervals_and_bounds(rows: Rows, base: Spec, colour: Spec, axis: Mapping[st
     interval = {
         "transform": [{"filter": "isValid(datum.interval_low)"}],
         "mark": {"type": "rule", "strokeWidth": 2},
-        "encoding": {**base, "x": x_axis("interval_low", **axis), "x2": {"field": "interval_high"}}
+        "encoding": {**base, "x": number_axis("interval_low", **axis), "x2": {"field": "interval_high"}}
         | {"color": colour, "opacity": picked()},
     }
     bound = {
         "transform": [{"filter": "isValid(datum.bound_clips_per_second)"}],
         "mark": {"type": "tick", "thickness": 3, "size": 12, "color": DARK},
-        "encoding": {**base, "x": x_axis("bound_clips_per_second", **axis)}
+        "encoding": {**base, "x": number_axis("bound_clips_per_second", **axis)}
         | {"tooltip": [tip("loader"), tip("tier"), *_BOUND]},
     }
     layers = {"interval_low": interval, "bound_clips_per_second": bound}
@@ -74,13 +78,18 @@ def _intervals_and_bounds(rows: Rows, base: Spec, colour: Spec, axis: Mapping[st
 def curves(
     rows: Rows, x: Spec, y: Spec, by: str = "loader", tips: Sequence[Spec] = (), marks: Sequence[Spec] = ()
 ) -> Spec:
-    """Return a line with points for each loader (or format), of one group at a time; `marks` are drawn below."""
-    names = names_of(rows, by)
-    look = look_of(by, names)
+    """Return a line with points for each loader (or format), of one group at a time; `marks` are drawn below.
+
+    Where rows have them there are bars from `lowest` to `highest`.
+    """
+    look = look_of(by, names_of(rows, by))
     tooltip = [tip(by), *(tip(axis["field"], axis["title"], ",.4~r") for axis in (x, y)), *tips]
     encoding = {"x": x, "y": y, "color": look["color"], "opacity": picked()}
+    ends = {"y": {**y, "field": "lowest"}, "y2": {"field": "highest"}}
+    ranges = [{"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {**encoding, **ends}}]
     layers = [
         *marks,
+        *(ranges if any(row.get("lowest") for row in rows) else []),
         {"params": [pick(by)], "mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding},
         {
             "mark": {"type": "point", "filled": True, "size": 90},
@@ -95,7 +104,7 @@ def bars(rows: Rows, x: str, y: str, title: str, tips: Sequence[Spec], above: Se
     axis = {"field": y, "type": "nominal", "title": None, "sort": None}
     bar = {
         "mark": {"type": "bar", "color": COLOURS[0]},
-        "encoding": {"x": x_axis(x, title, {"zero": True}), "y": axis, "tooltip": [tip(y), *tips]},
+        "encoding": {"x": number_axis(x, title, {"zero": True}), "y": axis, "tooltip": [tip(y), *tips]},
     }
     return chart(rows, {"layer": [bar, *above], "lanes": {"field": y, "step": 26}})
 
@@ -105,11 +114,13 @@ def names_of(rows: Iterable[Mapping[str, Any]], column: str) -> list[str]:
     return list(dict.fromkeys(row[column] for row in rows))
 
 
-def look_of(field: str, names: Sequence[str]) -> dict[str, Spec]:
-    """Return the colour and the shape of each name; with the legend of both."""
+def look_of(field: str, names: Sequence[str], rows: Rows | None = None) -> dict[str, Spec]:
+    """Return the colour and the shape of each name; with the legend of both, which has those in `rows` alone."""
     colours = [COLOURS[number % len(COLOURS)] for number in range(len(names))]
     shapes = [SHAPES[number % len(SHAPES)] for number in range(len(names))]
     common = {"field": field, "type": "nominal", "title": None, "legend": {"symbolOpacity": 1}}
+    if rows is not None:
+        common["legend"]["values"] = [name for name in names if name in names_of(rows, field)]
     return {
         "color": common | {"scale": {"domain": list(names), "range": colours}},
         "shape": common | {"scale": {"domain": list(names), "range": shapes}},
@@ -122,15 +133,11 @@ def scale_of(values: Iterable[float | None]) -> Spec:
     return {"type": "log"} if found and max(found) > LOG_FROM * min(found) else {"zero": True}
 
 
-def x_axis(field: str, title: str, scale: Spec) -> Spec:
-    """Return a number on the x axis, in SI units, which says where it is logarithmic."""
+def number_axis(field: str, title: str, scale: Spec | None = None) -> Spec:
+    """Return a number on an axis, which says where it is logarithmic."""
+    scale = scale or {}
     text = f"{title} (log scale)" if scale.get("type") == "log" else title
     return {"field": field, "type": "quantitative", "title": text, "scale": scale, "axis": AXIS}
-
-
-def y_axis(field: str, title: str) -> Spec:
-    """Return a number on the y axis, in SI units."""
-    return {"field": field, "type": "quantitative", "title": title, "axis": AXIS}
 
 
 def tip(field: str, title: str | None = None, format: str | None = None) -> Spec:

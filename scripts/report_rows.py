@@ -1,5 +1,6 @@
 """The rows behind each chart of the report, which are also its CSV file; from the tables."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from tables import CACHES, settings_text
 TRAINING = ("train", "lightning")  # tasks with a chart of their own
 SPANS = 4_000  # spans that the report holds: of as many runs, the best first, as fit
 EPOCHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000)
+WAYS = ("bare loop", "Lightning")  # of training
 _KEY = ("loader", "tier", "slug")
 
 Row = Mapping[str, Any]
@@ -65,6 +67,9 @@ def first_batch(tables: Mapping[str, Any]) -> Rows:
     ]
 
 
+_RANGE = ("interval_low", "interval_high", "lowest", "highest")
+
+
 def _curve(tables: Mapping[str, Any], x: str, value: str, also: tuple[str, ...] = ()) -> Rows:
     """Return of each loader, tier, panel and value of `x` the fastest result; of lines with two points and more."""
     first: dict[tuple[Any, ...], Row] = {}
@@ -84,12 +89,12 @@ def _curve(tables: Mapping[str, Any], x: str, value: str, also: tuple[str, ...] 
 
 def scaling(tables: Mapping[str, Any]) -> Rows:
     """Return clips/s by number of workers; of several settings with as many workers the fastest."""
-    return _curve(tables, "workers", "clips_per_second", ("interval_low", "interval_high"))
+    return _curve(tables, "workers", "clips_per_second", _RANGE)
 
 
 def batch_size(tables: Mapping[str, Any]) -> Rows:
     """Return clips/s by batch size; of several settings with the same batch size the fastest."""
-    return _curve(tables, "batch_size", "clips_per_second", ("interval_low", "interval_high"))
+    return _curve(tables, "batch_size", "clips_per_second", _RANGE)
 
 
 def memory(tables: Mapping[str, Any]) -> Rows:
@@ -167,7 +172,7 @@ def roofline(tables: Mapping[str, Any]) -> Rows:
 
 
 def training(tables: Mapping[str, Any]) -> Rows:
-    """Return clips/s in training by the bare loop and by Lightning, at the settings that are the fastest."""
+    """Return clips/s in training by the bare loop and by Lightning, at the fastest of the trained settings."""
     fastest: dict[tuple[str, ...], Row] = {}
     for row in sorted(tables["training"], key=lambda row: -max(_speeds(row).values(), default=0.0)):
         fastest.setdefault((row["device"], row["loader"], row["tier"]), row)
@@ -182,8 +187,8 @@ def training(tables: Mapping[str, Any]) -> Rows:
 
 
 def _speeds(row: Row) -> dict[str, float]:
-    found = {"bare loop": row["bare_clips_per_second"], "Lightning": row["lightning_clips_per_second"]}
-    return {way: speed for way, speed in found.items() if speed is not None}
+    speeds = (row["bare_clips_per_second"], row["lightning_clips_per_second"])
+    return {way: speed for way, speed in zip(WAYS, speeds, strict=True) if speed is not None}
 
 
 def conversion(tables: Mapping[str, Any]) -> Rows:
@@ -234,20 +239,18 @@ def _told(rung: Row) -> str:
 
 
 def timeline(tables: Mapping[str, Any]) -> Rows:
-    """Return the spans of results with workers, the best first, then of others; each one's whole, at most SPANS.
+    """Return the spans of results, the best first; each one's whole, at most SPANS.
 
     `within` marks what the main process does while it waits for a batch; those spans come after the waiting.
     """
     spans: dict[tuple[Any, ...], list[Row]] = {}
     for span in tables["spans"]:
         spans.setdefault(key(span), []).append(span)
-    order = [key(row) for row in (*tables["best"], *tables["ranking"])]
-    order.sort(key=lambda result: len({span["lane"] for span in spans.get(result, ())}) < 2)
+    results = {key(row): row for row in (*tables["best"], *tables["ranking"]) if key(row) in spans}
     rows: Rows = []
-    for result in (one for one in dict.fromkeys(order) if one in spans):
+    for result, run in _names(results).items():
         if len(rows) + len(spans[result]) > SPANS:
             break
-        run = f"{result[0]}, {result[1]}, {result[2]}"
         rows += [
             {
                 "run": run,
@@ -261,6 +264,17 @@ def timeline(tables: Mapping[str, Any]) -> Rows:
     return rows
 
 
+def _names(results: Mapping[tuple[Any, ...], Row]) -> dict[tuple[Any, ...], str]:
+    """Return what each result is called: its settings in words, or its slug where others are called so too."""
+    several = len({row["panel"] for row in results.values()}) > 1
+    names = {
+        result: ", ".join([*result[:2], *([row["panel"]] if several else []), settings_text(row)])
+        for result, row in results.items()
+    }
+    counts = Counter(names.values())
+    return {result: name if counts[name] == 1 else ", ".join(result) for result, name in names.items()}
+
+
 def _within(span: Mapping[str, Any]) -> bool:
     return span["lane"] == "main" and span["phase"] not in ("wait", "step")
 
@@ -271,13 +285,13 @@ def _lane_number(lane: str) -> int:
 
 
 def break_even(tables: Mapping[str, Any]) -> Rows:
-    """Return the hours that conversion and a number of epochs take together, by device, tier and format."""
+    """Return the seconds that conversion and a number of epochs take together, by device, tier and format."""
     return [
         {
             "group": f"{row['device'].upper()}, {row['tier']}",
             **{name: row[name] for name in ("format", "loader", "prepare_seconds", "epoch_seconds")},
             "epochs": epochs,
-            "hours": (row["prepare_seconds"] + epochs * row["epoch_seconds"]) / 3600,
+            "seconds": row["prepare_seconds"] + epochs * row["epoch_seconds"],
         }
         for row in tables["break_even"]
         if row["prepare_seconds"] is not None and row["epoch_seconds"] is not None

@@ -162,15 +162,38 @@ def test_the_distance_to_the_bound_is_that_of_the_table(drawn, measured):
     assert "logarithmic" in figure.axes[0].get_xlabel()  # torchaudio is below 1 %
 
 
+def test_the_ways_of_training_that_occur_are_in_the_legend(drawn, measured):
+    assert legend_labels(drawn("training", measured))[-2:] == ["bare loop", "Lightning"]
+    rows = [{**row, "bare_clips_per_second": None} for row in measured["training"]]
+    assert legend_labels(drawn("training", {**measured, "training": rows}))[-2:] == ["median", "Lightning"]
+
+
+def test_titles_of_the_timeline_say_where_faster_loaders_note_no_reads(drawn, measured):
+    spans = [
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        | {"start_ms": 0.0, "end_ms": 3.5}
+        for row in measured["best"]
+        if (row["task"], row["cache"], row["tier"]) == ("traverse", "warm", "ram") and row["clips_per_second"]
+        for lane, phase in (
+            [("main", "wait")] if row["loader"] == "numpy_memmap" else [("main", "wait"), ("worker 0", "read")]
+        )
+    ]
+    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
+    assert "\nof those whose reads are noted: batch " in title
+    spans = [span for span in spans if span["loader"] != "numpy_memmap"]
+    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
+    assert "\nbatch " in title
+
+
 def test_a_format_has_paid_where_the_lines_cross(drawn, tmp_path):
     formats = {"slow": "arrow", "fast": "memmap", "same": "npy", "slower": "wav"}  # 1.5, 3, 4.5 and 6 s to write
     speeds = {"slow": 512.0, "fast": 5120.0, "same": 512.0, "slower": 256.0}
     made = [Made(name, "ram", [speeds[name]] * 5, format) for name, format in formats.items()]
     figure = drawn("break_even", tables_of(tmp_path, made))
     [axis] = figure.axes
-    [(epochs, seconds)] = points(axis)
+    [(epochs, minutes)] = points(axis)
     assert epochs == pytest.approx((3 - 1.5) / (1 - 0.1))
-    assert seconds == pytest.approx(1.5 + epochs * 1.0) and seconds == pytest.approx(3 + epochs * 0.1)
+    assert minutes * 60 == pytest.approx(1.5 + epochs * 1.0) and minutes * 60 == pytest.approx(3 + epochs * 0.1)
     found = {label.split(",")[0]: " ".join(label.split("\n")[1:]) for label in legend_labels(axis)}
     assert found["memmap"] == "pays after 1.7 epochs"
     assert found["arrow"] == "itself the cheapest to prepare"

@@ -7,15 +7,22 @@ import re
 from html import unescape
 
 import pytest
+import vl_convert
+from matplotlib import colors
+from matplotlib import pyplot as plt
 
+import draw_figures
 import render_report
 import report_charts
 import report_downloads
+import report_marks
 import report_names
 import report_rows
+from figure_parts import tier_look, tiers_of
+from figure_timeline import LOOK
 from made_runs import Made, campaign
 from report_pages import links, report_of, row_of, rows_in, section
-from tables import read_tables
+from tables import read_tables, settings_text
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +127,128 @@ def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeyp
     monkeypatch.setattr(report_rows, "SPANS", 5)
     tables = {**measured[0], "spans": list(reversed(spans))}
     rows = report_rows.timeline(tables)
-    assert {row["run"] for row in rows} == {f"{row['loader']}, {row['tier']}, {row['slug']}" for row in best[:2]}
+    assert rows[0]["run"] == f"{best[0]['loader']}, {best[0]['tier']}, {settings_text(best[0])}"
+    assert len({row["run"] for row in rows}) == 2, "the third does not fit"
     assert {(row["lane"], row["lane_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
     assert {row["milliseconds"] for row in rows} == {2.5}
     html = render_report.render(tables, measured[1])
     assert "Only the best 2 of 3 runs are here" in section(html, "timeline")
+
+
+def with_spans(tables, count=2):
+    """Return the tables with the spans of the best results: of the first by the main process alone."""
+    spans = [
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        | {"start_ms": 1.0, "end_ms": 3.5}
+        for place, row in enumerate(tables["best"][:count])
+        for lane, phase in (("main", "wait"), *([("worker 1", "read")] if place else []))
+    ]
+    return {**tables, "spans": spans}
+
+
+def test_the_best_result_stands_first_also_where_its_workers_are_not_noted(measured):
+    rows = report_rows.timeline(with_spans(measured[0]))
+    assert rows[0]["run"].startswith(f"{measured[0]['best'][0]['loader']}, {measured[0]['best'][0]['tier']}, ")
+    assert {row["lane"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
+
+
+def test_runs_with_the_same_settings_in_words_are_called_by_their_slugs(measured):
+    tables = with_spans(measured[0], 1)
+    first = tables["best"][0]
+    twin = {**first, "slug": f"{first['slug']}-twin"}
+    spans = [*tables["spans"], *({**span, "slug": twin["slug"]} for span in tables["spans"])]
+    rows = report_rows.timeline({**tables, "best": [first, twin], "ranking": [], "spans": spans})
+    assert list(dict.fromkeys(row["run"] for row in rows)) == [
+        f"{one['loader']}, {one['tier']}, {one['slug']}" for one in (first, twin)
+    ]
+
+
+def test_phases_have_the_colours_of_the_figure_and_a_legend_of_those_that_occur(measured):
+    spec, rows = report_charts.charts(with_spans(measured[0]))["timeline"]
+    colour = spec["layer"][0]["encoding"]["color"]
+    colours = dict(zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True))
+    assert colours == {phase: look[0] for phase, look in LOOK.items()}
+    occurring = json.loads(colour["legend"]["values"]["expr"].removesuffix("[show_run]").strip("()"))
+    assert list(occurring.values()) == [["wait"], ["wait", "read"]]
+    assert set(occurring) == {row["run"] for row in rows}
+
+
+def test_a_tier_has_one_colour_in_all_charts_and_figures(measured):
+    found, tiers = report_charts.charts(measured[0]), tiers_of(measured[0])
+    known = {tier: colors.to_hex(colour) for tier, (_, colour) in tier_look(tiers).items()}
+    for name, channel in (("throughput", "color"), ("first_batch", "color"), ("training", "stroke")):
+        spec, rows = found[name]
+        look = spec["layer"][-1]["encoding"][channel]
+        assert dict(zip(look["scale"]["domain"], look["scale"]["range"], strict=True)) == known, name
+        assert look["legend"]["values"] == [tier for tier in tiers if any(row["tier"] == tier for row in rows)]
+    assert found["roofline"][0]["layer"][1]["encoding"]["shape"]["scale"]["domain"] == tiers
+
+
+def drawn(spec):
+    """Return a chart as SVG, of a fixed width."""
+    return vl_convert.vegalite_to_svg({**spec, "width": 600})
+
+
+def insides(svg):
+    """Return how far the points of a chart, and those of its legend, are filled, as (way, opacity)."""
+    points = re.findall(r'<path aria-label="[^"]*Loop: ([\w ]+);[^>]* fill-opacity="([^"]+)"', svg)
+    return {(way, float(opacity)) for way, opacity in points}
+
+
+@pytest.mark.parametrize("lost", ["bare", "lightning", ""])
+def test_lightning_is_hollow_and_the_bare_loop_filled_also_alone(measured, lost):
+    without = {f"{lost}_clips_per_second": None} if lost else {}
+    tables = {**measured[0], "training": [{**row, **without} for row in measured[0]["training"]]}
+    svg = drawn(report_charts.charts(tables)["training"][0])
+    known = {"bare": ("bare loop", 1.0), "lightning": ("Lightning", 0.0)}
+    assert insides(svg) == {look for way, look in known.items() if way != lost}
+    assert [">bare loop<" in svg, ">Lightning<" in svg] == [lost != "bare", lost != "lightning"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "labels"),
+    [
+        ({}, {0: "0", 0.02: "0.02", 500: "500", 1400: "1,400", 9999: "9,999", 10000: "10k", 12500: "12.5k", 2e6: "2M"}),
+        ({"type": "log"}, {0.05: "0.05", 1: "1", 1000: "1,000", 20000: "20k"}),
+    ],
+)
+def test_numbers_on_an_axis_are_plain_below_ten_thousand(scale, labels):
+    axis = report_marks.number_axis("a", "A", scale)
+    axis["axis"] = axis["axis"] | {"values": list(labels), "labelOverlap": False}
+    svg = drawn({"data": {"values": [{"a": value or 1} for value in labels]}, "mark": "tick", "encoding": {"x": axis}})
+    assert re.findall(r"<text[^>]*>([^<]*)</text>", svg)[: len(labels)] == list(labels.values())
+
+
+def test_labels_that_a_logarithmic_axis_leaves_out_stay_empty():
+    axis = report_marks.number_axis("a", "A", {"type": "log"})
+    svg = drawn({"data": {"values": [{"a": 1}, {"a": 1e6}]}, "mark": "tick", "encoding": {"x": axis}})
+    found = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text]
+    assert {"1", "10", "100", "1,000", "10k", "100k", "1M"} <= set(found)
+    assert not {"5", "50", "9,000", "0"} & set(found)
+
+
+def test_bytes_on_an_axis_have_their_unit_apart():
+    rows = [{"a": value} for value in (0, 900_000_000)]
+    axis = report_marks.number_axis("a", "A") | {"axis": report_marks.BYTES}
+    svg = drawn({"data": {"values": rows}, "mark": "point", "encoding": {"x": axis}})
+    assert ">300 MB<" in svg and ">0 B<" in svg
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(0.001, "seconds"), (1, "minutes"), (1000, "hours")])
+def test_the_chart_and_the_figure_of_break_even_have_one_unit(measured, factor, unit):
+    costs = {"prepare_seconds": 1.0, "epoch_seconds": 2.0}
+    rows = [{**row, **{name: value * factor for name, value in costs.items()}} for row in measured[0]["break_even"]]
+    tables = {**measured[0], "break_even": rows}
+    spec = report_charts.charts(tables)["break_even"][0]
+    assert spec["layer"][0]["encoding"]["y"]["title"] == f"{unit.capitalize()}, conversion included (log scale)"
+    seconds = {"seconds": 1, "minutes": 60, "hours": 3600}[unit]
+    assert {"calculate": f"datum.seconds / {seconds}", "as": "together"} in spec["transform"]
+    with draw_figures.style():
+        figure = draw_figures.FIGURES["break_even"](tables)
+        assert figure.axes[0].get_ylabel().startswith(f"{unit}, conversion included")
+        line = figure.axes[0].lines[0]
+        assert line.get_ydata()[0] == pytest.approx(3.0 * factor / seconds)
+        plt.close(figure)
 
 
 def test_programs_to_paste_are_those_of_the_verdicts(measured):
