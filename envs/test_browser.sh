@@ -1,11 +1,16 @@
 #!/bin/sh
-# Sees to a Chromium, in which the tests open the report. Where it cannot be installed it says so, and those tests are
-# skipped with their reason: nothing else needs a browser.
+# Sees to a Chromium, in which the tests open the report, and to pdftotext, which reads what it prints. Where they cannot
+# be installed it says so, and those tests are skipped with their reason: nothing else needs them.
 set -eu
 
+missing=
+command -v pdftotext >/dev/null || missing=poppler-utils
+found=
 for name in chromium chromium-browser google-chrome; do
-    command -v "$name" >/dev/null && exit 0
+    command -v "$name" >/dev/null && found=$name
 done
+[ -n "$found" ] || missing="chromium $missing"
+[ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ]; then
     sudo=
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
@@ -14,9 +19,10 @@ else
     sudo=none
 fi
 if [ "$sudo" != none ] && command -v apt-get >/dev/null; then
-    echo "Installing chromium through apt, for the tests of the report ..."
+    echo "Installing $missing through apt, for the tests of the report ..."
+    # shellcheck disable=SC2086
     $sudo apt-get update -qq &&
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null &&
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null &&
         exit 0
 fi
-echo "note: no Chromium: the tests that open the report in a browser are skipped. Ask for:  apt-get install chromium"
+echo "note: tests that open the report in a browser, or read what it prints, are skipped. Ask for:  apt-get install $missing"
