@@ -9,7 +9,7 @@ found=
 for name in chromium chromium-browser google-chrome; do
     command -v "$name" >/dev/null && found=$name
 done
-[ -n "$found" ] || missing="chromium $missing"
+[ -n "$found" ] || missing="chromium${missing:+ $missing}"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ]; then
     sudo=
@@ -25,4 +25,4 @@ if [ "$sudo" != none ] && command -v apt-get >/dev/null; then
         $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null &&
         exit 0
 fi
-echo "note: tests that open the report in a browser, or read what it prints, are skipped. Ask for:  apt-get install $missing"
+echo "note: tests that open the report in a browser, or read its print, are skipped. Ask for:  apt-get install $missing"

@@ -126,11 +126,12 @@ STANDS = {"id": "echo {user}", "apt-get": 'echo "$@" >> {log}; exit {status}', "
 @pytest.mark.parametrize(
     ("programs", "user", "status", "said", "asked"),
     [
-        (["chromium"], 0, 0, "", ""),
-        (["google-chrome"], 1000, 0, "", ""),
-        ([], 0, 0, "Installing chromium through apt", "install -y -qq --no-install-recommends chromium"),
-        ([], 0, 1, "note: no Chromium", "update"),
-        ([], 1000, 0, "note: no Chromium", ""),
+        (["chromium", "pdftotext"], 0, 0, "", ""),
+        (["google-chrome", "pdftotext"], 1000, 0, "", ""),
+        (["chromium"], 0, 0, "Installing poppler-utils through apt", "--no-install-recommends poppler-utils"),
+        (["pdftotext"], 0, 0, "Installing chromium through apt", "install -y -qq --no-install-recommends chromium"),
+        ([], 0, 1, "note: tests that open the report", "update"),
+        ([], 1000, 0, "apt-get install chromium poppler-utils", ""),
     ],
 )
 def test_a_browser_for_the_tests_is_installed_where_one_may_and_else_said_to_be_absent(
