@@ -5,6 +5,7 @@ rule run_loader:
         format=loader_format,
         manifest=f"{CORPUS}/manifest.csv",
         code=lambda wildcards: plan.code(wildcards.loader),
+        beside=lambda wildcards: getattr(plan.loaders[wildcards.loader], "BESIDE", []),
     output:
         record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.json",
     log:
