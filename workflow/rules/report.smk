@@ -11,8 +11,8 @@ RENDERED_BY = [
     f"scripts/{name}.py"
     for name in (
         *"render_report report_charts report_marks report_downloads report_light".split(),
-        *"report_groups report_names report_rows".split(),
-        *"verdicts verdict_texts snippets".split(),
+        *"report_groups report_names report_rows report_config".split(),
+        *"verdicts verdict_texts snippets bottlenecks".split(),
     )
 ]
 
