@@ -32,6 +32,7 @@ SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch")  # settings of a loader
 FOR_ALL = ("device", "batch_size", "device_prefetch")  # those that need no help of the loader
+FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these cannot do without
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
@@ -168,7 +169,7 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
         try:
             module = loader_of({"name": name} if isinstance(entry, str) else entry)
         except UserError as error:
-            raise UserError(f"config: loaders[{position}]{'.' if 'file' in entry else ': '}{error}") from None
+            raise UserError(f"config: loaders[{position}].{error}") from None
         keys = (*understood(module), *conditions)
         lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
         for option, fragment in getattr(module, "OPTIONS", {}).items():
@@ -202,10 +203,26 @@ def _splice_ladder(top: dict, rungs: Any, loaders: Any) -> None:
 
 
 def loader_of(entry: Mapping[str, Any]) -> Any:
-    """Return the loader that an entry of `loaders` names: one of feedrate's, or what a file of the user's declares."""
+    """Return the loader that an entry of `loaders` names: one of feedrate's, or what a file of the user's declares.
+
+    Raises UserError that begins with the entry's key at fault: `name`, or `file` for a file of the user's.
+    """
+    name = entry["name"]
     if "file" in entry:
-        return own_loader.declared(entry["name"], str(entry["file"]))
-    return plugins.load("loaders", entry["name"])
+        module = own_loader.declared(name, str(entry["file"]))
+        plugins.check_loader(module, f"file: {entry['file']}")
+        return module
+    try:
+        module = plugins.load("loaders", name)
+    except UserError as error:
+        raise UserError(f"name: {error}") from None
+    if not isinstance(getattr(module, "SNIPPET", None), str | dict):
+        raise UserError(
+            f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
+            "text of a program, which the report offers for its results. Write one (docs/extending.md); a loader in a "
+            f"file of your own, {{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
+        )
+    return module
 
 
 def understood(loader: Any) -> tuple[str, ...]:
@@ -256,6 +273,7 @@ def _check_references(config: Mapping[str, Any]) -> None:
         kind = plugins.load("tiers", tier["kind"])
         _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
     _check_tiers(config["storage"])
+    _check_doubled(config["loaders"])
     _check_ladder(config)
     _check_now(config)
     if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
@@ -281,6 +299,19 @@ def _check_tiers(storage: Mapping[str, Any]) -> None:
                 "a folder of its own for each tier. Change one of them."
             )
         seen[path] = name
+
+
+def _check_doubled(loaders: list[Any]) -> None:
+    """Refuse a loader that has two entries: their results would have one folder."""
+    seen: dict[str, int] = {}
+    for position, entry in enumerate(loaders):
+        name = entry if isinstance(entry, str) else entry["name"]
+        if name in seen:
+            raise UserError(
+                f"config: loaders[{position}].name: found {name!r} twice, here and in loaders[{seen[name]}]; allowed "
+                f"is each loader once. Write one entry with its settings as lists: {{name: {name}, workers: [0, 2]}}."
+            )
+        seen[name] = position
 
 
 def _check_ladder(config: Mapping[str, Any]) -> None:
@@ -357,7 +388,18 @@ def _explain(error: jsonschema.ValidationError) -> str:
     if error.validator == "uniqueItems":
         return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
     guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
-    return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} Change it."
+    return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} {_advice(error)}"
+
+
+def _advice(error: jsonschema.ValidationError) -> str:
+    """Return what to type instead: a single value in brackets, or an entry of data sets or tiers in full."""
+    schema, found, where = error.schema, error.instance, list(error.absolute_path)
+    if error.validator == "type" and schema["type"] == "array" and VALIDATOR(schema).is_valid([found]):
+        return f"Write [{_show(found)}]."
+    if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
+        value = found if isinstance(found, str) else "..."
+        return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
+    return "Change it."
 
 
 def _show(value: Any) -> str:

@@ -9,22 +9,27 @@ that the page cache holds are not dropped first.
 """
 
 import argparse
+import errno
 import importlib
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 import apart
 import plugins
-from corpus import SPLITS, Corpus
+from corpus import SPLITS, Corpus, to_float
 from errors import UserError, run_main
 from files import tree_size, whole_directory, write_json
 from progress import progress_bar
-from storage import flush_tree, room_for
+from storage import NO_ROOM, flush_tree, free_bytes, room_for
+
+READ_BACK = 8  # clips of each split, which are compared with the corpus before the format counts as written
 
 
 def open_corpus(path: Path) -> Corpus:
@@ -83,8 +88,8 @@ def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str,
 def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
     """Write both splits of `corpus` in format `name` to the folder `out`, replacing it, and return the record.
 
-    Raises UserError where the format or a library is unknown, the file system has too little room, or a file that the
-    manifest names is absent.
+    Raises UserError where the format or a library is unknown, the file system has too little room, a file that the
+    manifest names is absent, or the format does not give back the clips that it was given.
     """
     module = plugins.load("formats", name)
     import_libraries(name, module)
@@ -102,6 +107,8 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
                 _write_split(module, corpus, split, aside / split, readers, bar)
         flush_tree(aside)
         seconds = time.perf_counter() - start
+        for split in SPLITS:
+            check_read_back(name, corpus, split, aside / split)
     size, files = tree_size(out)
     return {
         "record": "format",
@@ -132,7 +139,37 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
             f"{error.filename}: the manifest names this file, and it is absent. A corpus must be complete: "
             f"delete {corpus.root} and make it again."
         ) from error
+    except Exception as error:
+        full = free_bytes(out) < module.BYTES_PER_CLIP(corpus.samples)
+        if not full or isinstance(error, UserError) or getattr(error, "errno", None) in NO_ROOM:
+            raise
+        raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
     assert written == corpus.counts[split], (written, corpus.counts[split])
+
+
+def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
+    """Raise UserError where the format's own `read` does not give back, bit for bit, the first clips that it yields."""
+    found = {index: audio for index, audio, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
+    told = f"format {name!r} does not give back the corpus: "
+    advice = (
+        f"Allowed is what gives 16-bit PCM back as float32 (1, {corpus.samples}), pcm / 32768, without loss "
+        f"(docs/extending.md). Mend write or read in scripts/formats/{name}.py."
+    )
+    if len(found) != min(READ_BACK, corpus.counts[split]):
+        raise UserError(f"{told}{len(found)} of the first {READ_BACK} clips of {split} can be read. {advice}")
+    for clip in corpus.clips(split):
+        if not found:
+            return
+        if clip.index not in found:
+            continue
+        audio, expected = np.asarray(found.pop(clip.index)), to_float(corpus.padded(clip))[None]
+        if audio.dtype != expected.dtype or audio.shape != expected.shape:
+            raise UserError(f"{told}clip {clip.index} is {audio.dtype} {audio.shape}. {advice}")
+        differing = int(np.count_nonzero(audio.view(np.uint32) != expected.view(np.uint32)))
+        if differing:
+            raise UserError(f"{told}clip {clip.index} differs at {differing:,} of {corpus.samples:,} samples. {advice}")
+    if found:
+        raise UserError(f"{told}clip {min(found)} is none of {split}. {advice}")
 
 
 def main() -> None:

@@ -1,23 +1,55 @@
-"""The config: defaults from the schema alone, and errors that name key, found value, allowed values, nearest name."""
+"""The config: defaults from the schema alone, and errors that name key, found value, allowed values, nearest name.
+
+config.yaml is the user's to edit: what it ships is tested where it is as committed, all else on a config of the tests.
+"""
 
 import copy
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 import config as configuration
+import plugins
 from errors import UserError
 from plan import Plan, slug
 
 PROJECT = Path(__file__).resolve().parent.parent
 
 
+SECTIONS = ("audio", "split", "sweep", "measure")
+OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
+OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
+
+
 @pytest.fixture
 def raw() -> dict:
-    """The shipped config."""
-    return yaml.safe_load((PROJECT / "config.yaml").read_text())
+    """A config with every loader, two tiers and three data sets; the other sections as the schema has them."""
+    least = {
+        "dataset": "audioset_eval",
+        "datasets": {
+            "audioset_eval": {"source": "audioset", "list": "eval", "limit": "all", "requests_per_hour": 300},
+            "demo": {"source": "synthetic", "clips": 512, "seed": 7},
+            "my_folder": {"source": "folder", "path": "/path/to/audio"},
+        },
+        "storage": {"ram": {"path": "/dev/shm"}, "disk": {"path": "results/placed"}},
+        "loaders": [{"name": name, **OPTIONS[name]} if name in OPTIONS else name for name in plugins.names("loaders")],
+        "report": {"now": "torchaudio", "step_ms": 20},
+    }
+    complete = configuration.resolve(least)
+    return least | {section: complete[section] for section in SECTIONS}
+
+
+@pytest.fixture
+def shipped() -> str:
+    """The text of config.yaml as it is shipped; a test that asks for it is skipped where somebody edited the file."""
+    edited = ["git", "diff", "--quiet", "HEAD", "--", "config.yaml"]  # 1: it differs; 128 and 129: no repository
+    if subprocess.run(edited, cwd=PROJECT, capture_output=True).returncode == 1:
+        pytest.skip("config.yaml was edited: what it ships is tested where it is as committed")
+    return (PROJECT / "config.yaml").read_text()
 
 
 def refused(raw) -> str:
@@ -26,20 +58,33 @@ def refused(raw) -> str:
     return str(error.value)
 
 
-def test_the_shipped_config_says_nothing_but_defaults(raw):
+def test_the_shipped_config_says_nothing_but_defaults(shipped):
     """What config.yaml spells out for its reader are the schema's defaults: leaving a section out changes nothing."""
+    raw = yaml.safe_load(shipped)
     complete = configuration.resolve(raw)
-    for section in ("audio", "split", "sweep", "measure"):
+    for section in SECTIONS:
         short = {key: value for key, value in raw.items() if key != section}
         assert configuration.resolve(short)[section] == complete[section]
 
 
-def test_every_key_of_the_shipped_config_has_a_comment():
+def test_the_shipped_config_makes_a_plan(shipped):
+    """Of 20,371 segments in 80 shards, with every task, on both tiers."""
+    plan = Plan(yaml.safe_load(shipped))
+    assert plan.shards == 80 and set(plan.tiers) == {"ram", "disk"}
+    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+
+
+def test_the_first_line_of_the_shipped_config_names_what_is_required(shipped):
+    required = yaml.safe_load(configuration.SCHEMA.read_text())["required"]
+    assert f"but {', '.join(required[:-1])} and {required[-1]}" in shipped.split(". Every key ")[1].splitlines()[0]
+
+
+def test_every_key_of_the_shipped_config_has_a_comment(shipped):
     """Each line with a key has a comment on it, or above it, or stands in a section explained above."""
-    lines = (PROJECT / "config.yaml").read_text().splitlines()
+    lines = shipped.splitlines()
     for number, line in enumerate(lines):
         key = line.strip().partition(":")[0]
-        if key in ("audio", "split", "sweep", "measure") or not line.strip() or line.strip().startswith(("#", "-")):
+        if key in SECTIONS or not line.strip() or line.strip().startswith(("#", "-")):
             continue
         block = lines[max(0, number - 4) : number + 1]
         assert any("#" in above for above in block), line
@@ -49,19 +94,29 @@ WRONG = [
     (lambda c: c.update(datset="demo"), ["datset: found an unknown key", "Did you mean 'dataset'?"]),
     (lambda c: c["sweep"].update(batchsize=[1]), ["sweep.batchsize: found an unknown key", "'batch_size'"]),
     (lambda c: c["sweep"].update(workers=["two"]), ['sweep.workers[0]: found "two"', "an integer >= 0"]),
-    (lambda c: c["sweep"].update(workers=4), ["sweep.workers: found 4", "a list of an integer"]),
+    (lambda c: c["sweep"].update(workers=4), ["sweep.workers: found 4", "a list of an integer", "Write [4]."]),
+    (lambda c: c["sweep"].update(batch_size=32), ["batch_size: found 32, allowed is a list of", "Write [32]."]),
+    (lambda c: c["sweep"].update(workers="two"), ['sweep.workers: found "two"', "Change it."]),
     (lambda c: c["sweep"].update(workers=[]), ["sweep.workers: found an empty list"]),
     (lambda c: c["sweep"].update(workers=[1, 1]), ["sweep.workers: found [1, 1]", "each value once"]),
     (lambda c: c["sweep"].update(device=["gpu"]), ['sweep.device[0]: found "gpu"', '"cuda"']),
     (lambda c: c.update(loaders=[]), ["loaders: found an empty list"]),
-    (lambda c: c.update(loaders=["dali_np"]), ["loaders[0]", "found 'dali_np'", "Did you mean 'dali_npy'?"]),
-    (lambda c: c.update(loaders=["dali_npy", "dali_npy"]), ["loaders: found", "twice"]),
+    (lambda c: c.update(loaders=["dali_np"]), ["loaders[0].name: found 'dali_np'", "Did you mean 'dali_npy'?"]),
+    (
+        lambda c: c.update(loaders=["npy", "mine"]),
+        ["loaders[1].name", "docs/extending.md", "{name: mine, file: PATH}"],
+    ),
+    (
+        lambda c: c.update(loaders=["npy", "ring", "npy"]),
+        ["loaders[2].name: found 'npy' twice", "in loaders[0]"],
+    ),
+    (lambda c: c.update(loaders=["npy", {"name": "npy"}]), ["loaders[1].name: found 'npy' twice", "workers: [0, 2]}"]),
     (lambda c: c.update(loaders=[{"name": "dali_npy", "pin_memory": [True]}]), ["loaders[0].pin_memory: found an unk"]),
     (lambda c: c.update(loaders=[{"name": "dali_npy", "worker": [1]}]), ["loaders[0].worker:", "'workers'"]),
     (lambda c: c.update(loaders=[{"workers": [1]}]), ["loaders[0].name: found nothing"]),
     (lambda c: c.update(loaders=[{"name": "numpy_memmap", "gather": ["all"]}]), ['loaders[0].gather[0]: found "all"']),
     (lambda c: c.update(dataset="dmo"), ["dataset: found 'dmo'", "Did you mean 'demo'?"]),
-    (lambda c: c["datasets"]["demo"].update(source="synthtic"), ["datasets.demo.source", "'synthetic'"]),
+    (lambda c: c["datasets"]["demo"].update(source="synthtic"), ["datasets.demo.source: found", "'synthetic'"]),
     (lambda c: c["datasets"]["demo"].update(clip=3), ["datasets.demo.clip: found an unknown key", "'clips'"]),
     (lambda c: c["datasets"]["demo"].update(clips="many"), ['datasets.demo.clips: found "many"', "an integer >= 1"]),
     (lambda c: c["datasets"]["my_folder"].pop("path"), ["datasets.my_folder.path: found nothing"]),
@@ -75,6 +130,9 @@ WRONG = [
     (lambda c: c["datasets"]["audioset_eval"].update(url="https://x.example/a"), ["url: found", "%(id)s"]),
     (lambda c: c.update(dataset="my_folder"), ["datasets.my_folder.path", "/path/to/audio"]),
     (lambda c: c["storage"].update(nvme={"path": "/proc/nowhere/x"}), ["storage.nvme.path", "/proc"]),
+    (lambda c: c["storage"].update(nvme="/mnt/x"), ['storage.nvme: found "/mnt/x"', "Write nvme: {path: /mnt/x}."]),
+    (lambda c: c["storage"].update(nvme=None), ["storage.nvme: found null", "Write nvme: {path: ...}."]),
+    (lambda c: c["datasets"].update(x="folder"), ['datasets.x: found "folder"', "Write x: {source: folder}."]),
     (lambda c: c["storage"].update(nvme={"pth": "/mnt"}), ["storage.nvme.pth", "'path'"]),
     (lambda c: c["storage"].update(nvme={"path": "/tmp", "kind": "posx"}), ["storage.nvme.kind", "'posix'"]),
     (lambda c: c.update(storage={}), ["storage: found an empty mapping"]),
@@ -308,8 +366,11 @@ def test_a_preset_goes_before_the_file_and_the_command_line_before_the_preset(ra
 @pytest.mark.parametrize("preset", sorted(path.stem for path in configuration.PRESETS.glob("*.yaml")))
 def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
     assert Plan({**raw, "preset": preset}).runs
-    text = (configuration.PRESETS / f"{preset}.yaml").read_text()
-    assert text.startswith("# ") and preset in (PROJECT / "config.yaml").read_text()
+    assert (configuration.PRESETS / f"{preset}.yaml").read_text().startswith("# ")
+
+
+def test_the_shipped_config_names_every_preset(shipped):
+    assert all(path.stem in shipped for path in configuration.PRESETS.glob("*.yaml"))
 
 
 def test_the_sentinel_is_spread_over_the_campaign(raw):
@@ -343,3 +404,101 @@ def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(r
     assert "Did you mean 'mine'?" in refused(raw)
     del raw["report"]
     assert Plan(raw).config["report"] == {"now": None, "step_ms": 20}
+
+
+LOADER = '''"""A loader of the tests."""
+FORMAT = "wav"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = ("read", "transfer", "decode")
+SNIPPET = "loader = []"
+
+
+def open_epochs(request):
+    """Never called."""
+'''
+BROKEN = [
+    (
+        'FORMAT = "wav"',
+        'FORMAT = "wave"',
+        ["FORMAT: found 'wave', allowed are ", "mean 'wav'?", "formats/wave.py"],
+    ),
+    ('FORMAT = "wav"\n', "", ["FORMAT: found nothing", '`FORMAT = "wav"`']),
+    ('"torch"\nREQ', '"tourch"\nREQ', ["ENV: found 'tourch'", "Did you mean 'torch'?", "envs/tourch.yaml"]),
+    ('ENV = "torch"\n', "", ["ENV: found nothing", '`ENV = "torch"`']),
+    ("REQUIRES", "REQUIRE", ["REQUIRES: found nothing", "Did you mean 'REQUIRE'?"]),
+    ('("torch", "numpy")', '("torch")', ["REQUIRES: found 'torch', allowed is a tuple of text", "= ('torch',)"]),
+    ('("torch", "numpy")', '("torch", 1)', ["REQUIRES: found ('torch', 1)"]),
+    (
+        '"workers"',
+        '"worker"',
+        ["SETTINGS: found 'worker', allowed are workers, prefetch, ", "mean 'workers'?"],
+    ),
+    ("SETTINGS", "SETTING", ["SETTINGS: found nothing", "Did you mean 'SETTING'?"]),
+    ('"decode")', '"decoding")', ["STAGES: found 'decoding'", "Did you mean 'decode'?"]),
+    ('"decode")', '"decode")\nOPTIONS = {"a": {"type": "integer"}}', ["OPTIONS: found {'a'", "with a default"]),
+    ('"decode")', '"decode")\nOPTIONS = ["a"]', ["OPTIONS: found ['a'], allowed is a dict"]),
+    ("SNIPPET", "SNIPET", ["SNIPPET: found nothing", "{name: broken, file: PATH}, needs none"]),
+    ("def open_epochs", "def open_epoch", ["open_epochs: found nothing", "Did you mean 'open_epoch'?"]),
+    ("def open_epochs(request):", "open_epochs = 3\nif 1:", ["open_epochs: found 3, allowed is a function"]),
+    ('"""A loader of the tests."""\n', "", ["found no docstring"]),
+    (
+        "def open_epochs(request):",
+        "def open_epochs(request)",
+        [", line 10: def open_epochs(request): found expected"],
+    ),
+    ("FORMAT", "import no_such\nFORMAT", [", line 2: import no_such: found ModuleNotFoundError", "inside a function"]),
+    ('("torch", "numpy")', "torch", [", line 4: REQUIRES = torch: found NameError"]),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that loaders are also looked for in: `broken`, for one."""
+    import loaders
+
+    there = plugins.names
+    monkeypatch.setattr(plugins, "names", lambda kind: there(kind) + ["broken"] * (kind == "loaders"))
+    monkeypatch.setattr(loaders, "__path__", [*loaders.__path__, str(tmp_path)])
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    yield tmp_path
+    sys.modules.pop("loaders.broken", None)
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), BROKEN, ids=[case[2][0][:40] for case in BROKEN])
+def test_a_broken_loader_is_refused_before_anything_runs(raw, folder, right, wrong, said):
+    text = LOADER.replace(right, wrong, 1)
+    assert text != LOADER
+    (folder / "broken.py").write_text(text)
+    raw["loaders"] = ["npy", "broken"]
+    message = refused(raw)
+    assert message.startswith("config: loaders[1].name: ") and "broken.py" in message
+    for part in said:
+        assert part in message
+
+
+def test_the_loader_that_the_broken_ones_are_made_of_is_none(raw, folder):
+    (folder / "broken.py").write_text(LOADER)
+    raw["loaders"] = ["npy", "broken"]
+    assert {run.loader for run in Plan(raw).runs} == {"npy", "broken"}
+
+
+@pytest.mark.parametrize("kind", plugins.KINDS)
+def test_every_plugin_has_what_its_contract_asks_for(kind):
+    assert all(plugins.load(kind, name) for name in plugins.names(kind))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('SETTINGS = ("worker",)', "SETTINGS: found 'worker'"),
+        ('ENV = "tourch"', "ENV: found 'tourch'"),
+        ('REQUIRES = "torch"', "REQUIRES: found 'torch', allowed is a tuple"),
+    ],
+)
+def test_a_file_of_ones_own_is_held_to_the_same(raw, tmp_path, line, said):
+    own = tmp_path / "mine.py"
+    own.write_text(f'FORMAT = "wav"\n{line}\n\n\ndef dataset(request):\n    return []\n')
+    raw["loaders"] = ["npy", {"name": "mine", "file": str(own)}]
+    assert f"config: loaders[1].file: {own}: {said}" in refused(raw)

@@ -51,6 +51,18 @@ def test_passes_the_contract_suite(project, suite, name, least):
     assert int(re.search(r"(\d+) passed", output)[1]) >= least
 
 
+def test_ruff_has_nothing_to_say_of_them(project):
+    """As `make test` asks it."""
+    run(project, "ruff", "check", "--no-cache", *EXAMPLES)
+    run(project, "ruff", "format", "--no-cache", "--diff", *EXAMPLES)
+
+
+def test_what_names_every_loader_takes_one_more(project):
+    """The example has no plain use."""
+    output = run(project, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_plain_uses.py", "-k", "that_there_is")
+    assert "1 passed" in output
+
+
 def test_the_workflow_runs_them(project):
     """A config that names the source, the loader and a tier: one loader's results, on two tiers."""
     config = project / "config.yaml"

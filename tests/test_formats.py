@@ -14,6 +14,7 @@ import pytest
 
 import plugins
 import storage
+import write_format as write_format_program
 from apart_cases import can_be_tested
 from corpus import SPLITS, clip_hash, to_float
 from errors import UserError
@@ -154,9 +155,9 @@ def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
 
 @every_format
 def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
-    """Of a format that is written block by block, the smaller corpus too fills two blocks."""
+    """Of a format that is written or read block by block, the smaller corpus too fills two blocks."""
     module, peaks = plugins.load("formats", name), []
-    block = getattr(module, "BLOCK_BYTES", 0)
+    block = getattr(module, "BLOCK_BYTES", 0) or getattr(module, "BATCH_BYTES", 0)
     few, many = (64, 192) if block else (64, 640)
     seconds = max(1.0, 3 * block / few / module.BYTES_PER_CLIP(16_000))
     for clips in (few, many):
@@ -188,6 +189,64 @@ def small_disk(tmp_path):
         pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize(("free", "raised"), [(0, UserError), (10**9, RuntimeError)])
+def test_an_error_of_a_library_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch, free, raised):
+    """libsndfile's, for one, has no errno. Where there is room it is what it is."""
+    corpus = make_corpus(tmp_path / "corpus")
+
+    def write(*_arguments):
+        raise RuntimeError("System error.")
+
+    monkeypatch.setattr(plugins.load("formats", "npy"), "write", write)
+    monkeypatch.setattr(write_format_program, "free_bytes", lambda path: free)  # noqa: ARG005
+    with pytest.raises(raised, match="System error") as told:
+        written("npy", corpus, tmp_path / "out")
+    assert ("ran full (RuntimeError: System error.)" in str(told.value)) == (free == 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+def lossy(rows):
+    """Yield clips as a format of float16 gives them back."""
+    for index, audio, classes in rows:
+        yield index, audio.astype(np.float16).astype(np.float32), classes
+
+
+def shifted(rows):
+    """Yield each clip as that of the next number."""
+    for index, audio, classes in rows:
+        yield index + 1000, audio, classes
+
+
+def untyped(rows):
+    """Yield clips as float64."""
+    for index, audio, classes in rows:
+        yield index, audio.astype(np.float64), classes
+
+
+def few(rows):
+    """Yield one clip."""
+    yield next(rows)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lossy, r"clip \d+ differs at [\d,]+ of 8,000 samples.*without loss.*scripts/formats/npy\.py"),
+        (shifted, r"clip \d+ is none of train"),
+        (untyped, r"clip \d+ is float64 \(1, 8000\)"),
+        (few, r"1 of the first 8 clips of train can be read"),
+    ],
+)
+def test_a_format_that_does_not_give_back_the_corpus_is_refused(tmp_path, monkeypatch, fault, words):
+    corpus = make_corpus(tmp_path / "corpus", seconds=0.5)
+    module = plugins.load("formats", "npy")
+    read = module.read
+    monkeypatch.setattr(module, "read", lambda out, corpus: fault(read(out, corpus)))
+    with pytest.raises(UserError, match=f"format 'npy' does not give back the corpus: {words}"):
+        written("npy", corpus, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 
 @every_format

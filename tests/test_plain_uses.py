@@ -10,9 +10,6 @@ from loader_cases import request_for, write_format
 from made_corpus import make_corpus
 from plain_uses import PLAIN, problems
 
-OUR_OWN = {"resident", "ring", "ring_int16"}  # wrap no library
-APART = {"ffcv", "litdata", "mosaic"}
-
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
@@ -38,5 +35,6 @@ def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, 
     assert problems(corpus, request_for(corpus, loader, placed / name, **changes), plain) == []
 
 
-def test_every_library_has_one():
-    assert set(PLAIN) == set(plugins.names("loaders")) - OUR_OWN - APART
+def test_each_is_of_a_loader_that_there_is():
+    """A loader may be without one: it is raced with nothing."""
+    assert set(PLAIN) <= set(plugins.names("loaders"))
