@@ -94,8 +94,6 @@ class Plan:
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = [{"name": e} if isinstance(e, str) else e for e in self.config["loaders"]]
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
-        if len(self.loaders) != len(self.entries):
-            raise UserError("config: loaders: found a loader twice, allowed is each once: give its settings as lists.")
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }

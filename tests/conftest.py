@@ -1,13 +1,18 @@
-"""How pytest-xdist shares the tests among its processes: `make test`."""
+"""How pytest-xdist shares the tests among its processes (`make test`), and what many tests ask for."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+PROJECT = Path(__file__).resolve().parent.parent
+
 # One fixture, which takes longer than the tests, serves most tests of such a file: it is one process's. All others go
 # to whichever process is free.
 TOGETHER = tuple(
-    f"test_{name}.py" for name in ("workflow", "conditions", "download_faults", "loaders", "browser", "report")
+    f"test_{name}.py"
+    for name in ("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light_report")
 )
 
 
@@ -22,3 +27,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return file if file.endswith(TOGETHER) else nodeid
 
     return Together(config, log)
+
+
+@pytest.fixture
+def shipped() -> str:
+    """The text of config.yaml as it is shipped; a test that asks for it is skipped where somebody edited the file."""
+    edited = ["git", "diff", "--quiet", "HEAD", "--", "config.yaml"]  # 1: it differs; 128 and 129: no repository
+    if subprocess.run(edited, cwd=PROJECT, capture_output=True).returncode == 1:
+        pytest.skip("config.yaml was edited: what it ships is tested where it is as committed")
+    return (PROJECT / "config.yaml").read_text()
