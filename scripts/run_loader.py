@@ -164,7 +164,9 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         check_loader({"name": module.__name__.rpartition(".")[2], **own, **told})
     except UserError as error:
-        raise UserError(str(error).replace("config: loaders[0].", "--settings: ")) from None
+        raise UserError(
+            str(error).replace("config: loaders[0].", "--settings: ").replace("--settings: name: ", "--loader: ")
+        ) from None
     return next(combinations(module, lists | told))
 
 

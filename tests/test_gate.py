@@ -264,6 +264,7 @@ FORMAT = "memmap"
 ENV = "torch"
 REQUIRES = {requires}
 SETTINGS = ()
+SNIPPET = "loader = []"
 
 
 @contextmanager
@@ -304,7 +305,7 @@ def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path
 
 from contextlib import contextmanager
 
-from loaders.numpy_memmap import ENV, FORMAT, OPTIONS, REQUIRES, SETTINGS, STAGES, simplify
+from loaders.numpy_memmap import ENV, FORMAT, OPTIONS, REQUIRES, SETTINGS, SNIPPET, STAGES, simplify
 from loaders import numpy_memmap
 
 
@@ -329,8 +330,9 @@ def open_epochs(request):
 
 @pytest.fixture
 def broken_project(tmp_path):
-    """A copy of scripts/, and of the schema it reads, to plant a loader in."""
+    """A copy of scripts/, of the schema it reads and of the environments it names, to plant a loader in."""
     project = plugins.SCRIPTS.parent
+    shutil.copytree(project / "envs", tmp_path / "envs")
     shutil.copytree(project / "workflow" / "schemas", tmp_path / "workflow" / "schemas")
     shutil.copy(project / ".gitignore", tmp_path)
     return shutil.copytree(plugins.SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
@@ -347,6 +349,7 @@ def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_p
     process = subprocess.Popen([*command, "--corpus", corpus.root, "--out", out])
     children = []
     while not children:
+        assert process.poll() is None, "it ended by itself"
         children = psutil.Process(process.pid).children()
         time.sleep(0.05)
     process.kill()

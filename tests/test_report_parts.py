@@ -254,7 +254,9 @@ def test_the_chart_and_the_figure_of_break_even_have_one_unit(measured, factor, 
 def test_programs_to_paste_are_those_of_the_verdicts(measured):
     html = measured[2]
     first = unescape(re.search(r'<code id="program-first">(.*?)</code>', html, re.S)[1])
-    assert first.startswith("# numpy_memmap:")
+    place, header = first.splitlines()[:2]
+    assert place == "# Measured on tier ram, /mnt/ram: copy the folder that `data` names there, and name the copy."
+    assert header.startswith("# numpy_memmap:")
     assert "results/formats/demo/memmap/train" in first
     compile(first, "program", "exec")
 

@@ -44,6 +44,7 @@ from contextlib import contextmanager
 from loaders import numpy_memmap
 
 FORMAT, ENV, REQUIRES, SETTINGS = "memmap", "torch", ("torch", "numpy"), ("workers",)
+SNIPPET = "loader = []"
 
 
 @contextmanager
