@@ -219,11 +219,10 @@ def machine_text(hosts: list[Mapping[str, Any]]) -> str:
 
 
 def source_text(dataset: Mapping[str, Any]) -> str:
-    """Return where the clips come from, and how many are measured."""
+    """Return which source the clips come from, and how many are measured."""
     source = dataset["config"]["datasets"][dataset["dataset"]]["source"]
-    made = {"synthetic": "audio made by feedrate", "audioset": "AudioSet", "folder": "a folder of audio"}
     clips = (dataset["corpus"] or {}).get("clips") or {}
-    return ", ".join(filter(None, (made.get(source, source), clips and f"{clips.get(SPLIT, 0):,} clips measured")))
+    return ", ".join(filter(None, (source, clips and f"{clips.get(SPLIT, 0):,} clips measured")))
 
 
 def epoch_batches(best: Iterable[Mapping[str, Any]], corpus: Mapping[str, Any] | None) -> str:
