@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
 	@snakemake --config dataset=demo preset=quick --quiet rules host
 	@snakemake --config dataset=demo preset=quick --quiet all --report report.html
-	@python scripts/print_ranking.py --tables results/tables/demo --reports report/index.html report.html
+	@python -m scripts.report.print_ranking --tables results/tables/demo --reports report/index.html report.html
 
 # Two tests at a time, and then one after the other those that measure; it fails where either call does.
 test: $(READY) ## every test
@@ -22,10 +22,10 @@ test: $(READY) ## every test
 	@python -m pytest -m "not alone" -n 2; beside=$$?; python -m pytest -m alone && exit $$beside
 
 bench: $(READY) ## ratios, each measured side by side in one run
-	@python tests/bench.py
+	@python -m tests.bench.bench
 
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
-	@python tests/selftest.py
+	@python -m tests.bench.selftest
 
 lock: $(READY) ## renew requirements.lock, envs/apart/*.lock and envs/*.yaml from pyproject.toml
 	@python envs/make_envs.py requirements > $(VENV)/requirements.in

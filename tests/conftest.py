@@ -1,18 +1,19 @@
 """How pytest-xdist shares the tests among its processes (`make test`), and what many tests ask for."""
 
+import os
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parent.parent
+from tests.support.programs import PROJECT
+
+os.environ["PYTHONPATH"] = str(PROJECT)  # of the programs that tests start, in whichever folder
 
 # One fixture, which takes longer than the tests, serves most tests of such a file: it is one process's. All others go
 # to whichever process is free.
 TOGETHER = tuple(
-    f"test_{name}.py"
-    for name in ("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light_report")
+    f"test_{name}.py" for name in ("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light")
 )
 
 

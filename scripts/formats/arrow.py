@@ -2,7 +2,7 @@
 
 A split's folder holds `clips.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
 16 MiB with the column `audio`, FixedSizeList<float32>[samples], whose row i is the i-th clip of the split; and the
-three label arrays of `scripts/labels.py`. `read` gives the target first and the other classes in ascending order.
+three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes in ascending order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy", "pyarrow")
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -27,8 +27,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     import numpy as np
     import pyarrow as pa
 
-    from arrays import float_clips
-    from labels import write_labels
+    from scripts.common.arrays import float_clips
+    from scripts.common.labels import write_labels
 
     clips = pa.list_(pa.float32(), corpus.samples)
     size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_CLIP(corpus.samples)))
@@ -59,7 +59,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     """Yield (clip index, float32 (1, samples), classes) in manifest order, a record batch read at a time."""
     import pyarrow as pa
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

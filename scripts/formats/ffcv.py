@@ -1,7 +1,7 @@
 """FFCV's beton of 16-bit PCM padded to the fixed length: one file of 8 MB pages, a clip within a page, to be mapped.
 
 A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,), and `position`, the clip's position in
-the split, and the three label arrays of `scripts/labels.py`. The library's own writer runs a process that fills the
+the split, and the three label arrays of `scripts/common/labels.py`. The library's own writer runs a process that fills the
 pages, and waits for ever if that process fails; here the same functions of it are called in this process.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
@@ -33,7 +33,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     from ffcv.memory_allocator import MemoryAllocator
     from ffcv.writer import DatasetWriter, handle_sample
 
-    from labels import write_labels
+    from scripts.common.labels import write_labels
 
     write_labels(corpus, split, out)
     fields = {"audio": NDArrayField(np.dtype("<i2"), (corpus.samples,)), "position": IntField()}
@@ -66,8 +66,8 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     import numpy as np
     from ffcv.reader import Reader
 
-    from corpus import to_float
-    from labels import class_lists, read_labels
+    from scripts.common.corpus import to_float
+    from scripts.common.labels import class_lists, read_labels
 
     clips, target, labels = read_labels(out)
     table = Reader(str(out / FILE)).metadata

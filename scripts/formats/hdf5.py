@@ -1,7 +1,7 @@
 """One HDF5 file a split: one float32 dataset without compression, a chunk for each clip.
 
 A split's folder holds `clips.h5` with the dataset `audio`, float32 (n, 1, samples), whose row i is the i-th clip of the
-split, and the three label arrays of `scripts/labels.py`. `read` gives the target first and the other classes in
+split, and the three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes in
 ascending order.
 
 The chunks are written past HDF5's chunk cache, which would only copy them. The file has the format of HDF5 1.10 and
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy", "h5py")
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -28,8 +28,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write clips.h5 and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import h5py
 
-    from arrays import float_clips
-    from labels import write_labels
+    from scripts.common.arrays import float_clips
+    from scripts.common.labels import write_labels
 
     shape = (corpus.counts[split], 1, corpus.samples)
     with h5py.File(out / "clips.h5", "w", libver=("v110", "v110")) as file:
@@ -44,7 +44,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the dataset."""
     import h5py
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

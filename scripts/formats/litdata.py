@@ -1,7 +1,7 @@
 """LitData's chunks of 16-bit PCM in natural length: binary files of 64 MB with an index, to be mapped.
 
 A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
-and the three label arrays of `scripts/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+and the three label arrays of `scripts/common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
 position in the split}; audio is a tensor, which LitData gives back as a view of the mapped file. The time of
 writing that the library adds to the index is left out, so that equal clips make equal bytes.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 ENV = "litdata"
 REQUIRES = ("litdata", "numpy", "torch")
@@ -30,8 +30,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     from litdata.streaming.serializers import NoHeaderTensorSerializer
     from litdata.streaming.writer import BinaryWriter
 
-    from files import read_json, write_json
-    from labels import write_labels
+    from scripts.common.files import read_json, write_json
+    from scripts.common.labels import write_labels
 
     write_labels(corpus, split, out)
     plain = {"no_header_tensor": NoHeaderTensorSerializer()}  # asked first: the one for video imports its decoder
@@ -52,8 +52,8 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
         return
     from litdata import StreamingDataset
 
-    from corpus import pad_or_cut, to_float
-    from labels import class_lists, read_labels
+    from scripts.common.corpus import pad_or_cut, to_float
+    from scripts.common.labels import class_lists, read_labels
 
     clips, target, labels = read_labels(out)
     classes = list(class_lists(target, labels))

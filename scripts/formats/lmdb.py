@@ -1,7 +1,7 @@
 """One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of a clip.
 
 A split's folder holds `clips.mdb`: of the i-th clip of the split the key is i in 8 bytes, big-endian, and the value its
-samples, raw little-endian float32; and the three label arrays of `scripts/labels.py`. `read` gives the target first
+samples, raw little-endian float32; and the three label arrays of `scripts/common/labels.py`. `read` gives the target first
 and the other classes in ascending order.
 
 LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy", "lmdb")
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -40,8 +40,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """
     import lmdb
 
-    from arrays import float_clips
-    from labels import write_labels
+    from scripts.common.arrays import float_clips
+    from scripts.common.labels import write_labels
 
     count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.samples)
     at_once = max(1, COMMIT_BYTES // size)
@@ -80,7 +80,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     import lmdb
     import numpy as np
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

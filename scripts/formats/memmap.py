@@ -1,7 +1,7 @@
 """One float32 array a split, mapped into memory: a single file, nothing left to decode.
 
 A split's folder holds `audio.npy`, float32 (n, 1, samples), whose row i is the i-th clip of the split, and the three
-label arrays of `scripts/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read`
+label arrays of `scripts/common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read`
 gives the target first and the other classes in ascending order.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -26,8 +26,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write audio.npy and the label arrays of one split into the empty folder `out`, front to back."""
     import numpy as np
 
-    from arrays import WHOLE_PAGE, float_clips, npy_header
-    from labels import write_labels
+    from scripts.common.arrays import WHOLE_PAGE, float_clips, npy_header
+    from scripts.common.labels import write_labels
 
     count = corpus.counts[split]
     if not count:
@@ -44,7 +44,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     """Yield (clip index, float32 (1, samples), classes) in manifest order, copied out of the mapped array."""
     import numpy as np
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

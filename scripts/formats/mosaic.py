@@ -1,7 +1,7 @@
 """MosaicML's MDS shards of 16-bit PCM in natural length: files of 64 MB with an index, for any clip at random.
 
 A split's folder holds `shard.00000.mds`, `shard.00001.mds`, ... and `index.json`, as the library's MDSWriter makes
-them, and the three label arrays of `scripts/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+them, and the three label arrays of `scripts/common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
 position in the split}.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 ENV = "mosaic"
 REQUIRES = ("streaming", "numpy")
@@ -28,7 +28,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write the shards, the index and the label arrays of one split into the empty folder `out`."""
     from streaming import MDSWriter
 
-    from labels import write_labels
+    from scripts.common.labels import write_labels
 
     with MDSWriter(columns=COLUMNS, out=str(out), size_limit=BLOCK_BYTES) as writer:  # it wants the folder empty
         write_labels(corpus, split, out)
@@ -46,9 +46,9 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
         return
     from streaming.base.format import reader_from_json
 
-    from corpus import pad_or_cut, to_float
-    from files import read_json
-    from labels import class_lists, read_labels
+    from scripts.common.corpus import pad_or_cut, to_float
+    from scripts.common.files import read_json
+    from scripts.common.labels import class_lists, read_labels
 
     clips, target, labels = read_labels(out)
     classes = class_lists(target, labels)

@@ -1,7 +1,7 @@
 """float32 NumPy files of the fixed length, one a clip: nothing left to decode.
 
 A split's folder holds `000000.npy`, `000001.npy`, ... float32 (1, samples), where the number is the clip's position
-in the split, and the three label arrays of `scripts/labels.py`. `read` gives the target first and the other classes
+in the split, and the three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes
 in ascending order.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -25,8 +25,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write the .npy files and label arrays of one split into the empty folder `out`."""
     import numpy as np
 
-    from arrays import float_clips, npy_header
-    from labels import write_labels
+    from scripts.common.arrays import float_clips, npy_header
+    from scripts.common.labels import write_labels
 
     header = npy_header(np.float32, (1, corpus.samples))
     for position, row in enumerate(float_clips(corpus, split)):
@@ -41,7 +41,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through numpy.load."""
     import numpy as np
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy", "torch", "tensordict")
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -36,9 +36,9 @@ READERS = False
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
     """Write the storage of one split into the empty folder `out`, front to back."""
-    from arrays import float_clips
-    from files import write_json
-    from labels import label_rows
+    from scripts.common.arrays import float_clips
+    from scripts.common.files import write_json
+    from scripts.common.labels import label_rows
 
     count = corpus.counts[split]
     if not count:
@@ -82,7 +82,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     import numpy as np
     from tensordict import TensorDict
 
-    from labels import class_lists
+    from scripts.common.labels import class_lists
 
     if not any(out.iterdir()):
         return

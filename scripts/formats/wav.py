@@ -1,7 +1,7 @@
 """16-bit WAV files in natural length, one a clip: the corpus itself, numbered.
 
 A split's folder holds `000000.wav`, `000001.wav`, ... where the number is the clip's position in the split, and the
-three label arrays of `scripts/labels.py`. The files are the corpus's own, byte for byte; whoever reads them pads.
+three label arrays of `scripts/common/labels.py`. The files are the corpus's own, byte for byte; whoever reads them pads.
 `read` gives the target first and the other classes in ascending order.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
@@ -23,7 +23,7 @@ READERS = False
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
     """Write the WAV files and label arrays of one split into the empty folder `out`."""
-    from labels import write_labels
+    from scripts.common.labels import write_labels
 
     for position, clip in enumerate(corpus.clips(split)):
         (out / f"{position:06}.wav").write_bytes((corpus.root / clip.path).read_bytes())
@@ -36,7 +36,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     import numpy as np
     import soundfile
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

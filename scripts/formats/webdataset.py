@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731

@@ -1,7 +1,7 @@
 """One Zarr array a split (format 3, in a local folder): a chunk for each clip, not compressed, each chunk a file.
 
 A split's folder holds `clips.zarr`, float32 (n, 1, samples), whose row i is the i-th clip of the split and lies in the
-file `c/i/0/0`; and the three label arrays of `scripts/labels.py`. `read` gives the target first and the other classes
+file `c/i/0/0`; and the three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes
 in ascending order.
 
 Shards, many chunks in one file, are what Zarr's guide proposes where files are too many. A clip of a shard costs its
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from corpus import Corpus
+    from scripts.common.corpus import Corpus
 
 REQUIRES = ("numpy", "zarr")
 BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
@@ -28,8 +28,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     """Write clips.zarr and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import zarr
 
-    from arrays import float_clips
-    from labels import write_labels
+    from scripts.common.arrays import float_clips
+    from scripts.common.labels import write_labels
 
     array = zarr.create_array(
         out / "clips.zarr",
@@ -49,7 +49,7 @@ def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the array."""
     import zarr
 
-    from labels import class_lists, read_labels
+    from scripts.common.labels import class_lists, read_labels
 
     if not any(out.iterdir()):
         return

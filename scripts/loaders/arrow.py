@@ -10,7 +10,7 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 ENV = "arrow"
@@ -109,7 +109,7 @@ class ByClip:
     def __init__(self, request):
         import torch
 
-        from labels import read_labels
+        from scripts.common.labels import read_labels
 
         self.path = request.data / "clips.arrow"
         self.samples = request.samples

@@ -18,14 +18,14 @@ For pipelines that go on in DALI (augmentation on the GPU) with data that none o
 from contextlib import contextmanager
 from dataclasses import replace
 
-import dali_pipeline
-from dali_pipeline import SETTINGS, epochs_of, simplify  # noqa: F401
-from loading import batches_of, epoch_order
+from scripts.common.request import batches_of, epoch_order
+from scripts.loaders import _dali
+from scripts.loaders._dali import SETTINGS, epochs_of, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
-STAGES = (*dali_pipeline.STAGES, "transfer")  # which is of the parallel form: the serial one has none
+STAGES = (*_dali.STAGES, "transfer")  # which is of the parallel form: the serial one has none
 OPTIONS = {"source": {"enum": ["serial", "parallel"], "default": "serial"}}
 SNIPPET = {
     "serial": """
@@ -201,7 +201,7 @@ def _serial(request):
 def _parallel(request):
     from nvidia.dali import fn, types
 
-    from dali_external_source import Batches
+    from scripts.loaders._dali_source import Batches
 
     workers, sent = max(1, request.workers), "transfer" not in request.without
 

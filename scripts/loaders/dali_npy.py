@@ -16,7 +16,7 @@ CUFILE_LOGFILE_PATH says. DALI_GDS_CHUNK_SIZE sets how much DALI reads at once (
 
 from contextlib import contextmanager
 
-from dali_pipeline import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
+from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
 
 FORMAT = "npy"
 ENV = "dali"

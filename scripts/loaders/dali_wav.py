@@ -5,13 +5,13 @@ Its time goes into reading and decoding. Set workers (DALI's threads) to the num
 
 from contextlib import contextmanager
 
-import dali_pipeline
-from dali_pipeline import SETTINGS, decoded, epochs_of, rank_files, simplify  # noqa: F401
+from scripts.loaders import _dali
+from scripts.loaders._dali import SETTINGS, decoded, epochs_of, rank_files, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
-STAGES = (*dali_pipeline.STAGES, "decode")
+STAGES = (*_dali.STAGES, "decode")
 SNIPPET = """
 from pathlib import Path
 

@@ -14,14 +14,14 @@ clips than `shuffle_buffer`.
 
 from contextlib import contextmanager
 
-import dali_pipeline
-from dali_pipeline import SETTINGS, decoded, labelled_epochs_of, resident, simplify  # noqa: F401
+from scripts.loaders import _dali
+from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, resident, simplify  # noqa: F401
 
 FORMAT = "webdataset"
 ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 ORDER = "shards in random order, then a shuffle buffer"
-STAGES = (*dali_pipeline.STAGES, "decode")
+STAGES = (*_dali.STAGES, "decode")
 OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
 SNIPPET = r"""
 import json

@@ -11,8 +11,8 @@ sets the number of torch's threads to its own when an epoch begins; that is put 
 
 from contextlib import contextmanager
 
-from loading import batches_of, epoch_order
-from torch_dataloader import empty_batch, to_device
+from scripts.common.request import batches_of, epoch_order
+from scripts.loaders._torch import empty_batch, to_device
 
 FORMAT = "ffcv"
 ENV = "ffcv"
@@ -84,8 +84,8 @@ def open_epochs(request):
     from ffcv.loader import Loader
     from ffcv.traversal_order.base import TraversalOrder
 
-    from formats.ffcv import FILE
-    from labels import read_labels
+    from scripts.common.labels import read_labels
+    from scripts.formats.ffcv import FILE
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 

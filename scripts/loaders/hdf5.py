@@ -12,7 +12,7 @@ is off: readers need none, and on many network file systems and read-only media 
 import os
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "hdf5"
 ENV = "hdf5"
@@ -111,7 +111,7 @@ class ByClip:
     def __init__(self, request):
         import torch
 
-        from labels import read_labels
+        from scripts.common.labels import read_labels
 
         self.path = request.data / "clips.h5"
         self.samples = request.samples

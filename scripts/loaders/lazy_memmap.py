@@ -7,7 +7,7 @@ memory. Workers need new shared memory for each batch, which costs more than the
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 ENV = "tensordict"

@@ -11,8 +11,8 @@ library would read it from torch.distributed, or from the environment of the pro
 
 from contextlib import contextmanager
 
-from pcm_batches import STAGES, PcmBatches, first_again  # noqa: F401
-from torch_dataloader import in_place_of_counts, simplify, stop_workers, to_device, worker_arguments  # noqa: F401
+from scripts.loaders._pcm import STAGES, PcmBatches, first_again  # noqa: F401
+from scripts.loaders._torch import in_place_of_counts, simplify, stop_workers, to_device, worker_arguments  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"

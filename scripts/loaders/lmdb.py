@@ -16,7 +16,7 @@ import os
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "lmdb"
 ENV = "lmdb"
@@ -143,7 +143,7 @@ class ByClip:
     def __init__(self, request):
         import torch
 
-        from labels import read_labels
+        from scripts.common.labels import read_labels
 
         self.path = request.data / "clips.mdb"
         self.samples = request.samples

@@ -9,14 +9,14 @@ int16, since shared memory costs more than converting does; on a GPU the batch i
 import warnings
 from contextlib import contextmanager
 
-import torch_dataloader
-from torch_dataloader import empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders import _torch
+from scripts.loaders._torch import empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "int16"
 ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*torch_dataloader.STAGES, "decode")
+STAGES = (*_torch.STAGES, "decode")
 SCALE = 1 / 32768  # a power of two: the product is exact
 SNIPPET = """
 import warnings
@@ -94,7 +94,7 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written

@@ -13,8 +13,8 @@ processes agree through shared memory and lock files, which here end with the lo
 
 from contextlib import contextmanager
 
-from pcm_batches import STAGES, PcmBatches, first_again  # noqa: F401
-from torch_dataloader import in_place_of_counts, simplify, stop_workers, to_device, worker_arguments  # noqa: F401
+from scripts.loaders._pcm import STAGES, PcmBatches, first_again  # noqa: F401
+from scripts.loaders._torch import in_place_of_counts, simplify, stop_workers, to_device, worker_arguments  # noqa: F401
 
 FORMAT = "mosaic"
 ENV = "mosaic"

@@ -7,7 +7,7 @@ most published code does. Its time goes into opening files and copying memory. S
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "npy"
 ENV = "torch"
@@ -99,7 +99,7 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 

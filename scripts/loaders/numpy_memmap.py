@@ -8,7 +8,7 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 import warnings
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -102,7 +102,7 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written

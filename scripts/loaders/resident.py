@@ -8,8 +8,8 @@ split on the GPU and gathers there. On a CPU the two are one.
 
 from contextlib import contextmanager
 
-from loading import batches_of, epoch_order, too_large
-from torch_dataloader import to_device
+from scripts.common.request import batches_of, epoch_order, too_large
+from scripts.loaders._torch import to_device
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -99,7 +99,7 @@ def unsuited(request):
 def _free(request):
     """Return (name, bytes) of the memory that is to hold the split."""
     if _kept_on(request) == "cpu":
-        from devices import available_ram
+        from scripts.machine.devices import available_ram
 
         return "RAM", available_ram()
     import torch
@@ -117,7 +117,7 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     kept_on = _kept_on(request)
     # To a GPU from mapped pages (private: torch wants to be able to write): no copy of the split in RAM on its way.

@@ -7,15 +7,15 @@ bits as `dtype="float32"`, in less time.
 
 from contextlib import contextmanager
 
-import torch_dataloader
-from loading import undecoded
-from torch_dataloader import empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.common.request import undecoded
+from scripts.loaders import _torch
+from scripts.loaders._torch import empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "torch"
 REQUIRES = ("torch", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*torch_dataloader.STAGES, "decode")
+STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def open_epochs(request):
     import soundfile
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
     scale = np.float32(1 / 32768)

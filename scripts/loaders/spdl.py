@@ -10,8 +10,8 @@ shared memory, which both processes must map. The pipeline runs on from one epoc
 
 from contextlib import contextmanager
 
-import torch_dataloader
-from spdl_pipeline import (
+from scripts.loaders import _torch
+from scripts.loaders._spdl import (
     SETTINGS,  # noqa: F401
     Batches,
     ReadBatch,
@@ -22,12 +22,12 @@ from spdl_pipeline import (
     simplify,  # noqa: F401
     threads_of,
 )
-from torch_dataloader import to_device
+from scripts.loaders._torch import to_device
 
 FORMAT = "wav"
 ENV = "spdl"
 REQUIRES = ("torch", "spdl", "numpy")
-STAGES = (*torch_dataloader.STAGES, "decode")
+STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
 _HEAD = """
 from pathlib import Path
@@ -128,7 +128,7 @@ def open_epochs(request):
     import torch
     from spdl.pipeline import PipelineBuilder
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
     sent = request.options["where"] == "subprocess"

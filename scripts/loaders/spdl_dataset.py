@@ -9,9 +9,9 @@ from one epoch into the next.
 
 from contextlib import contextmanager
 
-from loading import undecoded
-from spdl_pipeline import SETTINGS, Clips, epochs_of, in_threads, pinned, simplify, threads_of  # noqa: F401
-from torch_dataloader import Again, to_device
+from scripts.common.request import undecoded
+from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, pinned, simplify, threads_of  # noqa: F401
+from scripts.loaders._torch import Again, to_device
 
 FORMAT = "wav"
 ENV = "spdl"
@@ -73,7 +73,7 @@ def open_epochs(request):
     from spdl.pipeline import PipelineBuilder
     from torch.utils.data import default_collate
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 

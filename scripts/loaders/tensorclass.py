@@ -7,8 +7,8 @@ copying memory. It has no worker processes, which would copy each batch twice mo
 from contextlib import contextmanager
 from dataclasses import replace
 
-from loading import too_large
-from torch_dataloader import epochs_of, gathered
+from scripts.common.request import too_large
+from scripts.loaders._torch import epochs_of, gathered
 
 FORMAT = "tensordict"
 ENV = "tensordict"
@@ -68,7 +68,7 @@ for batch in loader:  # an epoch, each time in another order
 
 def unsuited(request):
     """Return a reason where the split takes more than half of the RAM that is free, else None."""
-    from devices import available_ram
+    from scripts.machine.devices import available_ram
 
     return too_large(request, available_ram(), "RAM")
 

@@ -8,7 +8,7 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 ENV = "tensordict"

@@ -11,7 +11,7 @@ and swap, unless vm.overcommit_memory is 1.
 
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, gathered, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "memmap"
 ENV = "torch"
@@ -106,7 +106,7 @@ def open_epochs(request):
     """Yield the epoch function over the mapped tensor."""
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     audio = _mapped(request.data / "audio.npy")
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))

@@ -7,15 +7,15 @@ into opening a decoder for each clip. `decoder: torchcodec` calls torchcodec its
 
 from contextlib import contextmanager
 
-import torch_dataloader
-from loading import undecoded
-from torch_dataloader import epochs_of, simplify  # noqa: F401
+from scripts.common.request import undecoded
+from scripts.loaders import _torch
+from scripts.loaders._torch import epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 ENV = "torch"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*torch_dataloader.STAGES, "decode")
+STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 _PROGRAM = """
 from pathlib import Path
@@ -75,7 +75,7 @@ def open_epochs(request):
     """Yield the epoch function over numbered WAV files."""
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     decode = _decoder(request.options["decoder"])
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))

@@ -10,7 +10,7 @@ processes, `prefetch` the batches ahead for each; without workers a batch is rea
 from contextlib import contextmanager
 from itertools import cycle
 
-from torch_dataloader import (
+from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     AgainByBatch,
     EpochBatches,
@@ -152,7 +152,7 @@ def _files(request):
     import numpy as np
     import torch
 
-    from labels import read_labels
+    from scripts.common.labels import read_labels
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
     first = np.load(request.data / f"{0:06}.npy", mmap_mode="r", allow_pickle=False)

@@ -9,9 +9,9 @@ libsndfile knows, and lets torch collate, as most published code does. `shuffle_
 
 from contextlib import contextmanager
 
-import torch_dataloader
-from loading import batches_of
-from torch_dataloader import (
+from scripts.common.request import batches_of
+from scripts.loaders import _torch
+from scripts.loaders._torch import (
     AgainByBatch,
     count_alone,
     empty_batch,
@@ -27,7 +27,7 @@ ENV = "webdataset"
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 ORDER = "shards in random order, then a shuffle buffer"
 SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*torch_dataloader.STAGES, "decode")
+STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {
     "decoder": {"enum": ["wave", "soundfile"], "default": "wave"},
     "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},

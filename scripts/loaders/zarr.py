@@ -12,7 +12,7 @@ import asyncio
 import os
 from contextlib import contextmanager
 
-from torch_dataloader import STAGES, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of, simplify  # noqa: F401
 
 FORMAT = "zarr"
 ENV = "zarr"
@@ -111,7 +111,7 @@ class ByClip:
     def __init__(self, request):
         import torch
 
-        from labels import read_labels
+        from scripts.common.labels import read_labels
 
         self.path = request.data / "clips.zarr"
         self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))

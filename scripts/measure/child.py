@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from errors import UserError
-from measure import groups
+from scripts.common.errors import UserError
+from scripts.machine import control_groups
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 CHILD = "FEEDRATE_CHILD"
@@ -55,8 +55,8 @@ def is_child() -> bool:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):  # it ended before the call above
         sys.exit(1)
-    joined.extend(groups.from_environment())
-    groups.join(joined)
+    joined.extend(control_groups.from_environment())
+    control_groups.join(joined)
     return True
 
 
@@ -84,9 +84,9 @@ def run_again(
     kills = out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     environment = {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
-    environment |= groups.environment(folders)
+    environment |= control_groups.environment(folders)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    child = subprocess.Popen([sys.executable, *sys.argv], env=environment, start_new_session=True)
+    child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env=environment, start_new_session=True)
     try:
         status = _wait(child, limit_minutes * 60, watch) if watch else child.wait(limit_minutes * 60)
     except subprocess.TimeoutExpired:

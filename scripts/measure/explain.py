@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
-from loading import LoaderRequest
-from measure import protocol
-from measure.sink import PlainLoop, Sink
+from scripts.common.request import LoaderRequest
+from scripts.measure import protocol
+from scripts.measure.sink import PlainLoop, Sink
 
 LEAST_SECONDS = 0.3  # each speed is taken for at least so long
 CONSUMING_SECONDS = 0.1

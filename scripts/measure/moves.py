@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from corpus import Corpus
-from measure.moves_bench import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference, take
-from measure.moves_crew import Crew, cannot_share, shares
+from scripts.common.corpus import Corpus
+from scripts.measure.moves_bench import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference, take
+from scripts.measure.moves_crew import Crew, cannot_share, shares
 
 MAPPED = "mapped file"  # how the names of ways begin that read one
 

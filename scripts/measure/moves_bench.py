@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from corpus import Corpus, to_float
-from measure.moves_crew import Crew
-from plan import SPLIT
+from scripts.common.corpus import Corpus, to_float
+from scripts.common.vocabulary import SPLIT
+from scripts.measure.moves_crew import Crew
 
 RESIDENT_BYTES = 2**30  # far more than any cache holds; more would only take time to fill
 MEMORY_SHARE = 0.25  # of what is available, in RAM and on the GPU

@@ -13,21 +13,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import device_prefetch
-from loading import LoaderRequest
-from measure import host, protocol, spans
-from measure.cache import ColdCache, evict, residency
-from measure.child import out_of_memory_kills
-from measure.explain import Explanation
-from measure.groups import Peak, leave_room
-from measure.protocol import Epoch, EpochTimes, Times, rate, utilisation
-from measure.record import without_speed
-from measure.sampler import pss_of_tree
-from measure.sink import PlainLoop, Sink
-from measure.step import Stepped, Trial, shortest_fed
-from measure.verify import Verifier
-from own_epochs import users_line
-from plan import SPLIT, TRAINING, VALIDATION
+from scripts.common.request import LoaderRequest
+from scripts.common.vocabulary import SPLIT, TRAINING, VALIDATION
+from scripts.loaders._own_epochs import users_line
+from scripts.machine import device_prefetch, host
+from scripts.machine.control_groups import Peak, leave_room
+from scripts.machine.page_cache import ColdCache, evict, residency
+from scripts.measure import protocol, spans
+from scripts.measure.child import out_of_memory_kills
+from scripts.measure.explain import Explanation
+from scripts.measure.protocol import Epoch, EpochTimes, Times, rate, utilisation
+from scripts.measure.record import without_speed
+from scripts.measure.sampler import pss_of_tree
+from scripts.measure.sink import PlainLoop, Sink
+from scripts.measure.step import Stepped, Trial, shortest_fed
+from scripts.measure.verify import Verifier
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -183,7 +183,7 @@ class _Run:
 
         The loader of the validation split is opened beside that of the train split, as a training has it.
         """
-        from measure import training, training_lightning
+        from scripts.measure import training, training_lightning
 
         bare = self.task == "train"
         take, wanted = (training.run_bare if bare else training_lightning.run_lightning), self.wanted

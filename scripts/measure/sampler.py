@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from measure.host import warning
+from scripts.machine.host import warning
 
 PROC = Path("/proc")
 CHEAP_SHARE = 0.0018  # of one core, at most, for what is cheap to ask

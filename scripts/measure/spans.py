@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from measure import protocol
+from scripts.measure import protocol
 
 CLOCK = time.perf_counter
 LEAST_BATCHES, PER_WORKER = 12, 3

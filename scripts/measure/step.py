@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from measure.protocol import Sink
+from scripts.measure.protocol import Sink
 
 TARGET_PERCENT = 90.0
 PRECISION = 1.05  # the answer and the longest step that is known not to be fed differ by this factor at most

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from measure import protocol
-from measure.sink import PlainLoop, Receipt
+from scripts.measure import protocol
+from scripts.measure.sink import PlainLoop, Receipt
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split

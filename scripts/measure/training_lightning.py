@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from measure import protocol
-from measure.sink import Receipt
-from measure.training import (
+from scripts.measure import protocol
+from scripts.measure.sink import Receipt
+from scripts.measure.training import (
     Around,
     Clock,
     Counted,

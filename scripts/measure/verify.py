@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from corpus import Clip, Corpus, clip_hash, to_float
-from measure.sink import Receipt
+from scripts.common.corpus import Clip, Corpus, clip_hash, to_float
+from scripts.measure.sink import Receipt
 
 LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 SHOWN = 5  # problems and clips named in full; the rest is counted

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from download import preflight
-from download.client import check_options, open_client, secrets_of
-from download.faults import GONE_KINDS
-from download.pace import Pace
-from download.segments import (
+from scripts.common.errors import UserError, nearest
+from scripts.common.ledger import LedgerRow, SourceRequest
+from scripts.sources._audioset import preflight
+from scripts.sources._audioset.client import check_options, open_client, secrets_of
+from scripts.sources._audioset.faults import GONE_KINDS
+from scripts.sources._audioset.pace import Pace
+from scripts.sources._audioset.segments import (
     LISTS,
     PUBLISHED,
     check_classes,
@@ -22,11 +24,9 @@ from download.segments import (
     read_shard,
     write_shards,
 )
-from download.shard import ShardDownload, is_settled
-from download.store import Store
-from download.worker import Worker
-from errors import UserError, nearest
-from ledger import LedgerRow, SourceRequest
+from scripts.sources._audioset.shard import ShardDownload, is_settled
+from scripts.sources._audioset.store import Store
+from scripts.sources._audioset.worker import Worker
 
 YOUTUBE = "https://www.youtube.com/watch?v=%(id)s"
 
@@ -218,7 +218,7 @@ def prepare(request: SourceRequest) -> None:
 
     Says how long it will take. Raises UserError for whatever is missing or wrong, before a video was asked for.
     """
-    from download.videos import reachable
+    from scripts.sources._audioset.videos import reachable
 
     options, store = request.options, _store(request)
     check(options)
@@ -247,7 +247,7 @@ def prepare(request: SourceRequest) -> None:
 
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield a row per segment of the shard as it is settled; what an earlier call has settled is not asked for."""
-    from download.videos import serve
+    from scripts.sources._audioset.videos import serve
 
     options, store, call = request.options, _store(request), call_name()
     with store.at_work(call) as work:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from errors import UserError, nearest
-from ledger import LedgerRow, SourceRequest
+from scripts.common.errors import UserError, nearest
+from scripts.common.ledger import LedgerRow, SourceRequest
 
 OPTIONS = {
     "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},

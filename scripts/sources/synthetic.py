@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from files import whole_file
-from ledger import LedgerRow, SourceRequest
+from scripts.common.files import whole_file
+from scripts.common.ledger import LedgerRow, SourceRequest
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,7 +1,7 @@
 """A folder on any mounted file system: a disk, a network share, or RAM (tmpfs).
 
 The kind of tier for everything that has a path. What lies behind the path is read from the kernel
-(`scripts/devices.py`) and measured with fio (`scripts/fio_reads.py`).
+(`scripts/machine/devices.py`) and measured with fio (`scripts/machine/fio.py`).
 """
 
 import contextlib
@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import devices
-import emulation
-from errors import UserError
-from files import tree_size, whole_directory
-from storage import copy_tree, flush_tree, nearest_existing, room_for
+from scripts.common.errors import UserError
+from scripts.common.files import tree_size, whole_directory
+from scripts.machine import devices, emulation
+from scripts.machine.copies import copy_tree, flush_tree, nearest_existing, room_for
 
 OPTIONS = {
     "path": {
@@ -26,7 +25,7 @@ OPTIONS = {
     "emulate": {
         "type": ["string", "object", "null"],
         "default": None,
-        "description": "storage that this one is slowed down to: a preset of scripts/emulation.py, or "
+        "description": "storage that this one is slowed down to: a preset of scripts/machine/emulation.py, or "
         "{read_mbps: ..., read_iops: ...}",
     },
 }
@@ -116,15 +115,15 @@ def _measure(
     path: Path, emulated: dict[str, Any] | None, clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return fio's measurement and None, or None and the reason; of an emulated tier inside its group."""
-    from fio_reads import measure_reads
-    from measure import groups
+    from scripts.machine import control_groups
+    from scripts.machine.fio import measure_reads
 
     try:
         with contextlib.ExitStack() as stack:
             inside = []
             if emulated is not None:
-                limited = groups.group(path, emulated["read_mbps"], emulated["read_iops"])
+                limited = control_groups.group(path, emulated["read_mbps"], emulated["read_iops"])
                 inside = stack.enter_context(limited)
             return measure_reads(path, clip_bytes, readers, seconds, devices.in_memory(path), inside=inside)
-    except groups.NotPermitted as reason:
+    except control_groups.NotPermitted as reason:
         return None, f"storage cannot be emulated: {reason}"

@@ -1,7 +1,12 @@
+SOURCE_CODE = {
+    program: code_hash(f"scripts.prepare.{program}", f"scripts.sources.{plan.source}")
+    for program in ("prepare_clips", "fetch_clips")
+}
+
+
 rule prepare_clips:
     """Do once what all shards of a source need, such as getting a list; fail early where something is missing."""
     input:
-        code=f"scripts/sources/{plan.source}.py",
         watched=plan.watched,
     output:
         prepared=directory(f"{CLIPS}/prepared"),
@@ -10,13 +15,14 @@ rule prepare_clips:
     conda:
         env(plan.source_env)
     params:
+        code=SOURCE_CODE["prepare_clips"],
         source=plan.source,
         options=json.dumps(plan.choice),
         seconds=plan.config["audio"]["seconds"],
         shards=plan.shards,
         store=f"{CLIPS}/store",
     shell:
-        "python scripts/prepare_clips.py --source {params.source} --options {params.options:q}"
+        "python -m scripts.prepare.prepare_clips --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shards {params.shards} --store {params.store:q}"
         " --out {output.prepared:q} 2>&1 | tee {log:q}"
 
@@ -24,7 +30,6 @@ rule prepare_clips:
 rule fetch_clips:
     """Bring one shard of raw clips in their original encoding, and a ledger row for each."""
     input:
-        code=f"scripts/sources/{plan.source}.py",
         watched=plan.watched,
         prepared=plan.prepared,
     output:
@@ -43,10 +48,11 @@ rule fetch_clips:
         seconds=plan.config["audio"]["seconds"],
         shards=plan.shards,
         store=f"{CLIPS}/store",
+        code=SOURCE_CODE["fetch_clips"],
         prepared=[f"--prepared {path}" for path in plan.prepared],
         ended_early=ended_early,
     shell:
-        "python scripts/fetch_clips.py --source {params.source} --options {params.options:q}"
+        "python -m scripts.prepare.fetch_clips --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shard {wildcards.shard} --shards {params.shards}"
         " --store {params.store:q} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
 
@@ -62,9 +68,10 @@ rule count_clips:
     conda:
         env("corpus")
     params:
+        code=code_hash("scripts.prepare.count_clips"),
         folder=subpath(output.counts, parent=True),
         shards=plan.shards,
         min_clips=plan.min_clips,
     shell:
-        "python scripts/count_clips.py --ledgers {params.folder:q} --shards {params.shards}"
+        "python -m scripts.prepare.count_clips --ledgers {params.folder:q} --shards {params.shards}"
         " --min-clips {params.min_clips} --out {output.counts:q} 2>&1 | tee {log:q}"

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-sys.path.insert(0, str(Path(workflow.basedir).parent / "scripts"))
-from errors import UserError
-from plan import PLACING, PROTOCOL, Plan
+sys.path.insert(0, str(Path(workflow.basedir).parent))
+from scripts.common.code import code_hash
+from scripts.common.errors import UserError
+from scripts.common.vocabulary import PROTOCOL
+from scripts.plan.experiment import PLACING, Plan
 
 try:
     plan = Plan(config, workflow.config_settings.config)
@@ -41,6 +43,19 @@ def env(name):
     return f"../../envs/{name}.yaml"
 
 
+def format_code(wildcards):
+    """Return the hash of the code that writes a format."""
+    return code_hash(
+        "scripts.prepare.write_format", f"scripts.formats.{wildcards.format}"
+    )
+
+
+def tier_code(tier, program):
+    """Return the hash of the code of a program that uses a tier's kind."""
+    kind = plan.tiers[tier]["kind"]
+    return code_hash(f"scripts.prepare.{program}", f"scripts.tiers.{kind}")
+
+
 def format_env(wildcards):
     """Return the environment that the format is written in."""
     return env(getattr(plan.formats[wildcards.format], "ENV", "formats"))
@@ -49,6 +64,11 @@ def format_env(wildcards):
 def loader_env(wildcards):
     """Return the environment of the run's loader."""
     return env(plan.loaders[wildcards.loader].ENV)
+
+
+def run_code(wildcards):
+    """Return the hashes of the loader's own files; PROTOCOL stands for all else that a run goes through."""
+    return plan.loader_code(wildcards.loader)
 
 
 def own_file(wildcards):
@@ -142,9 +162,7 @@ def closing_words():
     """Return where to read on at the end of a call that went well."""
     if not Path(TABLES, "ranking.csv").is_file():
         return ""
-    return (
-        f"The ranking: python scripts/print_ranking.py --tables {shlex.quote(TABLES)}"
-    )
+    return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
 
 
 def figures_folder(wildcards, input):

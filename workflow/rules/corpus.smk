@@ -12,12 +12,13 @@ rule build_corpus:
         env("corpus")
     threads: 4
     params:
+        code=code_hash("scripts.prepare.build_corpus"),
         store=f"{CLIPS}/store",
         sample_rate=plan.config["audio"]["sample_rate"],
         seconds=plan.config["audio"]["seconds"],
         min_seconds=plan.config["audio"]["min_seconds"],
     shell:
-        "python scripts/build_corpus.py --ledger {input.ledger:q} --store {params.store:q}"
+        "python -m scripts.prepare.build_corpus --ledger {input.ledger:q} --store {params.store:q}"
         " --sample-rate {params.sample_rate} --seconds {params.seconds} --min-seconds {params.min_seconds}"
         " --jobs {threads} --out {output.wavs:q} 2>&1 | tee {log:q}"
 
@@ -37,6 +38,7 @@ rule index_corpus:
     conda:
         env("corpus")
     params:
+        code=code_hash("scripts.prepare.index_corpus"),
         folder=subpath(output.info, parent=True),
         shards=plan.shards,
         sample_rate=plan.config["audio"]["sample_rate"],
@@ -44,6 +46,6 @@ rule index_corpus:
         validation=plan.config["split"]["validation"],
         split_seed=plan.config["split"]["seed"],
     shell:
-        "python scripts/index_corpus.py --shards-dir {params.folder:q}/shards --count {params.shards}"
+        "python -m scripts.prepare.index_corpus --shards-dir {params.folder:q}/shards --count {params.shards}"
         " --sample-rate {params.sample_rate} --seconds {params.seconds} --validation {params.validation}"
         " --split-seed {params.split_seed} --out {params.folder:q} 2>&1 | tee {log:q}"

@@ -2,7 +2,6 @@ rule write_format:
     """Write the corpus in one format; how long that takes, and how much it makes, is a result."""
     input:
         manifest=f"{CORPUS}/manifest.csv",
-        code="scripts/formats/{format}.py",
     output:
         data=directory(f"{FORMATS}/{{format}}"),
         record=f"{FORMATS}/{{format}}.json",
@@ -13,8 +12,9 @@ rule write_format:
         format_env
     threads: workflow.cores
     params:
+        code=format_code,
         corpus=subpath(input.manifest, parent=True),
         readers=lambda wildcards: plan.readers(wildcards.format),
     shell:
-        "python scripts/write_format.py --format {wildcards.format} --corpus {params.corpus:q}"
+        "python -m scripts.prepare.write_format --format {wildcards.format} --corpus {params.corpus:q}"
         " --readers {params.readers} --out {output.data:q} --record {output.record:q} 2>&1 | tee {log:q}"

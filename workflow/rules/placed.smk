@@ -7,7 +7,6 @@ for tier, options in plan.tiers.items():
         input:
             data=f"{FORMATS}/{{format}}",
             record=f"{FORMATS}/{{format}}.json",
-            code=f"scripts/tiers/{options['kind']}.py",
         output:
             data=(
                 temp(directory(plan.placed(tier)))
@@ -22,19 +21,18 @@ for tier, options in plan.tiers.items():
             env("formats")
         threads: workflow.cores
         params:
+            code=tier_code(tier, "place_format"),
             tier=tier,
             kind=options["kind"],
             options=json.dumps(plan.place_of(tier)),
         shell:
-            "python scripts/place_format.py --kind {params.kind} --options {params.options:q} --tier {params.tier}"
+            "python -m scripts.prepare.place_format --kind {params.kind} --options {params.options:q} --tier {params.tier}"
             " --format {wildcards.format} --source {input.data:q} --out {output.data:q}"
             " --record {output.record:q} 2>&1 | tee {log:q}"
 
 
 rule profile_tier:
     """Find out what a tier is (device, file system) and what fio reads from it at clip size."""
-    input:
-        code=lambda wildcards: f"scripts/tiers/{plan.tiers[wildcards.tier]['kind']}.py",
     output:
         record=f"{PLACED}/{{tier}}.json",
     log:
@@ -43,11 +41,12 @@ rule profile_tier:
         env("formats")
     threads: workflow.cores
     params:
+        code=lambda wildcards: tier_code(wildcards.tier, "profile_tier"),
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
         options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
         clip_bytes=plan.clip_sizes,
         readers=plan.readers_at_once,
         seconds=plan.config["measure"]["profile_seconds"],
     shell:
-        "python scripts/profile_tier.py --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"
+        "python -m scripts.prepare.profile_tier --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"
         " --clip-bytes {params.clip_bytes} --readers {params.readers} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"

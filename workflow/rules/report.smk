@@ -1,27 +1,7 @@
-DRAWN_BY = [
-    f"scripts/{name}.py"
-    for name in (
-        *"draw_figures figure_parts figure_throughput figure_training".split(),
-        *"figure_roofline figure_latency figure_scaling figure_concurrency".split(),
-        *"figure_cold figure_ladder figure_timeline figure_memory".split(),
-        *"figure_formats figure_break_even".split(),
-    )
-]
-RENDERED_BY = [
-    f"scripts/{name}.py"
-    for name in (
-        *"render_report report_charts report_marks report_downloads report_light".split(),
-        *"report_groups report_names report_rows report_config".split(),
-        *"verdicts verdict_texts snippets bottlenecks".split(),
-    )
-]
-
-
 rule draw_figures:
     """Draw the figures, for our own report and for Snakemake's."""
     input:
         tables=TABLES,
-        code=DRAWN_BY,
     output:
         throughput=report(
             "report/figures/throughput.svg",
@@ -178,9 +158,10 @@ rule draw_figures:
     conda:
         env("report")
     params:
+        code=code_hash("scripts.report.draw_figures"),
         folder=subpath(output.throughput, parent=True),
     shell:
-        "python scripts/draw_figures.py --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
+        "python -m scripts.report.draw_figures --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
 
 
 rule render_report:
@@ -188,11 +169,6 @@ rule render_report:
     input:
         tables=TABLES,
         figures=rules.draw_figures.output,
-        template=collect(
-            "report/template/{file}",
-            file=sorted(glob_wildcards("report/template/{file}").file),
-        ),
-        code=RENDERED_BY,
         programs=[plan.code(loader) for loader in plan.loaders],
     output:
         report="report/index.html",
@@ -211,7 +187,8 @@ rule render_report:
     conda:
         env("report")
     params:
+        code=code_hash("scripts.report.render_report"),
         figures=figures_folder,
     shell:
-        "python scripts/render_report.py --tables {input.tables:q} --figures {params.figures:q}"
+        "python -m scripts.report.render_report --tables {input.tables:q} --figures {params.figures:q}"
         " --out {output.report:q} --light {output.light:q} 2>&1 | tee {log:q}"

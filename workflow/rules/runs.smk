@@ -4,8 +4,6 @@ rule run_loader:
         data=ancient(loader_data),
         format=loader_format,
         manifest=f"{CORPUS}/manifest.csv",
-        code=lambda wildcards: plan.code(wildcards.loader),
-        beside=lambda wildcards: getattr(plan.loaders[wildcards.loader], "BESIDE", []),
     output:
         record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.json",
     log:
@@ -16,6 +14,7 @@ rule run_loader:
     threads: workflow.cores
     params:
         protocol=PROTOCOL,
+        code=run_code,
         own_file=own_file,
         corpus=subpath(input.manifest, parent=True),
         dataset=plan.dataset,
@@ -32,7 +31,7 @@ rule run_loader:
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
-        "python scripts/run_loader.py --loader {wildcards.loader} {params.own_file} --data {input.data:q} --corpus {params.corpus:q}"
+        "python -m scripts.measure.run_loader --loader {wildcards.loader} {params.own_file} --data {input.data:q} --corpus {params.corpus:q}"
         " --settings {params.settings:q} {params.conditions} --step-limit-ms {params.step_limit}"
         " --emulate {params.emulate:q} --limited-share {params.limited_share} --logs {params.logs:q}"
         " --epochs {params.epochs} --seconds {params.seconds}"
@@ -54,7 +53,7 @@ rule measure_bound:
         env("torch")
     threads: workflow.cores
     params:
-        protocol=PROTOCOL,
+        code=code_hash("scripts.measure.measure_bound"),
         corpus=subpath(input.info, parent=True),
         dataset=plan.dataset,
         settings=lambda wildcards: settings(bound_path(wildcards)),
@@ -63,7 +62,7 @@ rule measure_bound:
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
-        "python scripts/measure_bound.py --corpus {params.corpus:q} --settings {params.settings:q}"
+        "python -m scripts.measure.measure_bound --corpus {params.corpus:q} --settings {params.settings:q}"
         " --seconds {params.seconds} --limit-minutes {params.limit_minutes} --threads {params.threads}"
         " --seed {params.seed} --repeat {wildcards.repeat}"
         " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"
@@ -74,13 +73,6 @@ rule measure_moves:
     input:
         info=f"{CORPUS}/corpus.json",
         data=[f"{FORMATS}/{format}" for format in plan.one_array],
-        code=[
-            "scripts/measure_moves.py",
-            *(
-                f"scripts/measure/{name}.py"
-                for name in ("moves", "moves_bench", "moves_crew")
-            ),
-        ],
     output:
         record=f"{RUNS}/moves/{{slug}}/{{repeat}}.json",
     log:
@@ -90,7 +82,7 @@ rule measure_moves:
         env("torch")
     threads: workflow.cores
     params:
-        protocol=PROTOCOL,
+        code=code_hash("scripts.measure.measure_moves"),
         corpus=subpath(input.info, parent=True),
         dataset=plan.dataset,
         settings=lambda wildcards: settings(moves_path(wildcards)),
@@ -100,7 +92,7 @@ rule measure_moves:
         threads=plan.config["measure"]["threads"],
         seed=plan.config["measure"]["seed"],
     shell:
-        "python scripts/measure_moves.py --corpus {params.corpus:q} {params.data} --settings {params.settings:q}"
+        "python -m scripts.measure.measure_moves --corpus {params.corpus:q} {params.data} --settings {params.settings:q}"
         " --workers {params.workers} --limit-minutes {params.limit_minutes} --threads {params.threads}"
         " --seed {params.seed} --repeat {wildcards.repeat}"
         " --dataset {params.dataset} --out {output.record:q} > {log:q} 2>&1"

@@ -1,19 +1,3 @@
-SHARED = "tables ranking run_records bottlenecks measure/stats".split()
-MADE_BY = {  # what tables are derived with: a change of it derives them anew
-    "make_tables": [
-        f"scripts/{name}.py"
-        for name in (
-            *SHARED,
-            *"make_tables bounds drift training_table moves_table".split(),
-            *"break_even ladder_table latency_table span_table".split(),
-        )
-    ],
-    "summarize_loader": [
-        f"scripts/{name}.py" for name in (*SHARED, "summarize_loader")
-    ],
-}
-
-
 rule write_plan:
     """Write down what the config asks for, so that the tables hold just that."""
     output:
@@ -23,12 +7,13 @@ rule write_plan:
     conda:
         env("workflow")
     params:
+        code=code_hash("scripts.plan.write_plan"),
         # The preset's values are in it already, below those of the command line.
         config=json.dumps({**plan.config, "preset": "none"}),
         preset=plan.config["preset"],
         gpu=plan.has_gpu,
     shell:
-        "python scripts/plan.py --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
+        "python -m scripts.plan.write_plan --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
 
 
 rule make_tables:
@@ -42,15 +27,16 @@ rule make_tables:
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
         clips=f"{CLIPS}/clips.json",
-        code=MADE_BY["make_tables"],
     output:
         tables=directory(TABLES),
     log:
         f"{LOGS}/make_tables.log",
     conda:
         env("report")
+    params:
+        code=code_hash("scripts.tables.make_tables"),
     shell:
-        "python scripts/make_tables.py --plan {input.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
+        "python -m scripts.tables.make_tables --plan {input.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
 
 
 rule summarize_loader:
@@ -58,13 +44,14 @@ rule summarize_loader:
     input:
         plan=f"{RUNS}/plan.json",
         runs=loader_runs,
-        code=MADE_BY["summarize_loader"],
     output:
         summary="results/{loader}.json",
     log:
         f"{LOGS}/summarize_loader/{{loader}}.log",
     conda:
         env("report")
+    params:
+        code=code_hash("scripts.tables.summarize_loader"),
     shell:
-        "python scripts/summarize_loader.py --plan {input.plan:q} --loader {wildcards.loader} --root ."
+        "python -m scripts.tables.summarize_loader --plan {input.plan:q} --loader {wildcards.loader} --root ."
         " --out {output.summary:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,48 @@
+"""For writers that stream arrays of float32 clips: the rows one after another, and the .npy header that precedes them.
+
+`numpy.lib.format.open_memmap` would do the same through mapped pages, which count as memory of the process until the
+kernel takes them back; plain writes keep it flat however long the array is.
+"""
+
+import io
+from collections.abc import Iterator
+
+import numpy as np
+
+from scripts.common.corpus import Corpus
+
+WHOLE_PAGE = 4096  # an array that begins on a page can be read past the page cache (O_DIRECT)
+
+
+def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0) -> bytes:
+    """Return the header of a C-ordered .npy file (format 1.0): what precedes the raw bytes of the array.
+
+    Of `size` bytes, if that is told: filled up with blanks, which every reader skips.
+    """
+    header = io.BytesIO()
+    fields = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_1_0(header, fields)
+    written = header.getvalue()
+    if not size:
+        return written
+    start = 10  # magic, version, and two bytes of length
+    text = written[start:-1].ljust(size - start - 1) + b"\n"
+    return written[: start - 2] + len(text).to_bytes(2, "little") + text
+
+
+def float_clips(corpus: Corpus, split: str) -> Iterator[np.ndarray]:
+    """Yield float32 (1, samples) for each clip of the split in manifest order: pcm / 32768, padded or cut.
+
+    It is one array, filled anew for each clip, valid until the next is asked for: the same values as
+    `corpus.to_float(corpus.padded(clip))` without two fresh arrays a clip, whose pages cost as much as the arithmetic.
+    """
+    row = np.zeros((1, corpus.samples), dtype=np.float32)
+    for clip in corpus.clips(split):
+        pcm = corpus.pcm(clip)[: corpus.samples]
+        np.multiply(pcm, np.float32(1 / 32768), out=row[0, : len(pcm)])
+        row[0, len(pcm) :] = 0
+        yield row

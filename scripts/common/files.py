@@ -1,0 +1,73 @@
+"""Outputs that appear whole or not at all: written aside, flushed, then renamed."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial-{os.getpid()}")
+
+
+@contextmanager
+def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
+    """Yield an open file that becomes `path` when the block ends without an error.
+
+    Text is UTF-8 without newline translation, as the csv module asks for.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = _aside(path)
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(aside, mode, **text) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path` that replaces `path` when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".{path.name}.partial-*"):
+        shutil.rmtree(leftover)
+    aside = _aside(path)
+    aside.mkdir()
+    try:
+        yield aside
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(aside, path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON to `path`, whole or not at all. NaN and infinity raise ValueError."""
+    with whole_file(path) as file:
+        json.dump(value, file, indent=1, allow_nan=False)
+        file.write("\n")
+
+
+def read_json(path: Path) -> Any:
+    """Return what the JSON file `path` holds."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def tree_size(path: Path) -> tuple[int, int]:
+    """Return (bytes, files) of all regular files below `path`."""
+    total = files = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            total += os.lstat(os.path.join(folder, name)).st_size
+            files += 1
+    return total, files

@@ -1,0 +1,71 @@
+"""Labels beside the audio of a split, for formats whose files hold audio alone: three plain .npy arrays.
+
+`clip.npy` int64 (n,), `target.npy` int64 (n,), `labels.npy` float32 (n, classes): position i of each belongs to the
+i-th clip of the split in manifest order, which is also the number in a numbered file's name. A split without clips
+has no arrays: its folder is empty, since an array without elements cannot be mapped.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from scripts.common.arrays import npy_header
+from scripts.common.corpus import Corpus
+
+
+class LabelRow(NamedTuple):
+    """What a loader delivers beside the audio of one clip."""
+
+    clip: np.ndarray  # int64 (), index in the manifest
+    target: np.ndarray  # int64 (), first class
+    labels: np.ndarray  # float32 (classes,), multi-hot
+
+
+def label_rows(corpus: Corpus, split: str) -> Iterator[LabelRow]:
+    """Yield the labels of one split's clips in manifest order; streams, keeps nothing."""
+    for clip in corpus.clips(split):
+        hot = np.zeros(corpus.classes, dtype=np.float32)
+        hot[list(clip.classes)] = 1.0
+        yield LabelRow(np.int64(clip.index), np.int64(clip.classes[0]), hot)
+
+
+def write_labels(corpus: Corpus, split: str, out: Path) -> None:
+    """Write clip.npy, target.npy and labels.npy of one split into `out`, or nothing for a split without clips.
+
+    Memory does not grow with the corpus.
+    """
+    count = corpus.counts[split]
+    if not count:
+        return
+    with (
+        open(out / "clip.npy", "wb") as clips,
+        open(out / "target.npy", "wb") as targets,
+        open(out / "labels.npy", "wb") as labels,
+    ):
+        clips.write(npy_header(np.int64, (count,)))
+        targets.write(npy_header(np.int64, (count,)))
+        labels.write(npy_header(np.float32, (count, corpus.classes)))
+        for row in label_rows(corpus, split):
+            clips.write(row.clip.tobytes())
+            targets.write(row.target.tobytes())
+            labels.write(row.labels.tobytes())
+
+
+def read_labels(split_dir: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (clip int64 (n,), target int64 (n,), labels float32 (n, classes)), read into memory.
+
+    Raises FileNotFoundError for a folder without label arrays, which a split without clips has.
+    """
+    return tuple(np.load(split_dir / f"{name}.npy", allow_pickle=False) for name in ("clip", "target", "labels"))
+
+
+def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator[list[int]]:
+    """Yield each clip's class numbers: the target first, then the others in ascending order.
+
+    A multi-hot row does not know the manifest's order of the classes after the first.
+    """
+    for first, row in zip(target, labels, strict=True):
+        others = (int(number) for number in np.flatnonzero(row))
+        yield [int(first), *(number for number in others if number != int(first))]

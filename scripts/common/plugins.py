@@ -1,0 +1,165 @@
+"""Finds plug-ins: a source, format, tier kind or loader is one Python file in its folder, named by its stem.
+
+What such a file must say is checked when it is loaded, so that the plan refuses a broken one before anything runs.
+"""
+
+import importlib
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common.errors import UserError, nearest
+from scripts.common.files import PROJECT
+from scripts.common.vocabulary import SETTINGS
+from scripts.common.vocabulary import STAGES as LOADING
+
+SCRIPTS = PROJECT / "scripts"
+ENVS = PROJECT / "envs"
+STAGES = (*LOADING, "decode")  # what a loader may leave out, to see what it costs
+# What a file must have, each with a line that would be right (docs/architecture.md).
+CONTRACT = {
+    "sources": {
+        "OPTIONS": "OPTIONS = {}",
+        "check": "def check(options): ...",
+        "shards": "def shards(options): ...",
+        "fetch": "def fetch(request): ...",
+    },
+    "formats": {
+        "BYTES_PER_CLIP": "BYTES_PER_CLIP = lambda samples: samples * 2",
+        "READERS": "READERS = False",
+        "write": "def write(corpus, split, out, readers, progress): ...",
+        "read": "def read(out, corpus): ...",
+    },
+    "tiers": {
+        "OPTIONS": "OPTIONS = {}",
+        "check": "def check(options): ...",
+        "volatile": "def volatile(options): ...",
+        "place": "def place(source, destination): ...",
+        "profile": "def profile(options, clip_bytes, readers, seconds): ...",
+    },
+    "loaders": {
+        "FORMAT": 'FORMAT = "wav"',
+        "ENV": 'ENV = "torch"',
+        "REQUIRES": 'REQUIRES = ("torch",)',
+        "SETTINGS": 'SETTINGS = ("workers", "prefetch", "pin_memory")',
+        "open_epochs": "def open_epochs(request): ...",
+    },
+}
+KINDS = tuple(CONTRACT)
+
+
+def names(kind: str) -> list[str]:
+    """Return the sorted names of all plug-ins of `kind`, without importing any of them."""
+    return sorted(path.stem for path in (SCRIPTS / kind).glob("*.py") if not path.stem.startswith("_"))
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Return the module of plug-in `name`.
+
+    Raises UserError when no such file exists, when it cannot be imported, and when it does not say what it must.
+    """
+    file = f"scripts/{kind}/{name}.py"
+    if name not in names(kind):
+        own = f" A file of your own is {{name: {name}, file: PATH}} (docs/own_loader.md)." if kind == "loaders" else ""
+        raise UserError(
+            f"found {name!r}, allowed are the files in scripts/{kind}: {', '.join(names(kind))}."
+            f"{nearest(name, names(kind))} A new one is a file {file} (docs/extending.md).{own}"
+        )
+    module = _imported(kind, name)
+    _check_contract(kind, module, file)
+    if kind == "loaders":
+        check_loader(module, file)
+    return module
+
+
+def _imported(kind: str, name: str) -> ModuleType:
+    """Return the module. What its file raises is a UserError with file and line."""
+    path = SCRIPTS / kind / f"{name}.py"
+    try:
+        return importlib.import_module(f"scripts.{kind}.{name}")
+    except UserError:
+        raise
+    except SyntaxError as error:
+        where = f"{_shown(error.filename or path)}, line {error.lineno}: {(error.text or '').strip()}"
+        raise UserError(f"{where}: found {error.msg}, allowed is what Python can read. Mend the line.") from error
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        frame = next((frame for frame in reversed(frames) if frame.filename == str(path)), frames[-1])
+        advice = "Mend the line."
+        if isinstance(error, ImportError):
+            advice = "Correct the name; a library is imported inside a function, since the plan may not have it."
+        raise UserError(
+            f"{_shown(frame.filename)}, line {frame.lineno}: {frame.line}: found {type(error).__name__}: {error}; "
+            f"allowed is a file that the plan can import. {advice}"
+        ) from error
+
+
+def _shown(path: str | Path) -> str:
+    """Return a path of the project as one types it there, any other as it is."""
+    path = Path(path)
+    return str(path.relative_to(PROJECT) if path.is_relative_to(PROJECT) else path)
+
+
+def _check_contract(kind: str, module: ModuleType, file: str) -> None:
+    """Refuse a file without one of the names of its CONTRACT, or without the docstring that the report shows."""
+    contract = CONTRACT[kind]
+    for name, line in contract.items():
+        if not hasattr(module, name):
+            others = [other for other in vars(module) if other not in contract and other.isupper() == name.isupper()]
+            raise UserError(
+                f"{file}: {name}: found nothing, expected is a line such as `{line}`.{nearest(name, others)} Add it "
+                "(docs/architecture.md)."
+            )
+        if ("def " in line or "lambda" in line) and not callable(getattr(module, name)):
+            found = getattr(module, name)
+            raise UserError(f"{file}: {name}: found {found!r}, allowed is a function. Write `{line}`.")
+    if not (module.__doc__ or "").strip():
+        raise UserError(
+            f"{file}: found no docstring, expected is a first line that says what it is: the report shows it. "
+            'Begin the file with """...""".'
+        )
+
+
+def check_loader(module: ModuleType, file: str) -> None:
+    """Raise UserError for the first wrong value of what a loader says of itself; the error begins with `file`."""
+    _check_one(f"{file}: FORMAT", module.FORMAT, names("formats"), "scripts/formats/{}.py")
+    _check_one(f"{file}: ENV", module.ENV, sorted(path.stem for path in ENVS.glob("*.yaml")), "envs/{}.yaml")
+    _check_several(file, "REQUIRES", module.REQUIRES, None)
+    _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
+    _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
+    options = getattr(module, "OPTIONS", {})
+    parts = options.values() if isinstance(options, dict) else [None]
+    if not all(isinstance(part, dict) and "default" in part for part in parts):
+        raise UserError(
+            f"{file}: OPTIONS: found {options!r}, allowed is a dict that maps names to fragments of JSON schema, each "
+            'with a default. Write OPTIONS = {"name": {"enum": ["a", "b"], "default": "a"}}.'
+        )
+
+
+def _check_one(where: str, found: Any, allowed: list[str], new: str) -> None:
+    if found not in allowed:
+        raise UserError(
+            f"{where}: found {found!r}, allowed are {', '.join(allowed)}.{nearest(found, allowed)} Name one of them, "
+            f"or add a file {new.format(found)}."
+        )
+
+
+def _check_several(file: str, name: str, found: Any, allowed: Iterable[str] | None) -> None:
+    """Refuse what is no tuple or list of text, and an unknown name in it."""
+    among = "" if allowed is None else f", each one of {', '.join(allowed)}"
+    if not isinstance(found, tuple | list) or not all(isinstance(part, str) for part in found):
+        right = f"{name} = ({found!r},)" if isinstance(found, str) else f'{name} = ("...",)'
+        raise UserError(f"{file}: {name}: found {found!r}, allowed is a tuple of text{among}. Write {right}.")
+    for part in found if allowed is not None else ():
+        if part not in allowed:
+            raise UserError(
+                f"{file}: {name}: found {part!r}, allowed are {', '.join(allowed)}.{nearest(part, allowed)} Rename or "
+                "remove it."
+            )
+
+
+def describe(module: ModuleType) -> str:
+    """Return the first line of the plug-in's docstring: what the report says of it."""
+    return (module.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,159 @@
+"""What the DALI loaders share: one pipeline and its PyTorch iterator, labels looked up by position, an orderly end.
+
+DALI runs threads, not processes: the setting `workers` is its `num_threads`, `prefetch` its `prefetch_queue_depth`.
+Imports DALI inside functions, since loaders are named where it is not installed.
+
+The stage `read` can be left out of any of them: DALI then takes one batch in RAM, again and again, from an external
+source. A loader that decodes adds `decode`, which `decoded` leaves out.
+"""
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from scripts.common.request import LoaderRequest, batches_of, epoch_order
+
+Batch = dict[str, Any]
+SETTINGS = ("workers", "prefetch")
+STAGES = ("read",)
+
+
+def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with at least one thread, since DALI cannot do without."""
+    return {**settings, "workers": max(1, settings["workers"])}
+
+
+def rank_files(request: LoaderRequest, suffix: str) -> tuple[list[str], list[int]]:
+    """Return (paths, positions) of the numbered files that this rank delivers, in the first epoch's order.
+
+    The share of a rank stays the same in every epoch; DALI's readers shuffle it anew after each (shuffle_after_epoch).
+    They must also pad the last batch (pad_last_batch), which the iterator then cuts: otherwise they fill it with clips
+    of the next epoch, which go lost there.
+    """
+    positions = epoch_order(request, 0).tolist()
+    return [str(request.data / f"{position:06d}.{suffix}") for position in positions], positions
+
+
+def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], None, Callable[[Any], Any]]:
+    """Return the (outputs, reader, positions) of `epochs_of` for one batch of zeros in RAM instead of what is read."""
+    import numpy as np
+    from nvidia.dali import fn
+
+    audio = np.zeros((request.batch_size, 1, request.samples), dtype=np.float32)
+
+    class Batches:
+        def __iter__(self) -> Iterator[tuple[Any, Any]]:
+            for positions in batches_of(np.arange(request.clips), request.batch_size):
+                yield audio[: len(positions)], positions[:, None]
+
+    def outputs() -> tuple[Any, Any]:
+        source = Batches()
+        return tuple(fn.external_source(source=source, num_outputs=2, batch=True, cycle="raise", no_copy=True))
+
+    return outputs, None, lambda where: where.flatten().long()
+
+
+def decoded(encoded: Any, request: LoaderRequest) -> Any:
+    """Return the node float32 (1, samples), padded or cut, of whole 16-bit mono WAV files in memory.
+
+    Decodes to int16 and scales by 1/32768, since DALI's own conversion to float divides by 32767. The samples are
+    flattened before they are cut, which DALI does much faster along one dimension. With `decode` left out the file is
+    copied, so that it is read, and silence delivered.
+    """
+    from nvidia.dali import fn, types
+
+    if "decode" in request.without:
+        fn.copy(encoded, preserve=True)
+        return fn.constant(fdata=0.0, shape=[1, request.samples], dtype=types.FLOAT)
+    pcm, _ = fn.decoders.audio(encoded, dtype=types.INT16, downmix=False)
+    flat = fn.reshape(pcm, shape=[-1])
+    fixed = fn.slice(flat, start=[0], shape=[request.samples], axes=[0], out_of_bounds_policy="pad", fill_values=0)
+    return fn.reshape(fixed * (1 / 32768), shape=[1, request.samples])
+
+
+@contextmanager
+def epochs_of(
+    request: LoaderRequest,
+    outputs: Callable[[], tuple[Any, Any]],
+    reader: str | None,
+    positions: Callable[[Any], Any],
+    **arguments: Any,
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Open a pipeline over a format with label arrays; yield the epoch function.
+
+    As `labelled_epochs_of`, but `positions` turns a batch of `where` into positions in the split, int64 (batch,), by
+    which the labels are looked up.
+    """
+    import torch
+
+    from scripts.common.labels import read_labels
+
+    if "read" in request.without:
+        outputs, reader, positions = resident(request)
+    clip, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
+
+    def labelled(where: Any) -> Batch:
+        at = positions(where).to(request.device)
+        return {"target": target[at], "labels": labels[at], "clip": clip[at]}
+
+    with labelled_epochs_of(request, outputs, reader, labelled, **arguments) as epoch:
+        yield epoch
+
+
+@contextmanager
+def labelled_epochs_of(
+    request: LoaderRequest,
+    outputs: Callable[[], tuple[Any, Any]],
+    reader: str | None,
+    labelled: Callable[[Any], Batch],
+    **arguments: Any,
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Build a pipeline from `outputs`, a function that returns its (audio, where) nodes; yield the epoch function.
+
+    `reader` names the node that knows the epoch's size; None for a source that ends an epoch by StopIteration.
+    `labelled` turns a batch of `where` into target, labels and clip on the asked device. `arguments` are further ones
+    of DALI's pipeline.
+    """
+    import torch
+    from nvidia.dali import pipeline_def
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
+    @pipeline_def(
+        batch_size=request.batch_size,
+        num_threads=max(1, request.workers),
+        device_id=None if request.device == "cpu" else torch.cuda.current_device(),
+        prefetch_queue_depth=request.prefetch,
+        seed=request.seed,
+        **arguments,
+    )
+    def pipeline():
+        audio, where = outputs()
+        return (audio if request.device == "cpu" else audio.gpu()), where
+
+    built = pipeline()
+    with warnings.catch_warnings():
+        # of processes that DALI starts: it leaves the sockets by which it sets them up to the collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        built.build()
+    size = {"reader_name": reader} if reader else {"size": -1}
+    opened = [
+        DALIGenericIterator(
+            built, ["audio", "where"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **size
+        )
+    ]
+    del built
+
+    def epoch(_number: int) -> Iterator[Batch]:
+        # no `for`: an epoch that is abandoned and kept would refer to the iterator, and keep its processes alive
+        while (batches := next(opened[0], None)) is not None:
+            [batch] = batches
+            if len(batch["where"]):  # none: the padding of a rank whose share is a clip smaller than another's
+                yield {"audio": batch["audio"], **labelled(batch["where"])}
+
+    try:
+        yield epoch
+    finally:
+        opened.clear()  # DALI ends its threads when the last reference to the pipeline goes
+        gc.collect()

@@ -1,0 +1,138 @@
+"""A loader in a file of the user's own: `loaders: [{name: mine, file: path/to/mine.py}]`.
+
+The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
+imports it, with what lies beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
+map-style Dataset whose item is the audio of a clip; `own_epochs.py` then adds labels, padding, batches, workers and
+ranks.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.errors import UserError, nearest
+from scripts.common.vocabulary import SETTINGS, STAGES, simplify
+
+DEFAULTS = {
+    "ENV": "torch",
+    "REQUIRES": ("torch",),
+    "SETTINGS": SETTINGS,
+    "OPTIONS": {},
+    "STAGES": (),
+}
+ENTRY = ("open_epochs", "dataset")
+
+
+def declared(name: str, file: str) -> ModuleType:
+    """Return what the file says of its loader: the names of DEFAULTS, FORMAT and its docstring; and files beside it.
+
+    Those are BESIDE, the paths of the modules that it imports. Raises UserError for a file that is not there, cannot be
+    parsed, does not say what it must, or imports one beside it that has the name of a module of feedrate's.
+    """
+    path = Path(file).expanduser()
+    if name in plugins.names("loaders"):
+        raise UserError(f"name: found {name!r}, which is a loader of feedrate's own. Give yours another name.")
+    if not path.is_file():
+        raise UserError(f"file: found {file!r}, which is no file; allowed is a Python file. Correct the path.")
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        where = f", line {error.lineno}: {(error.text or '').strip()}" if isinstance(error, SyntaxError) else ""
+        said = getattr(error, "msg", error)
+        raise UserError(f"file: {file}{where}: {said}. Python cannot read it; mend it.") from None
+    about = ast.get_docstring(tree) or f"{name}: a loader of the user's own, {path.name}."
+    module = ModuleType(f"loaders.{name}", about)
+    vars(module).update(DEFAULTS, OWN_FILE=path.resolve(), BESIDE=_beside(path, file), **_literals(tree, file))
+    if not any(entry in _defined(tree) for entry in ENTRY):
+        raise UserError(f"file: {file} has no {' and no '.join(ENTRY)}; it must have one. See docs/own_loader.md.")
+    known = plugins.names("formats")
+    if getattr(module, "FORMAT", None) not in known:
+        found = repr(module.FORMAT) if hasattr(module, "FORMAT") else "nothing"
+        raise UserError(
+            f"file: {file}: FORMAT: found {found}, allowed are {', '.join(known)}."
+            f'{nearest(found.strip(chr(39)), known)} Write FORMAT = "wav", or another of them, into it.'
+        )
+    if set(module.SETTINGS) & {"workers", "prefetch"} == {"workers", "prefetch"}:
+        module.simplify = simplify
+    if "dataset" in _defined(tree) and not module.STAGES:
+        module.STAGES = STAGES
+    return module
+
+
+def _beside(path: Path, file: str) -> list[str]:
+    """Return the sorted paths of the .py files in the folder of `path` and below that it imports, directly or not.
+
+    Raises UserError for one that would not be found, since a module of feedrate's has its name.
+    """
+    start = path.resolve() if path.is_symlink() else path
+    folder, found, waiting = start.parent, {start}, [start]
+    while waiting:
+        new = {one for name in _imports(waiting.pop(), folder) for one in _files(folder, name)} - found
+        found |= new
+        waiting += new
+    found.remove(start)
+    tops = {one.relative_to(folder).parts[0] for one in found}
+    taken = {one.stem for one in plugins.SCRIPTS.iterdir() if one.suffix == ".py" or any(one.glob("*.py"))}
+    hidden = sorted(top for top in tops if top.removesuffix(".py") in taken)
+    if hidden and folder.resolve() != plugins.SCRIPTS:
+        raise UserError(
+            f"file: {file}: found an import of {', '.join(hidden)} beside it, and feedrate has modules of such names, "
+            f"which would be imported instead; allowed is every name that is not in {plugins.SCRIPTS}. Rename yours, "
+            "or move it into a package of another name."
+        )
+    return sorted(map(str, found))
+
+
+def _imports(file: Path, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the modules that a file below `folder` may import, as parts of their names; none if it cannot be parsed."""
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except (SyntaxError, ValueError):
+        return
+    package = file.parent.relative_to(folder).parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: max(0, len(package) - node.level + 1)] if node.level else ()
+            module = (*above, *(node.module.split(".") if node.module else ()))
+            yield from ((*module, alias.name) for alias in node.names)
+
+
+def _files(folder: Path, name: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below `folder` that are run when this name of a module, or in a module, is imported."""
+    for length in range(1, len(name) + 1):
+        place = folder.joinpath(*name[:length])
+        yield from (one for one in (place.parent / f"{place.name}.py", place / "__init__.py") if one.is_file())
+
+
+def _literals(tree: ast.Module, file: str) -> dict[str, Any]:
+    found = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id in (*DEFAULTS, "FORMAT"):
+                try:
+                    found[target.id] = ast.literal_eval(node.value)
+                except ValueError:
+                    raise UserError(
+                        f"file: {file}, line {node.lineno}: {target.id}: found {ast.unparse(node.value)}, allowed is a "
+                        "plain value, since the file is read before it is run. Write it out."
+                    ) from None
+    return found
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Return the names that the top of the file binds."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names

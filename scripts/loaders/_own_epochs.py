@@ -1,0 +1,203 @@
+"""Runs a loader that is a file of the user's own (`own_loader.py`), and says which line of it an error came from."""
+
+import linecache
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common.errors import UserError
+from scripts.common.request import LoaderRequest
+from scripts.loaders import _torch
+
+
+def imported(module: ModuleType) -> ModuleType:
+    """Return the declared loader with its functions: its file is run. What that raises goes through.
+
+    The file's folder comes next to feedrate's own on the path: what lies beside it goes before an installed package, as
+    in a program of the user's own.
+    """
+    path: Path = module.OWN_FILE
+    sys.path.insert(1, str(path.parent))
+    spec = util.spec_from_file_location(f"own_{path.stem}", path)
+    real = util.module_from_spec(spec)
+    sys.modules[spec.name] = real
+    spec.loader.exec_module(real)
+    module.open_epochs = _plain(real.open_epochs if hasattr(real, "open_epochs") else _opener(real.dataset, path))
+    if hasattr(real, "unsuited"):
+        module.unsuited = real.unsuited
+    return module
+
+
+def _opener(make: Any, path: Path) -> Any:
+    """Return open_epochs over the user's Dataset."""
+
+    @contextmanager
+    def open_epochs(request: LoaderRequest) -> Iterator[Any]:
+        with _torch.epochs_of(request, labelled(make, request, path.parent)) as epoch:
+            yield epoch
+
+    return open_epochs
+
+
+def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
+    """Return a Dataset that adds a clip's labels to its audio, and pads or cuts it to the fixed length.
+
+    `make(request)` returns the user's own, whose file lies in `folder`. The audio: a float32 tensor or array (samples,)
+    or (1, samples), or the first part of a tuple or list, or "audio" of a dict. Raises UserError for a Dataset that
+    cannot be one, here, and for an item that is none, when it is read: to read one here could open a file that worker
+    processes would then share.
+    """
+    import numpy as np
+    import torch
+
+    from scripts.common.labels import read_labels
+
+    dataset = make(request)
+    _check_dataset(dataset, make, request, folder)
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+
+    class Labelled(torch.utils.data.Dataset):
+        def __getitem__(self, position: int) -> dict[str, Any]:
+            item = audio = dataset[position]
+            if isinstance(item, dict):
+                audio = item.get("audio")
+            elif isinstance(item, tuple | list):
+                audio = item[0] if item else None
+            if isinstance(audio, np.ndarray) and audio.dtype == np.float32:
+                audio = torch.as_tensor(audio)
+            if not isinstance(audio, torch.Tensor) or audio.dtype != torch.float32 or not _one_channel(audio.shape):
+                raise _refused(position, item, audio, dataset, folder)
+            audio = audio.reshape(1, -1)[:, : request.samples]
+            return {
+                "audio": torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1])),
+                "target": target[position],
+                "labels": labels[position],
+                "clip": clip[position],
+            }
+
+    return Labelled()
+
+
+def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path) -> None:
+    """Raise UserError for what is no map-style Dataset with an item for each clip of the split."""
+    from torch.utils.data import IterableDataset
+
+    if isinstance(dataset, IterableDataset) or not hasattr(type(dataset), "__getitem__"):
+        kind = " (an IterableDataset)" if isinstance(dataset, IterableDataset) else ""
+        raise UserError(
+            f"dataset(request): found {_named(dataset)}{kind}, allowed is a map-style Dataset with __getitem__: "
+            f"return one, or write open_epochs(request) (docs/own_loader.md){_place(make, folder)}"
+        )
+    length = getattr(type(dataset), "__len__", None)
+    if length and len(dataset) != request.clips:
+        raise UserError(
+            f"your Dataset has {len(dataset)} items, the split {request.clips}; allowed is one item for each clip: "
+            f"let it list all files of request.data, the split {request.data.name}{_place(length, folder)}"
+        )
+
+
+def _one_channel(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 1 or (len(shape) == 2 and shape[0] == 1)
+
+
+def _refused(position: int, item: Any, audio: Any, dataset: Any, folder: Path) -> UserError:
+    """Return the error of an item whose `audio` is none that is allowed: what was found, and what to do."""
+    import numpy as np
+    import torch
+
+    place = _place(type(dataset).__getitem__, folder)
+    allowed = "allowed is float32 (samples,) or (1, samples)"
+    if not isinstance(audio, np.ndarray | torch.Tensor):
+        found, do = _named(item), "return the audio, or a tuple that begins with it, or a dict with 'audio'"
+        if isinstance(item, dict) and "audio" in item:
+            found, do = f"{_named(audio)} in 'audio'", "let 'audio' be an array or tensor"
+        elif isinstance(item, tuple | list) and item:
+            found, do = f"a {type(item).__name__} that begins with {_named(audio)}", "let it begin with the audio"
+        return UserError(f"item {position} of your Dataset: found {found}, {allowed}: {do}{place}")
+    kind, shape = str(audio.dtype).removeprefix("torch."), tuple(audio.shape)
+    do = [] if kind == "float32" else ["read with dtype='float32'"]
+    if not _one_channel(shape):
+        column = len(shape) == 2 and shape[1] == 1
+        do.append(
+            "return audio[:, 0]" if column else "mix it down to one channel" if len(shape) == 2 else "return one axis"
+        )
+    return UserError(f"item {position} of your Dataset: found {kind} {shape}, {allowed}: {' and '.join(do)}{place}")
+
+
+def _named(value: Any) -> str:
+    """Return what a value is, in words."""
+    if value is None:
+        return "None (is a return missing?)"
+    if isinstance(value, type):
+        return f"the class {value.__name__} (is it not called?)"
+    keys = f" with {', '.join(map(str, value))}"[:60] if isinstance(value, dict) and value else ""
+    empty = "empty " if isinstance(value, tuple | list | dict) and not value else ""
+    return f"{empty}{type(value).__name__}{keys}"
+
+
+def _place(function: Any, folder: Path) -> str:
+    """Return where a function of the user's begins, as `users_line` does; an empty string if it lies elsewhere."""
+    code = getattr(function, "__code__", None)
+    file = Path(code.co_filename) if code else None
+    if file is None or not file.is_relative_to(folder):
+        return ""
+    line = linecache.getline(str(file), code.co_firstlineno).strip()
+    return f" ({file.name}, line {code.co_firstlineno}: {line})"
+
+
+def _plain(open_epochs: Any) -> Any:
+    """Return open_epochs whose epochs raise an error of a worker process as the worker raised it."""
+
+    @contextmanager
+    def opened(request: LoaderRequest) -> Iterator[Any]:
+        with open_epochs(request) as epoch:
+            yield lambda number: _raised_plainly(epoch(number))
+
+    return opened
+
+
+def _raised_plainly(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches; an error that torch has wrapped becomes one of the name and text at its traceback's end."""
+    try:
+        yield from batches
+    except Exception as error:
+        text = _text(error)
+        if not re.match(r"Caught \w+ in .*\nOriginal Traceback", text):
+            raise
+        _, _, end = text.rpartition("Traceback (most recent call last):\n")
+        said = re.search(r"(?m)^(?:[\w.<>]+\.)?(\w+)(?:: ((?s:.*)))?$", end)  # the frames before it are indented
+        if said is None:
+            raise
+        raise type(said[1], (Exception,), {})((said[2] or "").strip()) from RuntimeError(text)
+
+
+def _text(error: BaseException | None) -> str:
+    """Return what an error was made with: str() fails where torch gave its text to a type that wants something else."""
+    text = next(iter(getattr(error, "args", ())), getattr(error, "message", ""))
+    return text if isinstance(text, str) else ""
+
+
+def users_line(error: BaseException, module: ModuleType) -> str:
+    """Return where in the user's file an error came from, `` (mine.py, line 7: return ...)``; else an empty string.
+
+    An error of a worker process has its traceback in its text alone, or in that of its cause (`_raised_plainly`).
+    """
+    path: Path | None = getattr(module, "OWN_FILE", None)
+    if path is None:
+        return ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    texts = f"{error}\n{_text(error.__cause__)}"
+    lines += [int(line) for line in re.findall(rf'File "{re.escape(str(path))}", line (\d+)', texts)]
+    if isinstance(error, SyntaxError) and error.filename == str(path) and error.lineno:
+        lines.append(error.lineno)
+    if not lines:
+        return ""
+    text = path.read_text(encoding="utf-8").splitlines()
+    code = text[lines[-1] - 1].strip() if lines[-1] <= len(text) else ""
+    return f" ({path.name}, line {lines[-1]}: {code})"

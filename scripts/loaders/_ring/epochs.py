@@ -1,0 +1,74 @@
+"""What the loaders on the ring share: the ring's batches with their labels, as the loader contract has them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from scripts.common.request import LoaderRequest, batches_of, epoch_order
+
+Batch = dict[str, Any]
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = ("read",)
+OPTIONS = {
+    "direct": {"enum": [False, True], "default": False},
+    "copies": {"enum": [False, True], "default": False},
+}
+
+
+def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without batches ahead where no thread makes them."""
+    return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}
+
+
+def unsuited(request: LoaderRequest) -> str | None:
+    """Return why the array cannot be read past the page cache, if that is asked for."""
+    from scripts.loaders._ring.ring_reader import RingReader
+
+    if not request.options["direct"]:
+        return None
+    try:
+        RingReader(request.data / "audio.npy", request.batch_size, threads=0, source="direct").close()
+    except ValueError as error:
+        return str(error).replace(str(request.data.parent), "...")
+    return None
+
+
+@contextmanager
+def open_ring(
+    request: LoaderRequest, scale: float | None = None
+) -> Iterator[Callable[[int], Iterator[dict[str, Any]]]]:
+    """Yield the epoch function over audio.npy; `scale` turns what it holds into float32."""
+    import torch
+
+    from scripts.common.labels import read_labels
+    from scripts.loaders._ring.ring_reader import RingReader
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+
+    def batches(positions: Any) -> Iterator[Any]:
+        if "read" not in request.without:
+            return reader.batches(positions)
+        kept = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
+        return (kept[: len(part)] for part in batches_of(positions, request.batch_size))
+
+    def epoch(number: int) -> Iterator[Batch]:
+        positions = epoch_order(request, number)
+        parts = batches_of(torch.from_numpy(positions), request.batch_size)
+        for audio, where in zip(batches(positions), parts, strict=True):
+            small = {"target": target[where], "labels": labels[where], "clip": clip[where]}
+            if request.device != "cpu":
+                small = {name: tensor.to(request.device) for name, tensor in small.items()}
+            yield {"audio": audio, **small}
+
+    with RingReader(
+        request.data / "audio.npy",
+        request.batch_size,
+        threads=request.workers,
+        ahead=request.prefetch,
+        device=request.device,
+        pin=request.pin_memory,
+        scale=scale,
+        source="direct" if request.options["direct"] else "auto",
+        copies=request.options["copies"],
+    ) as reader:
+        yield epoch

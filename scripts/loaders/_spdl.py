@@ -1,0 +1,164 @@
+"""What the loaders on SPDL share: a pipeline that runs on from epoch to epoch, in threads or in a subprocess.
+
+The setting `workers` is SPDL's number of threads (at least one) and `prefetch` its sink's buffer. As SPDL's guide
+advises, the source is continuous: the threads go on with the next epoch while the last batches of this one are taken,
+and nothing is built anew between epochs. What a pipeline is given can be pickled, so that it may run elsewhere.
+
+Imports SPDL inside functions, since loaders are named where it is not installed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+from scripts.common.request import LoaderRequest, batches_of, epoch_order
+
+SETTINGS = ("workers", "prefetch", "pin_memory")
+
+Passes = AbstractContextManager[Iterable[Any]]  # an iterable that gives one epoch each time it is gone through
+
+
+def threads_of(request: LoaderRequest) -> int:
+    """Return the number of SPDL's threads."""
+    return max(1, request.workers)
+
+
+def pinned(request: LoaderRequest) -> bool:
+    """Return whether batches are to lie in page-locked memory, which serves the copy to a GPU alone."""
+    return request.pin_memory and request.device != "cpu"
+
+
+def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with at least one thread, since SPDL cannot do without."""
+    return {**settings, "workers": max(1, settings["workers"])}
+
+
+class Clips:
+    """A source of positions, int, one epoch each time it is iterated, from epoch `number` on."""
+
+    def __init__(self, request: LoaderRequest, number: int) -> None:
+        self.request, self.number = request, number
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order().tolist())
+
+    def _order(self) -> Any:
+        order = epoch_order(self.request, self.number)
+        self.number += 1
+        return order
+
+
+class Batches(Clips):
+    """The same of batches of positions, int64 (batch,)."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return batches_of(self._order(), self.request.batch_size)
+
+
+class ReadBatch:
+    """Reads the numbered WAV files of a batch, each converted once, to where it stays: a row of the batch's tensor.
+
+    Called with positions, int64 (batch,), it returns (audio float32 (batch, 1, samples), positions). The tensor lies
+    in shared memory where it is to be `sent` to another process (None comes in its place where that is left out), in
+    page-locked memory where that is asked for.
+    """
+
+    def __init__(self, request: LoaderRequest, sent: bool) -> None:
+        self.request, self.sent = request, sent
+        self.kept: Any = None  # the first clip, where reading is left out
+
+    def __call__(self, positions: Any) -> tuple[Any, Any]:
+        audio = self._empty(len(positions))
+        for row, position in zip(audio.numpy()[:, 0], positions.tolist(), strict=True):
+            self._fill(row, position)
+        return None if self.sent and "transfer" in self.request.without else audio, positions
+
+    def _empty(self, count: int) -> Any:
+        import numpy as np
+        import torch
+
+        shape = (count, 1, self.request.samples)
+        if self.sent:  # as torch's collate function does in a worker: filled there, it need not be copied there
+            storage = torch.empty(0)._typed_storage()._new_shared(count * self.request.samples)
+            return torch.empty(0).new(storage).view(shape)
+        if pinned(self.request):
+            return torch.empty(shape, pin_memory=True)
+        return torch.from_numpy(np.empty(shape, dtype=np.float32))  # NumPy asks for huge pages, torch does not
+
+    def _fill(self, row: Any, position: int) -> None:
+        """Write the clip at `position` into `row`, float32 (samples,): padded with zeros, or cut."""
+        if "read" in self.request.without:
+            if self.kept is None:
+                self._read(row, position)
+                self.kept = row.copy()
+            row[:] = self.kept
+        else:
+            self._read(row, position)
+
+    def _read(self, row: Any, position: int) -> None:
+        import numpy as np
+        import spdl.io
+
+        with open(self.request.data / f"{position:06d}.wav", "rb", buffering=0) as file:
+            encoded = file.read()
+        if "decode" in self.request.without:
+            row[:] = 0
+            return
+        pcm = np.asarray(spdl.io.load_wav(encoded))[: len(row), 0]  # int16, a view of what was read
+        filled = row[: len(pcm)]
+        filled[:] = pcm
+        filled *= np.float32(1 / 32768)
+        row[len(pcm) :] = 0
+
+
+@contextmanager
+def in_threads(builder: Any, request: LoaderRequest) -> Iterator[Iterable[Any]]:
+    """Run the pipeline in threads of this process; a read that fails is an error, and no clip that is left out."""
+    pipeline = builder.add_sink(request.prefetch).build(num_threads=threads_of(request), max_failures=0)
+    with pipeline.auto_stop():
+        yield pipeline
+
+
+@contextmanager
+def in_subprocess(builder: Any, request: LoaderRequest) -> Iterator[Iterable[Any]]:
+    """Run the pipeline in threads of another process, from which only finished batches come back.
+
+    Not in SPDL's shared-memory arena: it would reuse a batch's memory, wait for a consumer that keeps batches, and take
+    away at the end what is still held.
+    """
+    from spdl.pipeline import run_pipeline_in_subprocess
+
+    passes = run_pipeline_in_subprocess(
+        builder.add_sink(request.prefetch).get_config(),
+        num_threads=threads_of(request),
+        max_failures=0,
+        buffer_size=request.prefetch,
+        mp_context="fork",  # given, not inherited: importing torchrl sets it to spawn for the whole process
+    )
+    try:
+        yield passes
+    finally:
+        passes._shutdown()  # SPDL has no public call for it (it ends the process when `passes` is collected)
+
+
+@contextmanager
+def epochs_of(started: Callable[[int], Passes]) -> Iterator[Callable[[int], Iterator[Any]]]:
+    """Yield a function from an epoch's number to an iterator over what the pipeline gives in it.
+
+    `started(number)` runs a pipeline whose passes are epochs number, number + 1, ... It begins with the first epoch
+    that is asked for, so that nothing is read before; and anew after an epoch that was left before its end.
+    """
+    with ExitStack() as running:
+        passes: Iterable[Any] = ()
+        ready: int | None = None  # the epoch whose pass comes next
+
+        def epoch(number: int) -> Iterator[Any]:
+            nonlocal passes, ready
+            if number != ready:
+                running.close()
+                passes = running.enter_context(started(number))
+            ready = None
+            yield from passes
+            ready = number + 1
+
+        yield epoch

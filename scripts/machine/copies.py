@@ -1,0 +1,97 @@
+"""Room, real copies and flushes: what writing a format and placing it on a tier have in common."""
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.common.errors import UserError
+
+COPY_BYTES = 4 * 1024 * 1024
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def nearest_existing(path: Path) -> Path:
+    """Return `path`, with symbolic links resolved, or the closest folder above it that exists."""
+    path = Path(os.path.realpath(path))
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def free_bytes(path: Path) -> int:
+    """Return the bytes that this user may still write to the file system where `path` lies or will lie."""
+    return shutil.disk_usage(nearest_existing(path)).free
+
+
+@contextmanager
+def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[None]:
+    """Run the block, which writes about `needed` bytes at `path`, where that much is free.
+
+    `at_most` lowers what counts as free: a file system in RAM may promise more than the RAM that is left.
+
+    Raises UserError before the block where too little is free, and also where the file system (or a quota) runs full
+    inside the block.
+    """
+    free = free_bytes(path) if at_most is None else min(at_most, free_bytes(path))
+    text = (
+        f"{path}: needs {needed:,} bytes on its file system ({nearest_existing(path)}), where {{}}. "
+        "Free some space, use fewer clips, or set a path on a larger file system."
+    )
+    if free < needed:
+        raise UserError(text.format(f"{free:,} are free"))
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise UserError(text.format(f"{free:,} were free, and it ran full ({error.strerror})")) from error
+
+
+def copy_tree(source: Path, destination: Path) -> None:
+    """Copy the files and folders below `source` into the existing folder `destination`, by plain reads and writes.
+
+    The copy is real: no reflink or hard link that would share the source's blocks, and no holes where there are zeros,
+    so that reading it reads from the destination's device. Symbolic links are followed.
+    """
+    buffer = memoryview(bytearray(COPY_BYTES))
+    for folder, _, names in os.walk(source, followlinks=True):
+        target = destination / Path(folder).relative_to(source)
+        target.mkdir(exist_ok=True)
+        for name in sorted(names):
+            with open(Path(folder, name), "rb", buffering=0) as old, open(target / name, "wb", buffering=0) as new:
+                while size := old.readinto(buffer):
+                    _write_all(new, buffer[:size])
+
+
+def _write_all(file, content: memoryview) -> None:
+    while content:
+        content = content[file.write(content) :]
+
+
+def flush_tree(path: Path) -> None:
+    """Return once everything below `path` has reached its device.
+
+    One `syncfs` for the file system, where the kernel has it: an `fsync` for each of ten thousand small files would
+    wait for as many journal commits. Otherwise every file and folder is flushed.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if hasattr(libc, "syncfs"):
+            if libc.syncfs(handle) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), str(path))
+            return
+    finally:
+        os.close(handle)
+    for folder, _, names in os.walk(path):
+        for entry in (folder, *(os.path.join(folder, name) for name in names)):
+            handle = os.open(entry, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

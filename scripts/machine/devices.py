@@ -1,0 +1,231 @@
+"""What lies behind a path: its mount, file system, disk and kind of storage, from /proc/self/mountinfo and /sys.
+
+Formats of both are the kernel's: Documentation/filesystems/proc.rst (3.5) and Documentation/ABI/stable/sysfs-block.
+Every function takes the folder that stands for `/proc` or `/sys`, so that a test can plant another machine.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scripts.machine.copies import nearest_existing
+
+PROC = Path("/proc")
+SYS = Path("/sys")
+
+KINDS = ("ram", "nvme", "ssd", "hdd", "virtual", "network", "overlay", "unknown")
+RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"
+FILESYSTEMS = (  # those that decide the kind by themselves
+    (RAM, "ram"),
+    (r"overlay|aufs|unionfs|fuse\.fuse-overlayfs", "overlay"),
+    (r"9p|virtiofs|vboxsf|fuse\.vmhgfs-fuse|drvfs", "virtual"),
+    (r"nfs4?|cifs|smb\w+|ncpfs|afs|ocfs2|gfs2|gpfs|lustre|beegfs|wekafs|pvfs2", "network"),
+    (r"(fuse\.)?(ceph|glusterfs)", "network"),
+    (r"fuse\.(sshfs|s3fs|gcsfuse|rclone|juicefs|mountpoint-s3|blobfuse2|goofys)", "network"),
+)
+DISK_NAMES = (  # the names under which drivers register disks
+    (r"zram\d+|ram\d+", "ram"),
+    (r"nvme\d+.*", "nvme"),
+    (r"vd[a-z]+|xvd[a-z]+|ubd[a-z]+|loop\d+", "virtual"),
+    (r"nbd\d+|rbd\d+|drbd\d+", "network"),
+    (r"mmcblk\d+", "ssd"),
+)
+VIRTUAL_VENDORS = ("QEMU", "VMware", "Msft", "Google", "VBOX", "Virtual", "PersistentDisk", "Xen")
+NETWORK_MODELS = ("Amazon Elastic Block Store",)
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo."""
+
+    point: str
+    device: str  # MAJOR:MINOR
+    filesystem: str
+    source: str
+    options: str  # of the mount and of the file system, comma-separated
+
+
+class Disk(NamedTuple):
+    """A whole block device: never a partition, and never one that maps onto others."""
+
+    name: str
+    kind: str
+    model: str | None
+    rotational: bool | None
+    scheduler: str | None
+
+
+def mounts(proc: Path = PROC) -> Iterator[Mount]:
+    """Yield the mounts that this process sees, in the order in which they were made."""
+    for line in (proc / "self" / "mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        filesystem, source, options = [*after.split(" "), "", ""][:3]
+        together = list(dict.fromkeys([*fields[5].split(","), *options.split(",")]))
+        yield Mount(_unescape(fields[4]), fields[2], filesystem, _unescape(source), ",".join(filter(None, together)))
+
+
+def _unescape(text: str) -> str:
+    """Return `text` with the kernel's octal escapes (blank, tab, newline, backslash) decoded."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def mount_of(path: Path, proc: Path = PROC) -> Mount:
+    """Return the mount on which `path` lies, or will lie once it exists.
+
+    The longest mount point that holds the path wins, and among mounts on one point the last, which hides the others.
+    """
+    resolved = nearest_existing(path)
+    found = None
+    for mount in mounts(proc):
+        if resolved.is_relative_to(mount.point) and (found is None or len(mount.point) >= len(found.point)):
+            found = mount
+    if found is None:
+        raise LookupError(f"no mount in {proc}/self/mountinfo holds {resolved}")
+    return found
+
+
+def disks_of(mount: Mount, sys: Path = SYS) -> list[Disk]:
+    """Return the disks under a mounted file system; none where no block device can be found."""
+    folder = sys / "dev" / "block" / mount.device
+    if not folder.exists():  # btrfs and others show a device number of their own, and the block device as source
+        folder = _block_folder(mount.source, sys)
+    if folder is None:
+        return []
+    return list({disk.name: disk for disk in _underlying(folder.resolve())}.values())
+
+
+def _block_folder(source: str, sys: Path) -> Path | None:
+    if not source.startswith("/dev/"):
+        return None
+    folder = sys / "class" / "block" / Path(source).name
+    if folder.exists():
+        return folder
+    for mapped in sorted((sys / "class" / "block").glob("dm-*")):
+        if _read(mapped / "dm" / "name") == Path(source).name:
+            return mapped
+    return None
+
+
+def _underlying(folder: Path) -> Iterator[Disk]:
+    """Yield the disks below a block device: a partition's own, a mapper's or RAID's slaves', else the device itself."""
+    if (folder / "partition").exists():
+        folder = folder.parent
+    slaves = sorted((folder / "slaves").glob("*"))
+    if slaves:
+        for slave in slaves:
+            yield from _underlying(slave.resolve())
+        return
+    rotational = _read(folder / "queue" / "rotational")
+    chosen = re.search(r"\[(.+?)\]", _read(folder / "queue" / "scheduler") or "")
+    yield Disk(
+        name=folder.name,
+        kind=_disk_kind(folder, rotational),
+        model=_read(folder / "device" / "model"),
+        rotational=None if rotational is None else rotational == "1",
+        scheduler=chosen[1] if chosen else None,
+    )
+
+
+def _disk_kind(folder: Path, rotational: str | None) -> str:
+    model = _read(folder / "device" / "model") or ""
+    vendor = _read(folder / "device" / "vendor") or ""
+    transport = _read(folder / "device" / "transport")
+    if model.startswith(NETWORK_MODELS) or transport in ("tcp", "rdma", "fc"):
+        return "network"
+    for pattern, kind in DISK_NAMES:
+        if re.fullmatch(pattern, folder.name):
+            return kind
+    if any(word in f"{vendor} {model}" for word in VIRTUAL_VENDORS):
+        return "virtual"
+    return {"1": "hdd", "0": "ssd"}.get(rotational or "", "unknown")
+
+
+def _read(path: Path) -> str | None:
+    """Return the stripped text of a sysfs file, or None where it is absent or says nothing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def kind_of(mount: Mount, disks: list[Disk]) -> str:
+    """Return one of KINDS: by the file system where it decides, else by the disks, if they agree."""
+    for pattern, kind in FILESYSTEMS:
+        if re.fullmatch(pattern, mount.filesystem):
+            return kind
+    kinds = {disk.kind for disk in disks}
+    return kinds.pop() if len(kinds) == 1 else "unknown"
+
+
+def in_memory(path: Path, proc: Path = PROC) -> bool:
+    """Return whether files at `path`, which need not exist yet, live in RAM: the file system is tmpfs or alike."""
+    return re.fullmatch(RAM, mount_of(path, proc).filesystem) is not None
+
+
+def available_ram(proc: Path = PROC) -> int:
+    """Return the bytes of RAM that can still be taken without swapping: MemAvailable of /proc/meminfo."""
+    fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
+def describe(path: Path, proc: Path = PROC, sys: Path = SYS) -> dict[str, Any]:
+    """Return file system, kind, device and mount of `path`, as a tier's record holds them; None for what is not known.
+
+    Where the file system lies on several disks their names and models are joined with ", ".
+    """
+    mount = mount_of(path, proc)
+    disks = disks_of(mount, sys)
+    rotations = {disk.rotational for disk in disks}
+    return {
+        "path": str(path),
+        "filesystem": mount.filesystem,
+        "kind": kind_of(mount, disks),
+        "device": ", ".join(disk.name for disk in disks) or mount.source or None,
+        "model": ", ".join(sorted({disk.model for disk in disks if disk.model})) or None,
+        "rotational": rotations.pop() if len(rotations) == 1 else None,
+        "scheduler": ", ".join(sorted({disk.scheduler for disk in disks if disk.scheduler})) or None,
+        "mount_point": mount.point,
+        "mount_options": mount.options,
+    }
+
+
+CLAIMS = (  # what a tier's name says, and the kinds for which it is true
+    (r"(?<![a-z])ram(?![a-z])|ramdisk|tmpfs|(?<![a-z])shm(?![a-z])", ("ram",)),
+    (r"nvme", ("nvme",)),
+    (r"ssd", ("ssd", "nvme")),
+    (r"hdd", ("hdd",)),
+    (r"network|(?<![a-z])nfs(?![a-z])", ("network",)),
+    (r"(?<!ram)disk", ("nvme", "ssd", "hdd", "virtual", "overlay", "unknown")),
+)
+
+
+def misnamed(tier: str, kind: str) -> list[dict[str, str]]:
+    """Return a warning where the tier's name claims another kind of storage than the one found, else an empty list."""
+    for pattern, true_for in CLAIMS:
+        claim = re.search(pattern, tier.lower())
+        if claim and kind not in true_for:
+            return [
+                {
+                    "code": "tier-misnamed",
+                    "seen": f"tier {tier!r} is named {claim[0]!r}, and its path lies on storage of kind {kind!r}",
+                    "cause": "the path is on another file system than its name says, or the kernel does not show what "
+                    "the storage is",
+                    "hint": "point the tier's path elsewhere, or rename the tier; results under this name mislead",
+                }
+            ]
+    return []
+
+
+def hidden(description: dict[str, Any]) -> list[dict[str, str]]:
+    """Return a warning where what lies behind the file system cannot be seen from here, else an empty list."""
+    if description["kind"] not in ("virtual", "overlay"):
+        return []
+    return [
+        {
+            "code": "storage-hidden",
+            "seen": f"{description['path']} lies on {description['filesystem']} ({description['device']})",
+            "cause": f"storage of kind {description['kind']!r}: what lies behind cannot be seen from this machine",
+            "hint": "say with the results what the host or the cloud provider has behind it",
+        }
+    ]

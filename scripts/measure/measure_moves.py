@@ -1,0 +1,304 @@
+"""Measures what moving tensors costs on this machine: the parts that a loader is made of, each in several ways.
+
+Five moves: a batch is created (`create`) or copied (`copy`); one random clip is taken out of memory (`one`), or a batch
+of them is gathered (`many`); a batch is sent from a worker process to this one (`send`). Every way must deliver what is
+right, before and after it is timed. The ways take turns in random order, so that a drift of the machine falls on all.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scripts.common.errors import UserError, nearest, run_main
+from scripts.common.files import write_json
+from scripts.common.vocabulary import SPLIT
+from scripts.measure import child
+from scripts.measure.run_loader import threads_of
+from scripts.plan.sweep import slug
+
+if TYPE_CHECKING:
+    from scripts.measure.moves import Way
+
+ROUNDS = 5  # each way's turns, and thereby the least number of its times
+TIMES_A_TURN = 20  # at most about so many: where a move is quicker, one time covers a series of them
+WARM_UPS = 3  # untimed series, at least
+FASTER = 10  # a series is at most so many times as long as the one before, while its length is looked for
+LONGEST_SERIES = 1_000_000
+
+
+class Taking:
+    """A way's times. A way that cannot run, breaks or delivers other values has none, and a reason."""
+
+    def __init__(self, way: "Way", clock: Callable[[], float]) -> None:
+        self.way, self.clock = way, clock
+        self.status, self.reason = ("skipped", way.reason) if way.reason else ("ok", None)
+        self.series, self.turn, self.seconds = way.least, 0, []
+
+    def attempt(self, step: Callable[..., None], *given: Any) -> None:
+        """Take a step, if all went well so far."""
+        if self.status != "ok":
+            return
+        try:
+            step(*given)
+        except Exception as error:  # whatever breaks one way must not end the others
+            first = (str(error).splitlines() or [""])[0]
+            self.fail(f"{type(error).__name__}: {first}")
+
+    def fail(self, reason: str) -> None:
+        """Note why there is no number."""
+        self.status, self.reason, self.seconds = "failed", reason, []
+
+    def check(self) -> None:
+        """Make one move, untimed, and compare what it delivers with what is right."""
+        if self.way.reused is not None:
+            self.way.reused.fill_(float("nan"))
+        if self.way.prepare:
+            self.way.prepare(self.turn)
+        got = self.way.run(self.turn)
+        self._finish()
+        problem = self.way.problem(got, self.turn)
+        if problem:
+            self.fail(problem)
+        self.turn += 1
+
+    def warm_up(self, turn_seconds: float) -> None:
+        """Make untimed series, each longer than the one before until they are long enough for one time."""
+        goal = turn_seconds / TIMES_A_TURN
+        warmed = 0
+        while True:
+            seconds, warmed = self._series(), warmed + 1
+            if seconds < goal / 2 and self.series < LONGEST_SERIES:
+                wanted = self.series * min(FASTER, int(goal / max(seconds, 1e-9)))
+                self.series = min(LONGEST_SERIES, wanted)
+            elif warmed >= WARM_UPS:
+                return
+
+    def take(self, turn_seconds: float) -> None:
+        """Add the times of one turn, at least one and together at least `turn_seconds`, after an untimed series."""
+        from scripts.measure.moves_crew import give_back
+
+        give_back()
+        self._series()
+        taken = 0.0
+        while not taken or taken < turn_seconds:
+            self.seconds.append(self._series())
+            taken += self.seconds[-1]
+
+    def _series(self) -> float:
+        """Return the seconds of one series of moves; what prepares each is not timed."""
+        way, clock, first = self.way, self.clock, self.turn
+        self.turn += self.series
+        if way.prepare is None:
+            start = clock()
+            for turn in range(first, first + self.series):
+                way.run(turn)
+            self._finish()
+            return clock() - start
+        seconds = 0.0
+        for turn in range(first, first + self.series):
+            way.prepare(turn)
+            start = clock()
+            way.run(turn)
+            self._finish()
+            seconds += clock() - start
+        return seconds
+
+    def _finish(self) -> None:
+        if self.way.finish:
+            self.way.finish()
+
+    def as_json(self, clip_bytes: int) -> dict[str, Any]:
+        """Return what the record keeps."""
+        way, total = self.way, sum(self.seconds)
+        speed = way.clips * self.series * len(self.seconds) / total if total else None
+        return {
+            "move": way.move,
+            "way": way.name,
+            "device": way.device,
+            "clips": way.clips,
+            "bytes": way.clips * clip_bytes,
+            "delivers": way.delivers,
+            "series": self.series,
+            "seconds": [round(seconds, 9) for seconds in self.seconds],
+            "clips_per_second": speed,
+            "megabytes_per_second": speed and speed * clip_bytes / 1e6,
+            "status": self.status,
+            "reason": self.reason,
+        }
+
+
+def take_turns(
+    ways: Sequence["Way"],
+    seconds: float,
+    order: random.Random,
+    clock: Callable[[], float],
+    around: Callable[[str], None],
+) -> list[Taking]:
+    """Return the times of all ways, each at least `seconds` long in ROUNDS turns; `order` shuffles each round.
+
+    `around` is called with "before" and "after" the timed rounds.
+    """
+    takings = [Taking(way, clock) for way in ways]
+    for taking in takings:
+        taking.attempt(taking.check)
+        taking.attempt(taking.warm_up, seconds / ROUNDS)
+    around("before")
+    for _ in range(ROUNDS):
+        for taking in order.sample(takings, len(takings)):
+            taking.attempt(taking.take, seconds / ROUNDS)
+    around("after")
+    for taking in takings:
+        taking.attempt(taking.check)
+    return takings
+
+
+def main() -> None:
+    """Measure all moves in a fresh child process and write their record."""
+    arguments = parse()
+    if child.is_child():
+        write_json(arguments.out, measure(arguments))
+        return
+    arguments.out.unlink(missing_ok=True)
+    crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes)
+    if crash:
+        write_json(arguments.out, {**new_record(arguments), "status": "failed", "reason": crash})
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line's arguments. Raises UserError for a value that is not allowed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--corpus", required=True, type=Path, help="folder of the corpus: number of clips and their length")
+    add("--data", default=None, type=Path, help="folder of the format memmap, whose audio.npy is mapped; may be absent")
+    add("--out", required=True, type=Path)
+    add("--settings", default={}, type=json.loads, help='JSON: {"device": "cpu", "batch_size": 32}')
+    add("--workers", default=2, type=int, help="threads or processes that share a gather; 0: no processes")
+    add("--threads", default="auto")
+    add("--seconds", default=0.2, type=float, help="time each way for at least this long")
+    add("--limit-minutes", default=120.0, type=float, help="a measurement that takes longer is ended, and failed")
+    add("--seed", default=0, type=int)
+    add("--repeat", default=0, type=int)
+    add("--dataset", default="by_hand")
+    arguments = parser.parse_args()
+    arguments.settings = {"device": "cpu", "batch_size": 32} | arguments.settings
+    for key, value in arguments.settings.items():
+        check_setting(key, value)
+    if arguments.workers < 0:
+        raise UserError(f"--workers: found {arguments.workers}, allowed is 0 or more; 0 measures no processes")
+    if arguments.data and not (arguments.data / SPLIT / "audio.npy").is_file():
+        raise UserError(
+            f"--data: {arguments.data}/{SPLIT}/audio.npy is not there; expected is a folder of the format memmap. "
+            "Write one with write_format.py --format memmap, or leave --data out"
+        )
+    return arguments
+
+
+def check_setting(key: str, value: Any) -> None:
+    """Raise UserError where a setting is not known, or cannot have this value."""
+    if key == "device":
+        right, allowed = value in ("cpu", "cuda"), '"cpu" and "cuda"'
+    elif key == "batch_size":
+        right, allowed = type(value) is int and value >= 1, "a whole number of at least 1"
+    else:
+        raise UserError(
+            f"--settings: found {key!r}, allowed are 'device' and 'batch_size'."
+            f"{nearest(key, ('device', 'batch_size'))} Leave out what is not known"
+        )
+    if not right:
+        raise UserError(f'--settings: {key}: found {json.dumps(value)}, allowed is {allowed}, as in {{"{key}": ...}}')
+
+
+def new_record(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the record of moves that have not been measured."""
+    return {
+        "record": "moves",
+        "status": "ok",
+        "reason": None,
+        "dataset": arguments.dataset,
+        "repeat": arguments.repeat,
+        "seed": arguments.seed,
+        "slug": slug(arguments.settings),
+        "settings": arguments.settings,
+        "threads": threads_of(arguments.threads),
+        "workers": arguments.workers,
+        "clips": None,
+        "clip_bytes": None,
+        "host": None,
+        "before": None,
+        "after": None,
+        "warnings": [],
+        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "moves": [],
+    }
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the record of all moves."""
+    import psutil
+    import torch
+
+    from scripts.common.corpus import Corpus
+    from scripts.machine import host
+    from scripts.measure import moves, moves_bench
+
+    record = new_record(arguments)
+    torch.set_num_threads(record["threads"])
+    device, batch_size = (record["settings"][key] for key in ("device", "batch_size"))
+    if device == "cuda" and not torch.cuda.is_available():
+        return {**record, "status": "skipped", "reason": "no GPU that torch can use is visible to this process"}
+    corpus = Corpus(arguments.corpus)
+    record["clip_bytes"] = clip_bytes = corpus.samples * 4
+    available = psutil.virtual_memory().available
+    clips = resident_clips(corpus.counts[SPLIT], batch_size, clip_bytes, available)
+    if not clips:
+        reason = (
+            f"a quarter of the free {available / 1e6:,.0f} MB does not hold {moves_bench.RESERVE_BATCHES + 1} batches"
+        )
+        return {**record, "status": "skipped", "reason": reason}
+    record["clips"] = clips
+    moments, seed = {}, [arguments.seed, arguments.repeat]
+
+    def around(phase: str) -> None:
+        moments[phase] = host.look(time.perf_counter)
+
+    try:
+        bench = moves_bench.Bench(clips, corpus.samples, batch_size, seed)
+        with moves.opened(bench, corpus, arguments.data, arguments.workers, device) as ways:
+            order = random.Random(str(seed))
+            takings = take_turns(ways, arguments.seconds, order, time.perf_counter, around)
+    except (RuntimeError, MemoryError) as error:
+        return {**record, "status": "failed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    record["host"], _ = host.describe(("torch",))  # afterwards, since it may start CUDA, and the crew is forked
+    record["moves"] = [taking.as_json(clip_bytes) for taking in takings]
+    record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
+    record["warnings"] = host.disturbance(**moments) + _not_warm(record["moves"], moments)
+    return record
+
+
+def resident_clips(wanted: int, batch_size: int, clip_bytes: int, available: int) -> int:
+    """Return how many clips lie in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
+    from scripts.measure.moves_bench import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
+
+    fitting = int(available * MEMORY_SHARE) // clip_bytes - RESERVE_BATCHES * batch_size
+    if fitting < batch_size:
+        return 0
+    return max(batch_size, min(wanted, fitting, RESIDENT_BYTES // clip_bytes))
+
+
+def _not_warm(taken: list[dict[str, Any]], moments: dict[str, Any]) -> list[Any]:
+    """Return a warning where the mapped file was read from a device."""
+    from scripts.machine import host
+    from scripts.measure import moves
+
+    mapped = [move for move in taken if move["way"].startswith(moves.MAPPED)]
+    payload = sum(move["bytes"] * move["series"] * len(move["seconds"]) for move in mapped)
+    return list(host.not_warm(**moments, payload_bytes=payload)) if payload else []
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,431 @@
+"""Reads the experiment: fills in the schema's defaults, and refuses what is wrong before anything runs.
+
+Needs nothing but Snakemake's own dependencies, since the Snakefile calls it each time it is parsed.
+"""
+
+import contextlib
+import copy
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+import jsonschema
+import yaml
+
+from scripts.common import plugins
+from scripts.common.errors import UserError, nearest
+from scripts.common.files import PROJECT
+from scripts.loaders import _own
+
+TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),  # 3.0 is none
+        "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
+    }
+)
+VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=TYPES)
+DATA_FILES = ("workflow/schemas/config.schema.yaml", "workflow/presets/*.yaml")
+SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
+PRESETS = PROJECT / "workflow" / "presets"
+SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch")  # settings of a loader
+FOR_ALL = ("device", "batch_size", "device_prefetch")  # those that need no help of the loader
+FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these cannot do without
+CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
+
+
+def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `raw` with every default filled in.
+
+    Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
+    """
+    _check_keys(raw, ())
+    schema = schema_for(raw)
+    config = _with_defaults(copy.deepcopy(dict(raw)), schema)
+    _validate(config, schema)
+    for tier in config["storage"].values():
+        tier["path"] = os.path.expanduser(tier["path"])
+    _check_references(config)
+    return config
+
+
+def check_loader(entry: Mapping[str, Any]) -> None:
+    """Raise the UserError that the config would get for this entry of `loaders`, standing alone."""
+    top = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    _splice_loaders(top, [entry], ())
+    _validate({"loaders": [entry]}, {"properties": {"loaders": top["loaders"]}})
+
+
+def _validate(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    errors = sorted(VALIDATOR(schema).iter_errors(config), key=lambda error: [str(part) for part in error.path])
+    if errors:
+        raise UserError("\n".join("config: " + _explain(error) for error in errors))
+
+
+def _check_keys(value: Any, where: tuple[Any, ...]) -> None:
+    """Refuse keys that are no text, and texts that Snakemake or the file system would take amiss."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise UserError(
+                    f"config: {key_path(where) or 'top'}: found the key {key!r}, allowed is text. Quote it."
+                )
+            _check_keys(part, (*where, key))
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            _check_keys(part, (*where, position))
+    elif isinstance(value, str) and set(value) & set("{}\0"):
+        raise UserError(
+            f"config: {key_path(where)}: found {value!r}, allowed is text without braces and zero bytes, which "
+            "Snakemake reads as wildcards. Choose another name."
+        )
+
+
+def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `raw` with the values of the command line (`--config`) in it.
+
+    Snakemake has merged them already, but leaves numbers inside braces and brackets as text: those are read as YAML.
+    Other text stays as it is.
+    """
+    merged = dict(raw)
+    for key, value in overrides.items():
+        under = merged.get(key)
+        nested = isinstance(value, Mapping) and isinstance(under, Mapping)
+        merged[key] = with_overrides(under, value) if nested else _typed(value)
+    return merged
+
+
+def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `raw` with the values of the preset that it (or the command line) names, which go before its own.
+
+    Raises UserError for a preset that does not exist.
+    """
+    name = overrides.get("preset", raw.get("preset", "none"))
+    if name == "none":
+        return dict(raw)
+    known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+    if name not in known:
+        raise UserError(
+            f"config: preset: found {name!r}, allowed are none, {', '.join(known)}.{nearest(str(name), known)} "
+            "Name one of them."
+        )
+    return _merged(raw, yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping)}
+    return {**under, **over, **{key: _merged(*pair) for key, pair in both.items()}}
+
+
+def _typed(value: Any) -> Any:
+    """Return text as the YAML value that it spells; lists and mappings part by part."""
+    if isinstance(value, Mapping):
+        return {key: _typed(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_typed(part) for part in value]
+    if isinstance(value, str):
+        with contextlib.suppress(yaml.YAMLError):
+            read = yaml.safe_load(value)
+            return read if isinstance(read, bool | int | float) else value
+    return value
+
+
+def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config's JSON schema with the OPTIONS of each plug-in that `raw` names in its place."""
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    top = schema["properties"]
+    _splice_entries(top["datasets"], raw.get("datasets"), "source", "sources", "datasets", None)
+    default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
+    _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
+    _splice_loaders(top, raw.get("loaders"), CONDITIONS)
+    _splice_ladder(top, raw.get("ladder"), raw.get("loaders"))
+    return schema
+
+
+def _splice_entries(schema: dict, entries: Any, selector: str, kind: str, key: str, default: str | None) -> None:
+    """Give each named entry (of data sets, of tiers) the options of the plug-in it selects."""
+    base = schema["additionalProperties"]
+    schema["properties"] = {}
+    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        chosen = entry.get(selector, default) if isinstance(entry, Mapping) else None
+        if isinstance(chosen, str):
+            options = _plugin(kind, chosen, f"{key}.{name}.{selector}").OPTIONS
+            schema["properties"][str(name)] = _closed(base, options)
+
+
+def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> None:
+    """Give each loader entry the sweep keys that it understands, the conditions, and its own options, as lists."""
+    sweep = top["sweep"]["properties"]
+    schema = top["loaders"]
+    base = schema["items"]
+    schema["prefixItems"] = []
+    for position, entry in enumerate(loaders if isinstance(loaders, list) else ()):
+        name = entry.get("name") if isinstance(entry, Mapping) else entry
+        if not isinstance(name, str):
+            schema["prefixItems"].append(base)
+            continue
+        try:
+            module = loader_of({"name": name} if isinstance(entry, str) else entry)
+        except UserError as error:
+            raise UserError(f"config: loaders[{position}].{error}") from None
+        keys = (*understood(module), *conditions)
+        lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
+        for option, fragment in getattr(module, "OPTIONS", {}).items():
+            items = {key: value for key, value in fragment.items() if key != "default"}
+            lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
+        item = _closed(base, lists)
+        item["required"] = ["name"]
+        schema["prefixItems"].append(item)
+
+
+def _splice_ladder(top: dict, rungs: Any, loaders: Any) -> None:
+    """Give each rung of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
+    entries = [{"name": e} if isinstance(e, str) else e for e in (loaders if isinstance(loaders, list) else ())]
+    known = {e["name"]: e for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)}
+    sweep, schema = top["sweep"]["properties"], top["ladder"]
+    base = schema["items"]
+    schema["prefixItems"] = []
+    loader = None
+    for rung in rungs if isinstance(rungs, list) else ():
+        loader = rung.get("loader", loader) if isinstance(rung, Mapping) else loader
+        if not isinstance(loader, str) or loader not in known:
+            schema["prefixItems"].append(base)
+            continue
+        module = loader_of(known[loader])
+        values = {key: sweep[key]["items"] for key in understood(module)}
+        for option, fragment in getattr(module, "OPTIONS", {}).items():
+            values[option] = {key: value for key, value in fragment.items() if key != "default"}
+        item = _closed(base, values)
+        item["required"] = base["required"]
+        schema["prefixItems"].append(item)
+
+
+def loader_of(entry: Mapping[str, Any]) -> Any:
+    """Return the loader that an entry of `loaders` names: one of feedrate's, or what a file of the user's declares.
+
+    Raises UserError that begins with the entry's key at fault: `name`, or `file` for a file of the user's.
+    """
+    name = entry["name"]
+    if "file" in entry:
+        module = _own.declared(name, str(entry["file"]))
+        plugins.check_loader(module, f"file: {entry['file']}")
+        return module
+    try:
+        module = plugins.load("loaders", name)
+    except UserError as error:
+        raise UserError(f"name: {error}") from None
+    if not isinstance(getattr(module, "SNIPPET", None), str | dict):
+        raise UserError(
+            f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
+            "text of a program, which the report offers for its results. Write one (docs/extending.md); a loader in a "
+            f"file of your own, {{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
+        )
+    return module
+
+
+def understood(loader: Any) -> tuple[str, ...]:
+    """Return the names of the sweep settings that a loader understands, in the order of the sweep."""
+    return tuple(key for key in SWEEP if key in FOR_ALL or key in loader.SETTINGS)
+
+
+def _plugin(kind: str, name: str, key: str) -> Any:
+    try:
+        return plugins.load(kind, name)
+    except UserError as error:
+        raise UserError(f"config: {key}: {error}") from None
+
+
+def _closed(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `options` as further properties, those without a default required, and no others allowed."""
+    closed = copy.deepcopy(dict(base))
+    closed["properties"] = {**closed.get("properties", {}), **options}
+    closed["required"] = closed.get("required", []) + [key for key, value in options.items() if "default" not in value]
+    closed["additionalProperties"] = False
+    return closed
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Fill the defaults of `schema` into `value`, in place, and return it."""
+    if isinstance(value, dict):
+        for key, part in schema.get("properties", {}).items():
+            if key not in value and "default" in part:
+                value[key] = copy.deepcopy(part["default"])
+            if key in value:
+                value[key] = _with_defaults(value[key], part)
+    return value
+
+
+def _check_references(config: Mapping[str, Any]) -> None:
+    """Check what a schema cannot: names that refer to one another, paths, and loaders named twice."""
+    datasets = config["datasets"]
+    if config["dataset"] not in datasets:
+        found = config["dataset"]
+        raise UserError(
+            f"config: dataset: found {found!r}, allowed are the entries of datasets: {', '.join(datasets)}."
+            f"{nearest(found, datasets)} Name one of them, or add {found!r} below datasets."
+        )
+    selected = datasets[config["dataset"]]
+    source = plugins.load("sources", selected["source"])
+    _check(f"datasets.{config['dataset']}", lambda: source.check(selected))
+    for name, tier in config["storage"].items():
+        kind = plugins.load("tiers", tier["kind"])
+        _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
+    _check_tiers(config["storage"])
+    _check_doubled(config["loaders"])
+    _check_ladder(config)
+    _check_now(config)
+    if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
+        raise UserError(
+            f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
+            f"{config['audio']['sample_rate']} Hz. Raise it."
+        )
+    if config["audio"]["min_seconds"] > config["audio"]["seconds"]:
+        raise UserError(
+            f"config: audio.min_seconds: found {config['audio']['min_seconds']}, allowed is at most "
+            f"audio.seconds, {config['audio']['seconds']}. Lower it, or raise audio.seconds."
+        )
+
+
+def _check_tiers(storage: Mapping[str, Any]) -> None:
+    """Refuse two tiers on one folder: their copies would be one another's."""
+    seen: dict[str, str] = {}
+    for name, tier in storage.items():
+        path = os.path.realpath(tier["path"])
+        if path in seen:
+            raise UserError(
+                f"config: storage.{name}.path: found {tier['path']!r}, which is also that of {seen[path]}; allowed is "
+                "a folder of its own for each tier. Change one of them."
+            )
+        seen[path] = name
+
+
+def _check_doubled(loaders: list[Any]) -> None:
+    """Refuse a loader that has two entries: their results would have one folder."""
+    seen: dict[str, int] = {}
+    for position, entry in enumerate(loaders):
+        name = entry if isinstance(entry, str) else entry["name"]
+        if name in seen:
+            raise UserError(
+                f"config: loaders[{position}].name: found {name!r} twice, here and in loaders[{seen[name]}]; allowed "
+                f"is each loader once. Write one entry with its settings as lists: {{name: {name}, workers: [0, 2]}}."
+            )
+        seen[name] = position
+
+
+def _check_ladder(config: Mapping[str, Any]) -> None:
+    """Refuse a rung whose loader is none of `loaders`, and a loader that is there for no task and on no rung."""
+    entries = [{"name": e} if isinstance(e, str) else e for e in config["loaders"]]
+    known = [entry["name"] for entry in entries]
+    for number, rung in enumerate(config["ladder"]):
+        found = rung.get("loader") if number == 0 else rung.get("loader", known[0])
+        if found not in known:
+            raise UserError(
+                f"config: ladder[{number}].loader: found {repr(found) if found else 'nothing'} for {rung['change']!r}, "
+                f"allowed are the entries of loaders: {', '.join(known)}.{nearest(found or '', known)} Name one of "
+                "them, or add it to loaders."
+            )
+    climbed = {rung.get("loader") for rung in config["ladder"]}
+    for number, entry in enumerate(entries):
+        if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in climbed:
+            raise UserError(
+                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no rung of the ladder, so "
+                "that nothing of it would be measured. Give sweep.task a task, such as traverse, or remove the loader."
+            )
+
+
+def _check_now(config: Mapping[str, Any]) -> None:
+    """Refuse a loader of today that nobody knows; that this experiment leaves it out is no fault, and is said."""
+    own = {entry["name"] for entry in config["loaders"] if isinstance(entry, Mapping)}
+    now, known = config["report"]["now"], sorted({*plugins.names("loaders"), *own})
+    if now is not None and now not in known:
+        raise UserError(
+            f"config: report.now: found {now!r}, allowed are null, {', '.join(known)}.{nearest(now, known)} "
+            "Name one of them."
+        )
+
+
+def _check(key: str, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except UserError as error:
+        raise UserError(f"config: {key}.{error}") from None
+
+
+def key_path(parts: Iterable[Any]) -> str:
+    """Return ``sweep.workers[1]`` for ("sweep", "workers", 1)."""
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _explain(error: jsonschema.ValidationError) -> str:
+    """Return what was found, what is allowed and what to type, for one error of the schema."""
+    where = key_path(error.absolute_path)
+    schema = error.schema
+    if error.validator == "additionalProperties":
+        allowed = sorted(schema.get("properties", {}))
+        unknown = [key for key in error.instance if key not in allowed]
+        return "; ".join(
+            f"{key_path([*error.absolute_path, key])}: found an unknown key, allowed are "
+            f"{', '.join(allowed) or 'none'}.{nearest(key, allowed)} Rename or remove it."
+            for key in unknown
+        )
+    if error.validator == "required":
+        missing = [key for key in schema["required"] if key not in error.instance]
+        return "; ".join(
+            f"{key_path([*error.absolute_path, key])}: found nothing, allowed is "
+            f"{_allowed(schema['properties'][key])}. Add a line {key}: ..."
+            for key in missing
+        )
+    if "propertyNames" in list(error.absolute_schema_path):
+        return f"{where}: found the name {error.instance!r}, allowed are letters, digits and underscores. Rename it."
+    if error.validator in ("minItems", "minProperties"):
+        kind = "list" if error.validator == "minItems" else "mapping"
+        return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."
+    if error.validator == "uniqueItems":
+        return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
+    guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
+    return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} {_advice(error)}"
+
+
+def _advice(error: jsonschema.ValidationError) -> str:
+    """Return what to type instead: a single value in brackets, or an entry of data sets or tiers in full."""
+    schema, found, where = error.schema, error.instance, list(error.absolute_path)
+    if error.validator == "type" and schema["type"] == "array" and VALIDATOR(schema).is_valid([found]):
+        return f"Write [{_show(found)}]."
+    if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
+        value = found if isinstance(found, str) else "..."
+        return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
+    return "Change it."
+
+
+def _show(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Return in words what a schema fragment allows."""
+    if "enum" in schema:
+        return "one of " + ", ".join(_show(value) for value in schema["enum"])
+    kinds = schema.get("type", "any value")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
+    texts = []
+    for kind in kinds:
+        if kind == "string" and (word := re.fullmatch(r"\^(\w+)\$", schema.get("pattern", ""))):
+            texts.append(word[1])
+        elif kind in ("integer", "number"):
+            limits = [
+                f"{sign} {schema[key]}"
+                for key, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
+                if key in schema
+            ]
+            texts.append(" ".join([f"a{'n' if kind == 'integer' else ''} {kind}", " and ".join(limits)]).strip())
+        else:
+            texts.append(words.get(kind, kind))
+    items = f" of {_allowed(schema['items'])}" if "array" in kinds and isinstance(schema.get("items"), Mapping) else ""
+    about = f" ({schema['description']})" if "description" in schema else ""
+    return " or ".join(texts) + items + about

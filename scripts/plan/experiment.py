@@ -1,0 +1,425 @@
+"""Decides what is to be done: which formats, placements, runs and bounds an experiment asks for.
+
+The Snakefile calls it when it is parsed, so it reads no long list and imports nothing heavy.
+"""
+
+import hashlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.code import file_hash
+from scripts.common.errors import UserError
+from scripts.common.vocabulary import COLD, TRAINING
+from scripts.plan import config as configuration
+from scripts.plan import ladder
+from scripts.plan.sweep import Conditions, combinations, slug
+
+HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
+SENTINEL_EVERY = 12  # runs: the first warm bound is measured again, and its spread is the machine's own noise
+PLACING = 3000  # priority of what must be there before runs can interleave
+
+
+NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fresh process: one loader, on one tier, with one set of settings, for one repeat."""
+
+    loader: str
+    tier: str
+    format: str
+    slug: str
+    settings: Mapping[str, Any]  # null for a setting that the loader does not understand
+    task: str
+    cache: str
+    step_ms: float
+    explain: bool  # whether what holds it back is looked for after the timed epochs
+    timeline: bool  # whether its first batches are noted after that
+    repeat: int
+    path: str  # of the record, relative to the project
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One measurement of what the machine can do."""
+
+    bound: str  # warm, or moves for the micro-benchmarks
+    slug: str
+    settings: Mapping[str, Any]
+    repeat: int
+    path: str
+
+
+class Plan:
+    """The experiment of a config, resolved. Raises UserError for a config that is wrong."""
+
+    def __init__(
+        self, raw: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, project: Path | None = None
+    ) -> None:
+        preset = configuration.with_preset(raw, overrides or {})
+        self.config = configuration.resolve(configuration.with_overrides(preset, overrides or {}))
+        self.project = Path(project or Path.cwd()).resolve()
+        self.dataset: str = self.config["dataset"]
+        self.options: dict[str, Any] = self.config["datasets"][self.dataset]
+        self.source: str = self.options["source"]
+        self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
+        self.entries = [{"name": e} if isinstance(e, str) else e for e in self.config["loaders"]]
+        self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
+        self.formats: dict[str, ModuleType] = {
+            module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
+        }
+        self.rungs: list[ladder.Rung] = self._rungs() if self.config["ladder"] else []
+
+    @cached_property
+    def shards(self) -> int:
+        """The number of shards that the clips come in."""
+        count = self._source.shards(self.options)
+        assert 1 <= count <= HIGHEST_SHARDS, count
+        return count
+
+    @cached_property
+    def shard_names(self) -> list[str]:
+        """``0000``, ``0001``, ... one a shard."""
+        return [f"{shard:04d}" for shard in range(self.shards)]
+
+    @property
+    def _source(self) -> ModuleType:
+        return plugins.load("sources", self.source)
+
+    @property
+    def source_env(self) -> str:
+        """The environment that the source's programs run in."""
+        return getattr(self._source, "ENV", "corpus")
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """The source's options that say which clips there are."""
+        return {key: value for key, value in self.options.items() if key not in self.manner}
+
+    @property
+    def manner(self) -> dict[str, Any]:
+        """The source's options that say how clips are fetched: a change of them makes nothing again."""
+        return {key: self.options[key] for key in getattr(self._source, "MANNER", ())}
+
+    @property
+    def prepared(self) -> list[str]:
+        """The folder that the source prepares for all its shards, if it does."""
+        return [f"{self.folder('clips')}/prepared"] if hasattr(self._source, "prepare") else []
+
+    @property
+    def downloads(self) -> int:
+        """How much of Snakemake's resource `downloads` a job of the source takes."""
+        return int(getattr(self._source, "DOWNLOADS", False))
+
+    @property
+    def min_clips(self) -> int | str:
+        """How many clips are enough to start with; `all`: as many as there can be."""
+        return self.options.get("min_clips", "all")  # most sources have no such option
+
+    def ended_early(self, shard: str) -> int:
+        """Return how many calls ended a shard before each of its clips was asked for."""
+        try:
+            return (self.project / self.folder("clips") / "store" / "ended-early" / shard).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @property
+    def watched(self) -> list[str]:
+        """The files and folders of the user's own whose change makes the clips be looked for again."""
+        return getattr(self._source, "watched", lambda _options: [])(self.options)
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
+        seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
+        return seen and not hidden
+
+    def devices(self, wanted: list[str]) -> list[str]:
+        """Return the devices that a sweep's list stands for, each once."""
+        auto = ["cpu", "cuda"] if self.has_gpu else ["cpu"]
+        return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
+
+    def settings(self, loader: str, task: str = "traverse") -> Iterator[dict[str, Any]]:
+        """Return every combination of settings that makes a difference to `loader`, each once.
+
+        Of a training it may be that of the last value of each list alone.
+        """
+        lists = self._lists(loader)
+        if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
+            lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
+        return combinations(self.loaders[loader], lists)
+
+    def _lists(self, loader: str) -> dict[str, list[Any]]:
+        """Return the values of each setting and option that `loader` is swept over."""
+        entry = self._entry(loader)
+        lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
+        lists["device"] = self.devices(lists["device"])
+        for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
+            lists[option] = entry.get(option, [fragment["default"]])
+        return lists
+
+    def code(self, loader: str) -> str:
+        """Return the file that a loader is."""
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
+
+    def loader_code(self, loader: str) -> str:
+        """Return a hash of a loader's own file, and of what it imports beside it where it is the user's."""
+        files = [self.project / self.code(loader), *getattr(self.loaders[loader], "BESIDE", ())]
+        return "-".join(file_hash(Path(file))[:16] for file in files)
+
+    def own_file(self, loader: str) -> str | None:
+        """Return the file of the user's own that a loader is, or None."""
+        return self.code(loader) if "file" in self._entry(loader) else None
+
+    def _entry(self, loader: str) -> dict[str, Any]:
+        return next(entry for entry in self.entries if entry["name"] == loader)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
+        swept = [
+            run
+            for loader in self.loaders
+            for tier in self.tiers
+            for conditions in self.conditions(loader, tier)
+            for settings in self.settings(loader, conditions.task)
+            for run in self._repeated(loader, tier, conditions, settings)
+        ]
+        known = {run.path for run in swept}
+        climbed = {
+            run.path: run
+            for rung in self.rungs
+            if not rung.reason
+            for run in self._repeated(rung.loader, rung.tier, Conditions(), rung.settings)
+        }
+        return [*swept, *(run for path, run in climbed.items() if path not in known)]
+
+    def _rungs(self) -> list[ladder.Rung]:
+        """Return the ladder's rungs, on the first tier that can be read warm: traversed with a warm cache, no step."""
+        fit = [tier for tier in self.tiers if not self.unfit(tier, "warm")]
+        if not fit:
+            raise UserError(
+                f"config: ladder: found no tier that it can be measured on, but only {', '.join(self.tiers)}: "
+                f"{self.unfit(next(iter(self.tiers)), 'warm')}. Add a tier without emulate to storage."
+            )
+
+        def first(loader: str) -> dict[str, Any]:
+            return {key: values[-1 if key == "device" else 0] for key, values in self._lists(loader).items()}
+
+        def simplified(loader: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+            lists = {key: [value] for key, value in settings.items()}
+            lists["device"] = self.devices(lists["device"])[-1:]
+            return next(combinations(self.loaders[loader], lists))
+
+        return list(ladder.rungs(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
+
+    def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
+        name = slug(settings, conditions)
+        explained = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["explain"]]
+        for repeat in range(self.repeats_of(conditions.task)):
+            explain = repeat < explained and conditions.task == "traverse"
+            timeline = repeat == 0 and self._noted(conditions)
+            path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
+            what = (loader, tier, self.loaders[loader].FORMAT, name, settings)
+            yield Run(*what, **vars(conditions), explain=explain, timeline=timeline, repeat=repeat, path=path)
+
+    def _noted(self, conditions: Conditions) -> bool:
+        """Return whether the batch timeline is taken; the limits of a limited cache do not last until then."""
+        asked = self.config["measure"]["timeline"] == "first"
+        return asked and conditions.task == "traverse" and conditions.cache != "limited"
+
+    def repeats_of(self, task: str) -> int:
+        """How often each run of a task is made."""
+        return self.config["measure"]["train_repeats"] if task in TRAINING else self.repeats
+
+    @property
+    def repeats(self) -> int:
+        """How often each run is made."""
+        return self.config["measure"]["repeats"]
+
+    def conditions(self, loader: str, tier: str) -> list[Conditions]:
+        """Return what a loader is measured under on a tier; only what traverses is swept over caches and steps."""
+        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.CONDITIONS}
+        caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
+        found = []
+        for task in lists["task"]:
+            if task == "traverse":
+                found += [Conditions(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
+            elif not self.emulated(tier):
+                found.append(Conditions(task))
+        return found
+
+    def unfit(self, tier: str, cache: str) -> str | None:
+        """Return why a state of the page cache makes no sense on a tier, or None."""
+        if cache in COLD and self.volatile(tier):
+            return f"files in RAM are never {cache}: name a tier that is a disk"
+        if cache == "warm" and self.emulated(tier):
+            return "a warm run does not touch the emulated storage: add cold to sweep.cache"
+        return None
+
+    def emulated(self, tier: str) -> bool:
+        """Return whether a tier's reads are slowed down to those of other storage."""
+        return self.tiers[tier].get("emulate") is not None
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        """The warm bound for each device and batch size that a run uses; the first one is the campaign's sentinel."""
+        pairs = list(dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs))
+        bounds = []
+        for pair in pairs:
+            settings = dict(zip(("device", "batch_size"), pair, strict=True))
+            often = len(self.runs) // SENTINEL_EVERY if pair == pairs[0] else 0
+            for repeat in range(max(self.repeats, often)):
+                path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
+                bounds.append(Bound("warm", slug(settings), settings, repeat, path))
+        return bounds
+
+    @cached_property
+    def moves(self) -> list[Bound]:
+        """The micro-benchmarks of moving tensors, for each device and batch size that a run uses."""
+        if not self.config["measure"]["moves"]:
+            return []
+        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
+        found = []
+        for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
+            settings = {"device": device, "batch_size": batch_size}
+            path = f"{self.folder('runs')}/moves/{slug(settings)}/{repeat}.json"
+            found.append(Bound("moves", slug(settings), settings, repeat, path))
+        return found
+
+    @property
+    def one_array(self) -> list[str]:
+        """The format whose file of all clips the micro-benchmarks read from, where one is asked for."""
+        return [name for name, module in self.formats.items() if hasattr(module, "ONE_ARRAY")][:1]
+
+    @cached_property
+    def by_path(self) -> dict[str, Run | Bound]:
+        """Runs, bounds and moves by the path of their record."""
+        return {item.path: item for item in (*self.runs, *self.bounds, *self.moves)}
+
+    @property
+    def skipped(self) -> list[dict[str, Any]]:
+        """What the config asks for and this machine cannot have at all: a reason for each loader."""
+        return [
+            {"loader": name, "tier": tier, "settings": settings, "reason": reason}
+            for name in self.loaders
+            for tier, settings, reason in self._never(name)
+        ]
+
+    def _never(self, loader: str) -> Iterator[tuple[str | None, dict[str, Any], str]]:
+        """Yield (tier or None for all, settings, reason) of what a loader is asked for and never runs with."""
+        entry = self._entry(loader)
+        asked = {key: entry.get(key, self.config["sweep"][key]) for key in ("device", "device_prefetch", "cache")}
+        if "auto" in asked["device"] and not self.has_gpu:
+            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
+            yield None, {"device": "cuda"}, reason
+        if "cpu" in self.devices(asked["device"]):
+            for ahead in filter(None, asked["device_prefetch"]):
+                yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
+        for tier, cache in itertools.product(self.tiers, asked["cache"]):
+            reason = self.unfit(tier, cache)
+            if reason:
+                yield tier, {"cache": cache}, reason
+
+    @property
+    def readers_at_once(self) -> list[int]:
+        """How many reads the loaders keep under way at once: what the bounds of a tier are measured with."""
+        return sorted({max(1, run.settings["workers"] or 0) for run in self.runs})
+
+    @property
+    def clip_sizes(self) -> list[int]:
+        """The bytes that a clip takes in each format, each once: the sizes of random reads."""
+        return sorted({module.BYTES_PER_CLIP(self.clip_samples) for module in self.formats.values()})
+
+    def readers(self, format: str) -> int:
+        """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
+        if not self.formats[format].READERS:
+            return 1
+        return max([1] + [run.settings["workers"] or 0 for run in self.runs if run.format == format])
+
+    def folder(self, stage: str) -> str:
+        """Return the folder of a stage for the selected data set, relative to the project."""
+        return f"results/{stage}/{self.dataset}"
+
+    def tier_folder(self, tier: str) -> str:
+        """Return where a tier's copies of the selected data set lie.
+
+        The folder's name holds a hash of the project's path, so that two checkouts share a tier without meeting.
+        """
+        checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
+        return os.path.join(self.tiers[tier]["path"], f"feedrate-{checkout}", self.dataset)
+
+    def place_of(self, tier: str) -> dict[str, Any]:
+        """Return a tier's options but those that say how it is read: a change of them copies nothing again."""
+        return {key: value for key, value in self.tiers[tier].items() if key != "emulate"}
+
+    def copy_name(self, tier: str) -> str:
+        """Return the pattern of a copy's name on a tier: one for each format, or, in RAM, for each loader.
+
+        A copy in RAM is gone after its runs. If two loaders shared it, running one again would place it again, and
+        Snakemake would then run the other again too.
+        """
+        return "{loader}/{format}" if self.volatile(tier) else "{format}"
+
+    def placed(self, tier: str) -> str:
+        """Return the pattern of the folder where a copy lies on a tier, with {format} and perhaps {loader} in it."""
+        return f"{self.tier_folder(tier)}/{self.copy_name(tier)}"
+
+    def volatile(self, tier: str) -> bool:
+        """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""
+        return plugins.load("tiers", self.tiers[tier]["kind"]).volatile(self.tiers[tier])
+
+    def order(self, path: str) -> int:
+        """Return the priority, 1,000 to 1,999, of a run: a random order of runs, set by `measure.seed`.
+
+        Above the priority of everything else, so that a format in RAM is used up before the next is placed.
+        """
+        item = self.by_path.get(path)
+        if isinstance(item, Bound) and item.bound == "warm":  # spread evenly: they watch the machine
+            every = [bound.path for bound in self.bounds if bound.slug == item.slug]
+            return 1000 + int(1000 * (every.index(path) + 0.5) / len(every))
+        digest = hashlib.sha256(f"{self.config['measure']['seed']}:{path}".encode()).digest()
+        return 1000 + int.from_bytes(digest[:4]) % 1000
+
+    def placing_order(self, tier: str) -> int:
+        """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
+
+        In RAM they wait until nothing else can run, and so lie there one at a time, unless there is room for all.
+        """
+        return 0 if self.volatile(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
+
+    @property
+    def clip_samples(self) -> int:
+        """The fixed length of a delivered clip in samples."""
+        return round(self.config["audio"]["sample_rate"] * self.config["audio"]["seconds"])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as docs/architecture.md describes plan.json."""
+        return {
+            "dataset": self.dataset,
+            "config": self.config,
+            "runs": [vars(run) for run in self.runs],
+            "bounds": [vars(bound) for bound in self.bounds],
+            "moves": [vars(move) for move in self.moves],
+            "skipped": self.skipped,
+            "ladder": [
+                {
+                    **{"change": rung.change, "loader": rung.loader, "tier": rung.tier},
+                    **{"slug": None if rung.reason else slug(rung.settings), "reason": rung.reason},
+                }
+                for rung in self.rungs
+            ],
+            "formats": list(self.formats),
+            "tiers": list(self.tiers),
+            "emulated": [tier for tier in self.tiers if self.emulated(tier)],
+        }

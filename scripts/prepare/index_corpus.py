@@ -1,0 +1,191 @@
+"""Joins the shards of a corpus into its manifest: order of the clips, split, class numbers, and what was left out."""
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import xxhash
+
+from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
+from scripts.common.errors import UserError, run_main
+from scripts.common.files import whole_file, write_json
+from scripts.prepare.build_corpus import CLIP_COLUMNS, REJECTED_COLUMNS
+
+
+class ShardClip(NamedTuple):
+    """One row of a shard's clips.csv; sorts by id, code point by code point."""
+
+    id: str
+    frames: int
+    hash: str
+    path: str
+    labels: tuple[str, ...]  # the first is the target
+
+
+class Rejections(NamedTuple):
+    """What the shards left out."""
+
+    rejected: int  # what came cannot be used
+    unavailable: int  # gone for good
+    failed: int  # did not come this time
+    kinds: Counter[str]  # how often each reason, its details left away
+
+
+def read_table(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield the rows of a shard's CSV. Raises UserError where it is absent or has other columns."""
+    if not path.is_file():
+        raise UserError(f"{path}: not found; needed is one folder per shard. First run build_corpus.py for this shard.")
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        found = tuple(next(rows, ()))
+        if found != columns:
+            raise UserError(
+                f"{path}: found the columns {', '.join(found) or '(none)'}; needed are {', '.join(columns)}. "
+                "Delete the shard's folder and run build_corpus.py again."
+            )
+        yield from rows
+
+
+def read_clips(shards: list[Path]) -> list[ShardClip]:
+    """Return all clips in order of id. Raises UserError for an id that occurs twice."""
+    known: dict[str, tuple[str, ...]] = {}  # many clips share their labels: each list of names is kept once
+    clips = []
+    for shard in shards:
+        for clip_id, frames, digest, path, labels in read_table(shard / "clips.csv", CLIP_COLUMNS):
+            if labels not in known:
+                known[labels] = tuple(dict.fromkeys(json.loads(labels)))
+            clips.append(ShardClip(clip_id, int(frames), digest, path, known[labels]))
+    clips.sort()
+    for one, other in pairwise(clips):
+        if one.id == other.id:
+            raise UserError(
+                f"found the id {one.id!r} twice, in {one.path} and {other.path}; every clip needs an id of its own. "
+                "Rename one of the recordings, or delete the shards' folders if the data set changed, and run again."
+            )
+    return clips
+
+
+def split_of(clip_id: str, validation: float, seed: int) -> str:
+    """Return the split of a clip: decided by its recording's id and the seed alone.
+
+    The hash, as a fraction of 2**64, is uniform on [0, 1): the clips below `validation` are that share of all.
+    """
+    recording = clip_id.split("#")[0]
+    fraction = xxhash.xxh3_64_intdigest(f"{seed}:{recording}".encode()) / 2**64
+    return "validation" if fraction < validation else "train"
+
+
+def write_rejected(shards: list[Path], path: Path) -> Rejections:
+    """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was.
+
+    Clips that nobody has asked for yet (`waiting`, `stopped`) are no part of it.
+    """
+    statuses: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    with whole_file(path) as file:
+        table = csv.writer(file)
+        table.writerow(("id", "reason"))
+        for shard in shards:
+            for clip_id, reason, status in read_table(shard / "rejected.csv", REJECTED_COLUMNS):
+                if status in ("waiting", "stopped"):
+                    continue
+                table.writerow((clip_id, reason))
+                statuses[status] += 1
+                kinds[reason.split(":")[0]] += 1
+    return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
+
+
+def check_train(splits: list[str], rejections: Rejections, validation: float) -> None:
+    """Raise UserError where no clip is left to train on, with the most common reasons."""
+    if "train" in splits:
+        return
+    left_out = rejections.rejected + rejections.unavailable + rejections.failed
+    common = "; ".join(f"{reason} ({count})" for reason, count in rejections.kinds.most_common(3)) or "none"
+    hint = (
+        f"lower the validation fraction ({validation:g})"
+        if splits
+        else "where files have vanished, bring them again: snakemake --forcerun fetch_clips"
+    )
+    raise UserError(
+        f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
+        f"{common}. Needed is at least one clip. Look into rejected.csv, mend the data set, or {hint}, and run again."
+    )
+
+
+def write_index(
+    clips: list[ShardClip], splits: list[str], rejections: Rejections, arguments: argparse.Namespace
+) -> None:
+    """Write classes.csv, corpus.json and, last, manifest.csv, each whole."""
+    classes = sorted({name for labels in {clip.labels for clip in clips} for name in labels})
+    number = {name: position for position, name in enumerate(classes)}
+    with whole_file(arguments.out / "classes.csv") as file:
+        table = csv.writer(file)
+        table.writerow(("index", "name"))
+        table.writerows(enumerate(classes))
+    ids = xxhash.xxh3_64()
+    for clip in clips:
+        ids.update(f"{clip.id}\n".encode())
+    counts = Counter(splits)
+    corpus = {
+        "sample_rate": arguments.sample_rate,
+        "seconds": arguments.seconds,
+        "samples": round(arguments.seconds * arguments.sample_rate),
+        "classes": len(classes),
+        "clips": {split: counts[split] for split in SPLITS},
+        "rejected": rejections.rejected,
+        "unavailable": rejections.unavailable,
+        "failed": rejections.failed,
+        "ids_hash": ids.hexdigest(),
+        "audio_seconds": sum(clip.frames for clip in clips) / arguments.sample_rate,
+    }
+    write_json(arguments.out / "corpus.json", corpus)
+    with whole_file(arguments.out / "manifest.csv") as file:
+        table = csv.writer(file)
+        table.writerow(MANIFEST_COLUMNS)
+        for index, (clip, split) in enumerate(zip(clips, splits, strict=True)):
+            numbers = " ".join(str(number[name]) for name in clip.labels)
+            table.writerow((index, clip.id, split, numbers, clip.frames, clip.hash, clip.path))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--shards-dir", type=Path, required=True, help="folder with 0000, 0001, ...")
+    parser.add_argument("--count", type=int, required=True, help="number of shards")
+    parser.add_argument("--validation", type=float, default=0.1, help="share of the recordings in the validation split")
+    parser.add_argument("--split-seed", type=int, default=0, help="another seed splits otherwise")
+    parser.add_argument("--sample-rate", type=int, default=16_000, help="as given to build_corpus.py")
+    parser.add_argument("--seconds", type=float, default=10.0, help="as given to build_corpus.py")
+    parser.add_argument("--out", type=Path, required=True, help="corpus folder: the four files are written there")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Write the corpus's four files and print how many clips each split has."""
+    arguments = parse_arguments()
+    if not 0 <= arguments.validation < 1:
+        raise UserError(f"--validation: found {arguments.validation:g}; allowed is 0 to below 1. Try: --validation 0.1")
+    if arguments.count < 1:
+        raise UserError(f"--count: found {arguments.count}; allowed is 1 or more. Try: --count 1")
+    shards = [arguments.shards_dir / f"{shard:04d}" for shard in range(arguments.count)]
+    # The manifest says that all else is there, so that an older one must not stand while the rest is replaced.
+    (arguments.out / "manifest.csv").unlink(missing_ok=True)
+    clips = read_clips(shards)
+    splits = [split_of(clip.id, arguments.validation, arguments.split_seed) for clip in clips]
+    rejections = write_rejected(shards, arguments.out / "rejected.csv")
+    check_train(splits, rejections, arguments.validation)
+    write_index(clips, splits, rejections, arguments)
+    counts = Counter(splits)
+    print(
+        ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "
+        f"{rejections.unavailable} unavailable, {rejections.failed} failed"
+    )
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,62 @@
+"""Describes and measures a storage tier: device, file system, and what reads of a clip's size get from it.
+
+    python -m scripts.prepare.profile_tier --kind posix --options '{"path": "/mnt/nvme"}' --tier nvme \\
+        --clip-bytes 640000 320000 --readers 1 2 4 --seconds 5 --out results/placed/demo/nvme.json
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.errors import UserError, run_main
+from scripts.common.files import write_json
+from scripts.machine import devices
+
+
+def tier_options(text: str) -> dict[str, Any]:
+    """Return the options in the JSON object `text`. Raises UserError for any other text."""
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"--options {text!r}: found no JSON ({error}), {_ALLOWED}") from error
+    if not isinstance(options, dict):
+        raise UserError(f"--options {text!r}: found another value, {_ALLOWED}")
+    return options
+
+
+_ALLOWED = 'allowed is an object. Type for example --options \'{"path": "/mnt/nvme"}\'.'
+
+
+def main() -> None:
+    """Read the command line, profile the tier, write the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", default="posix", help=f"one of {', '.join(plugins.names('tiers'))} (default: posix)")
+    parser.add_argument("--options", required=True, type=tier_options, help="the tier's options as JSON")
+    parser.add_argument("--tier", required=True, help="name of the tier")
+    sizes = "bytes of a clip, one number or several: the sizes of random reads"
+    parser.add_argument("--clip-bytes", required=True, type=int, nargs="+", help=sizes)
+    counts = "how many readers at once, one number or several; one is always measured (default: 1)"
+    parser.add_argument("--readers", type=int, nargs="+", default=[1], help=counts)
+    parser.add_argument("--seconds", type=float, default=5.0, help="longest time of each measurement (default: 5)")
+    parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
+    args = parser.parse_args()
+    if min(*args.clip_bytes, *args.readers) < 1 or not args.seconds > 0:
+        found = " ".join(["--clip-bytes", *map(str, args.clip_bytes), "--readers", *map(str, args.readers)])
+        raise UserError(
+            f"{found} --seconds {args.seconds}: allowed are numbers above 0. "
+            "Type for example --clip-bytes 640000 --readers 1 2 4 --seconds 5."
+        )
+    kind = plugins.load("tiers", args.kind)
+    try:
+        kind.check(args.options)
+        profile = kind.profile(args.options, args.clip_bytes, args.readers, args.seconds)
+    except UserError as error:
+        raise UserError(f"tier {args.tier!r}: {error}") from error
+    warnings = [*devices.misnamed(args.tier, profile["kind"]), *profile["warnings"]]
+    write_json(args.out, {"record": "tier", "tier": args.tier, **profile, "warnings": warnings})
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,197 @@
+"""Writes the corpus in one format: both splits, whole or not at all, and a record of what it cost.
+
+    python -m scripts.prepare.write_format --format npy --corpus results/corpus/demo --readers 2 \\
+        --out results/formats/demo/npy --record results/formats/demo/npy.json
+
+The record's `seconds` run from before the first clip is read until all bytes have reached the device (`syncfs` on the
+file system, see `storage.flush_tree`); the libraries that the format needs are imported before. Pages of the corpus
+that the page cache holds are not dropped first.
+"""
+
+import argparse
+import errno
+import importlib
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from scripts.common import isolated, plugins
+from scripts.common.corpus import SPLITS, Corpus, to_float
+from scripts.common.errors import UserError, run_main
+from scripts.common.files import tree_size, whole_directory, write_json
+from scripts.common.progress import progress_bar
+from scripts.machine.copies import NO_ROOM, flush_tree, free_bytes, room_for
+
+READ_BACK = 8  # clips of each split, which are compared with the corpus before the format counts as written
+
+
+def open_corpus(path: Path) -> Corpus:
+    """Return the corpus in `path`. Raises UserError where there is none."""
+    if not (path / "corpus.json").is_file():
+        raise UserError(
+            f"--corpus {path}: found no corpus.json; allowed is a folder that scripts/prepare/index_corpus.py has written. "
+            "Type `snakemake --cores 1 FOLDER/corpus.json` with that folder to make it."
+        )
+    return Corpus(path)
+
+
+def import_libraries(name: str, module: ModuleType) -> None:
+    """Import what the format's `write` will import: its REQUIRES, if it has some.
+
+    Raises UserError where a library is absent.
+    """
+    for library in getattr(module, "REQUIRES", ()):
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise UserError(
+                f"format {name!r} needs {library}, which cannot be imported ({error}). "
+                "Use the project's environments: snakemake --use-conda."
+            ) from error
+
+
+def not_installed(module: ModuleType) -> str | None:
+    """Return why a format with an environment of its own cannot be written here: a library is absent. Or None.
+
+    Such a library is not in the main environment, and may have none for this machine (`scripts/common/isolated.py`).
+    """
+    if not hasattr(module, "ENV"):
+        return None
+    for library in module.REQUIRES:
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            return f"not installed: {library} ({error})"
+    return None
+
+
+def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str, Any]:
+    """Leave two empty splits in `out` and return the record that says why: nothing is written, and nobody reads it.
+
+    Its loaders need the same library, so that each of their runs is a row "not installed".
+    """
+    with whole_directory(out) as aside:
+        for split in SPLITS:
+            (aside / split).mkdir()
+    clip_bytes = plugins.load("formats", name).BYTES_PER_CLIP(corpus.samples)
+    none = dict.fromkeys(("seconds", "bytes", "files", "clips", "clips_per_second"))
+    return {"record": "format", "format": name, "reason": reason, "clip_bytes": clip_bytes, **none}
+
+
+def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
+    """Write both splits of `corpus` in format `name` to the folder `out`, replacing it, and return the record.
+
+    Raises UserError where the format or a library is unknown, the file system has too little room, a file that the
+    manifest names is absent, or the format does not give back the clips that it was given.
+    """
+    module = plugins.load("formats", name)
+    import_libraries(name, module)
+    clips = sum(corpus.counts.values())
+    clip_bytes = module.BYTES_PER_CLIP(corpus.samples)
+    with (
+        room_for(out, clips * clip_bytes),
+        progress_bar(total=clips, name=name) as bar,
+        whole_directory(out) as aside,
+    ):
+        start = time.perf_counter()
+        for split in SPLITS:
+            (aside / split).mkdir()
+            if corpus.counts[split]:
+                _write_split(module, corpus, split, aside / split, readers, bar)
+        flush_tree(aside)
+        seconds = time.perf_counter() - start
+        for split in SPLITS:
+            check_read_back(name, corpus, split, aside / split)
+    size, files = tree_size(out)
+    return {
+        "record": "format",
+        "format": name,
+        "seconds": seconds,
+        "bytes": size,
+        "files": files,
+        "clips": clips,
+        "clip_bytes": clip_bytes,
+        "clips_per_second": clips / seconds,
+    }
+
+
+def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, readers: int, bar: tqdm) -> None:
+    written = 0
+
+    def progress(clips: int) -> None:
+        nonlocal written
+        written += clips
+        bar.update(clips)
+
+    try:
+        module.write(corpus, split, out, readers, progress)
+    except FileNotFoundError as error:
+        if not Path(error.filename or "").is_relative_to(corpus.root):
+            raise
+        raise UserError(
+            f"{error.filename}: the manifest names this file, and it is absent. A corpus must be complete: "
+            f"delete {corpus.root} and make it again."
+        ) from error
+    except Exception as error:
+        full = free_bytes(out) < module.BYTES_PER_CLIP(corpus.samples)
+        if not full or isinstance(error, UserError) or getattr(error, "errno", None) in NO_ROOM:
+            raise
+        raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
+    assert written == corpus.counts[split], (written, corpus.counts[split])
+
+
+def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
+    """Raise UserError where the format's own `read` does not give back, bit for bit, the first clips that it yields."""
+    found = {index: audio for index, audio, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
+    told = f"format {name!r} does not give back the corpus: "
+    advice = (
+        f"Allowed is what gives 16-bit PCM back as float32 (1, {corpus.samples}), pcm / 32768, without loss "
+        f"(docs/extending.md). Mend write or read in scripts/formats/{name}.py."
+    )
+    if len(found) != min(READ_BACK, corpus.counts[split]):
+        raise UserError(f"{told}{len(found)} of the first {READ_BACK} clips of {split} can be read. {advice}")
+    for clip in corpus.clips(split):
+        if not found:
+            return
+        if clip.index not in found:
+            continue
+        audio, expected = np.asarray(found.pop(clip.index)), to_float(corpus.padded(clip))[None]
+        if audio.dtype != expected.dtype or audio.shape != expected.shape:
+            raise UserError(f"{told}clip {clip.index} is {audio.dtype} {audio.shape}. {advice}")
+        differing = int(np.count_nonzero(audio.view(np.uint32) != expected.view(np.uint32)))
+        if differing:
+            raise UserError(f"{told}clip {clip.index} differs at {differing:,} of {corpus.samples:,} samples. {advice}")
+    if found:
+        raise UserError(f"{told}clip {min(found)} is none of {split}. {advice}")
+
+
+def main() -> None:
+    """Read the command line, write the format, then the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--format", required=True, help=f"one of {', '.join(plugins.names('formats'))}")
+    parser.add_argument("--corpus", required=True, type=Path, help="folder with corpus.json and manifest.csv")
+    parser.add_argument("--readers", type=int, default=1, help="most parallel readers of a run (default: 1)")
+    parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
+    parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
+    args = parser.parse_args()
+    isolated.enter(getattr(plugins.load("formats", args.format), "ENV", "formats"))
+    if args.readers < 1:
+        raise UserError(f"--readers {args.readers}: allowed is 1 or more. Type the largest number of workers, or 1.")
+    corpus = open_corpus(args.corpus)
+    reason = not_installed(plugins.load("formats", args.format))
+    if reason:
+        print(f"format {args.format}: {reason}: its loaders will be rows with this reason", file=sys.stderr)
+        record = without_data(args.format, corpus, args.out, reason)
+    else:
+        record = write_format(args.format, corpus, args.readers, args.out)
+    write_json(args.record, record)
+
+
+if __name__ == "__main__":
+    run_main(main)

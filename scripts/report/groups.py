@@ -1,0 +1,158 @@
+"""What the report says by putting the tables' rows together: groups, sentences' parts, facts."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scripts.tables import bottlenecks
+from scripts.tables.columns import bytes_text, number_text, panels
+from scripts.tables.ranking import tied_with_best
+
+BOUNDS = {
+    "warm": ("what memory allows", "batches gathered from a tensor in memory: as if all audio already lay there"),
+    "storage": (
+        "what its storage allows",
+        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers; for a "
+        "cold cache, and for what does not fit into a limited one",
+    ),
+    "compute": (
+        "what the steps alone allow",
+        "training steps, if nothing had to be waited for; of each result, by its AU",
+    ),
+    "decode": (
+        "what decoding alone allows",
+        "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
+    ),
+}
+PARTS = {
+    "storage": "the device; what is saved when the files lie in the page cache",
+    "read": "reading files from the page cache, beyond what leaving out storage or decoding saves",
+    "decode": "decoding audio, and unpacking it from archives",
+    "transfer": "the way of batches from worker processes to the main one",
+    "host_to_device": "the copy of batches to the GPU",
+    "compute": "the training steps, emulated or real",
+    "python": "what is left of the loader without all of these: Python, and the library itself",
+    "consuming": "reading every byte of a batch once, which any model does",
+    "feeding": "of a training: all that is no training step",
+}
+HELD = {**bottlenecks.NAMES, "feeding": "waiting for batches"}
+_CONDITIONS = {
+    "loop": ", in a plain loop that need not read its batches",
+    "train": ", training in a bare loop",
+    "lightning": ", training by Lightning",
+    "cold": ", from a cold cache",
+    "limited": ", from a cache with room for a part of the data",
+}
+
+Rows = list[dict[str, Any]]
+
+
+def verdict(best: Rows, panel: str) -> dict[str, Any]:
+    """Return the fastest row of a panel, the rows that cannot be told apart from it, and what to say of it."""
+    first, *others = [row for row in best if row["panel"] == panel and tied_with_best(row)]
+    ties: dict[str, list[str]] = {}
+    for row in others:
+        ties.setdefault(row["loader"], []).append(row["tier"])
+    conditions = "".join(_CONDITIONS.get(first[key], "") for key in ("task", "cache"))
+    return {
+        "row": first,
+        "ties": ties,
+        "conditions": conditions + (f", with a step of {first['step_ms']:g} ms" if first["step_ms"] else ""),
+        "bound": BOUNDS.get(first["bound"], ("", ""))[0],
+        "held": HELD.get(first["bottleneck"], ""),
+    }
+
+
+def by_panel(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
+    """Return (panel, its rows) of each panel that there is, in the order of `rows`."""
+    rows = list(rows)
+    return [(panel, rows_of(rows, "panel", panel)) for panel in panels(rows)]
+
+
+def rows_of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
+    """Return the rows with `value` in `column`."""
+    return [row for row in rows if row[column] == value]
+
+
+def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
+    """Return of each panel the parts that were left out, and its rows with each part's share of the time in percent.
+
+    Panels in which nothing was left out are not there: of a training AU alone says what holds it back.
+    """
+    shares: dict[tuple[str, ...], dict[str, float]] = {}
+    for row in parts:
+        shares.setdefault((row["loader"], row["tier"], row["slug"]), {})[row["part"]] = row["percent"]
+    groups = []
+    for panel, rows in by_panel(row for row in best if row["bottleneck"]):
+        pairs = [(row, shares.get((row["loader"], row["tier"], row["slug"]), {})) for row in rows]
+        found = [part for part in bottlenecks.NAMES if any(part in one for _, one in pairs)]
+        if found:
+            groups.append({"panel": panel, "parts": found, "rows": pairs})
+    return groups
+
+
+def shortest_steps(ranking: Rows) -> list[tuple[str, Rows]]:
+    """Return of each panel, loader and tier the row with the shortest step that is fed, the shortest first.
+
+    These need not be the settings with the highest speed: workers and queues that cost speed work behind a step.
+    """
+    looked = [row for row in ranking if row["step_limit_ms"] is not None and row["status"] == "ok"]
+    looked.sort(key=lambda row: (row["shortest_step_ms"] is None, row["shortest_step_ms"] or 0.0))
+    first: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in looked:
+        first.setdefault((row["panel"], row["loader"], row["tier"]), row)
+    return by_panel(first.values())
+
+
+def step_text(row: Mapping[str, Any]) -> str:
+    """Return a result's shortest step that is fed: blank where none was looked for, ``> 200 ms`` beyond the limit."""
+    if row["step_limit_ms"] is None:
+        return ""
+    if row["shortest_step_ms"] is None:
+        return f"> {row['step_limit_ms']:g} ms"
+    return f"{number_text(row['shortest_step_ms'], 2)} ms"
+
+
+def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:
+    """Return one entry per status and reason, with the (loader, tier, settings) that it holds for."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in skipped:
+        place = " on ".join(filter(None, (row["loader"], row["tier"])))
+        groups.setdefault((row["status"], row["reason"]), []).append(f"{place} ({row['slug']})")
+    return [{"status": status, "reason": reason, "places": places} for (status, reason), places in groups.items()]
+
+
+def grouped_warnings(warnings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one entry per kind of warning: how often, where, and some of what was seen."""
+    groups: dict[tuple[str, str, str], Rows] = {}
+    for row in warnings:
+        groups.setdefault((row["code"], row["cause"], row["hint"]), []).append(row)
+    return [
+        {
+            **{"code": code, "cause": cause, "hint": hint, "count": len(rows)},
+            "seen": list(dict.fromkeys(row["seen"] for row in rows)),
+            "places": list(dict.fromkeys(_place(row) for row in rows)),
+        }
+        for (code, cause, hint), rows in groups.items()
+    ]
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    if row["loader"]:
+        return f"{row['loader']} on {row['tier']}"
+    return f"tier {row['tier']}" if row["tier"] else row["slug"]
+
+
+def facts(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return nested facts as (name, text) in the order given; unknown ones (None, empty) are left out."""
+    found: list[tuple[str, str]] = []
+    for key, part in value.items():
+        name = f"{prefix}{str(key).removesuffix('_bytes').replace('_', ' ')}"
+        if isinstance(part, Mapping):
+            found += facts(part, f"{name}: ")
+        elif str(key).endswith("_bytes") and isinstance(part, int | float):
+            found.append((name, bytes_text(part)))
+        elif isinstance(part, list):
+            found += [(name, ", ".join(map(str, part)))] if part else []
+        elif part is not None and part != "":
+            found.append((name, str(part)))
+    return found

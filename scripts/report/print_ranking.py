@@ -1,0 +1,227 @@
+"""Prints the ranking on the terminal: the best settings of each loader and tier, what could not run, what to use.
+
+python -m scripts.report.print_ranking --tables results/tables/demo --reports report/index.html
+"""
+
+import argparse
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scripts.common.errors import run_main
+from scripts.common.statistics import FEW
+from scripts.report.verdict_texts import place as place_of
+from scripts.report.verdicts import verdicts
+from scripts.tables import bottlenecks
+from scripts.tables.columns import number_text, panels, read_tables, settings_text
+
+WIDTH = 100  # columns; nothing printed is wider
+_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "held by", "first s")
+_TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
+_NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
+_MOST_TIES = 4  # that are named; the rest are counted
+_BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
+
+Row = Mapping[str, Any]
+
+
+def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
+    """Return the lines to print, at most WIDTH columns each; ANSI codes only where `colour` is true."""
+    lines: list[str] = []
+    best = tables["best"]
+    names = panels(best)
+    for panel in names:
+        rows = [row for row in best if row["panel"] == panel]
+        lines += [f"{panel}, data set {_clean(tables['dataset']['dataset'])}", *_table(rows, colour), ""]
+    if not names:
+        lines += ["The plan has no run that could be ranked.", ""]
+    lines += _caveats(best)
+    lines += _steadiness(tables["noise"])
+    lines += _reasons(
+        "failed", ((_place(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
+    )
+    for status in ("missing", "skipped"):
+        lost = [row for row in tables["skipped"] if row["status"] == status]
+        lines += _reasons(status, ((_place(row), row["reason"]) for row in lost))
+    return lines
+
+
+def _table(rows: Sequence[Row], colour: bool) -> list[str]:
+    ties = [row["rank"] for row in rows]
+    cells = [_heads(rows), *(_cells(row, ties) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    while sum(widths) + len(widths) - 1 > WIDTH:
+        widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
+    lines = []
+    for line, row in zip(cells, [None, *rows], strict=True):
+        texts = [_cut(text, width) for text, width in zip(line, widths, strict=True)]
+        padded = (
+            text.rjust(width) if column in _NUMBERS else text.ljust(width)
+            for column, (text, width) in enumerate(zip(texts, widths, strict=True))
+        )
+        code = _BOLD if row is None or row["rank"] == 1 else _RED if row["status"] == "failed" else ""
+        text = " ".join(padded).rstrip()
+        lines.append(f"{code}{text}{_PLAIN}" if colour and code else text)
+    return lines
+
+
+def _heads(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the heads; that of the interval says whether it is one, or the range of few runs."""
+    several = [row["runs"] for row in rows if row["status"] == "ok" and row["runs"] > 1]
+    names = ["95 %"] * any(runs >= FEW for runs in several) + ["range"] * any(runs < FEW for runs in several)
+    return *_HEADS, " or ".join(names) or "range", *_LAST_HEADS
+
+
+def _cells(row: Row, ties: Sequence[int | None]) -> tuple[str, ...]:
+    names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(_settings(row)))
+    if row["status"] != "ok":
+        return ("-", *names, row["status"], "", "", "", "")
+    percent = row["percent_of_bound"]
+    return (
+        f"{row['rank']}{'=' if ties.count(row['rank']) > 1 else ''}",
+        *names,
+        number_text(row["clips_per_second"]),
+        _between(row),
+        "-" if percent is None else f"{number_text(percent, 2)} %",
+        bottlenecks.WORDS.get(row["bottleneck"], "-"),
+        number_text(row["first_batch_seconds"]) or "-",
+    )
+
+
+def _settings(row: Row) -> str:
+    """Return the slug without what the panel's name says: the device and the conditions."""
+    said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
+    return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
+
+
+def _between(row: Row) -> str:
+    if row["runs"] == 1:
+        return "1 run"
+    return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
+
+
+def _caveats(best: Sequence[Row]) -> list[str]:
+    runs = [row["runs"] for row in best if row["status"] == "ok"]
+    if not runs:
+        return ["No loader has a verified speed.", ""]
+    text = "Medians. Rows of one rank (=) cannot be told from the first of them." if max(runs) > 1 else "Single runs."
+    if any(row["bottleneck"] for row in best):
+        text += " Held by: the part of its work that costs a loader the most time."
+    if max(runs) >= FEW:
+        text += " 95 %: the interval in which the median may lie."
+    if min(runs) < FEW:
+        text += f" Fewer than {FEW} runs: not fit to publish; set preset: publishable in config.yaml."
+    return [*textwrap.wrap(text, WIDTH), ""]
+
+
+def _steadiness(noise: Sequence[Row]) -> list[str]:
+    """Return a line about each device's machine: how much its least steady sentinel varied, and whether it drifted."""
+    worst: dict[str, Row] = {}
+    for row in noise:
+        varied = row["variation_percent"]
+        if varied is not None and varied > worst.get(row["device"], {"variation_percent": -1.0})["variation_percent"]:
+            worst[row["device"]] = row
+    lines = []
+    for device, row in worst.items():
+        text = (
+            f"The machine ({device.upper()}): the same work (the bound, batch {row['batch_size']}), repeated "
+            f"{row['sentinels']} times over the campaign, varied by {row['variation_percent']:.1f} % "
+            f"(slowest to fastest {row['range_percent']:.1f} %)"
+        )
+        drifts = [one for one in noise if one["device"] == device and one["drift_seen"]]
+        if drifts:
+            drift = max((one["drift_percent"] for one in drifts), key=abs)
+            text += f", and became {abs(drift):.1f} % {'slower' if drift < 0 else 'faster'} in its second half"
+        lines += textwrap.wrap(f"{text}.", WIDTH)
+    return [*lines, ""] if lines else []
+
+
+def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
+    """Return the lines that say what to use for each goal, or what an answer needs, at most WIDTH columns each.
+
+    Of the fastest they say all. What several goals need, and what to mind of any, stands there once.
+    """
+    found = verdicts(tables)
+    texts, needed = [(0, "What to use", _BOLD)], set()
+    for verdict in found:
+        if verdict["row"] or verdict["lacking"] not in needed:
+            texts += _verdict_texts(verdict)
+        needed |= set() if verdict["row"] else {verdict["lacking"]}
+    said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
+    texts += [(2, f"Mind: {text}", "") for text in dict.fromkeys(said)]
+    lines = []
+    for indent, text, code in texts:
+        blank = " " * indent
+        wrapped = textwrap.wrap(_clean(text), WIDTH, initial_indent=blank, subsequent_indent=f"{blank}  ")
+        lines += [f"{code}{line}{_PLAIN}" if colour and code else line for line in wrapped]
+    return [*lines, ""]
+
+
+def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
+    """Return (indent, text, ANSI code) of what is said of one goal: of the fastest all, of the others one text."""
+    row = verdict["row"]
+    if row is None:
+        return [(2, f"{verdict['title']}: no answer. {verdict['lacking']}", "")]
+    use = f"{verdict['title']}: {place_of(row)}"
+    settings = ", ".join(filter(None, (f"format {row['format']}", settings_text(row))))
+    if verdict["goal"] != "fastest":
+        return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], 0)}", "")]
+    texts = [(2, f"{use}{_tied(verdict['ties'], _MOST_TIES)}", _BOLD), (4, f"Settings: {settings}", "")]
+    texts += [(4, verdict["reason"], "")]
+    return texts + ([(4, verdict["against"]["text"], "")] if verdict["against"] else [])
+
+
+def _tied(ties: Sequence[Row], most: int) -> str:
+    """Return the rows that cannot be told apart in words, the first `most` of them by name."""
+    named = [place_of(row) for row in ties[:most]]
+    more = len(ties) - len(named)
+    named += [f"{more} {'more' if named else 'other' if more == 1 else 'others'}"] if more else []
+    return f"; not distinguishable from {', '.join(named)}" if named else ""
+
+
+def _place(row: Row) -> str:
+    return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
+
+
+def _reasons(status: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the lines of one status: each reason once, with the loaders that share it."""
+    groups: dict[str, list[str]] = {}
+    for place, reason in pairs:
+        groups.setdefault(_clean(reason), []).append(place)
+    if not groups:
+        return []
+    lines = [f"{status}:"]
+    for reason, places in groups.items():
+        text = f"{', '.join(dict.fromkeys(places))}: {reason}"
+        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return [*lines, ""]
+
+
+def _clean(text: str) -> str:
+    """Return `text` without line breaks and control codes, which a terminal would obey."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text.replace("\n", " "))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 2]}.."
+
+
+def main() -> None:
+    """Print the ranking, the verdict, and where the reports lie."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
+    parser.add_argument("--reports", nargs="*", default=[], help="paths to name at the end")
+    arguments = parser.parse_args()
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
+    tables = read_tables(arguments.tables)
+    print("\n".join([*ranking_lines(tables, colour), *verdict_lines(tables, colour)]))
+    for path in arguments.reports:
+        print(f"Report: {path}")
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,315 @@
+"""Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
+
+With --light it writes a second one, small enough for Snakemake's report, see report_light.py.
+
+python -m scripts.report.render_report --tables results/tables/demo --figures report/figures --out report/index.html
+"""
+
+import argparse
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from scripts.common.errors import UserError, run_main
+from scripts.common.files import PROJECT, whole_file
+from scripts.common.statistics import FEW
+from scripts.common.vocabulary import SPLIT
+from scripts.report import rows as chart_rows
+from scripts.report.config import code_text, config_text
+from scripts.report.downloads import companion, csv_address, downloads
+from scripts.report.draw_figures import FIGURES
+from scripts.report.groups import (
+    BOUNDS,
+    HELD,
+    PARTS,
+    by_panel,
+    facts,
+    grouped_skips,
+    grouped_warnings,
+    holding,
+    rows_of,
+    shortest_steps,
+    step_text,
+    verdict,
+)
+from scripts.report.interactive import charts, embedded
+from scripts.report.light import lightened
+from scripts.report.names import anonymous
+from scripts.report.snippets import companions, snippet
+from scripts.report.verdict_texts import bound_text, unusual_settings
+from scripts.report.verdicts import verdicts
+from scripts.tables import bottlenecks
+from scripts.tables.columns import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
+from scripts.tables.ranking import FED_PERCENT
+
+DATA_FILES = ("report/template/*",)
+TEMPLATE = PROJECT / "report" / "template"
+STYLES = ("style.css", "tables.css", "figures.css", "print.css")
+SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js"), "charts.js"
+_UNSTEADY = ("noisy-machine", "drift")
+ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
+_DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # figure_parts.INK, RULE, PAPER
+_SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves", "noise", "ladder", "break_even")
+_HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
+
+
+def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None, light_of: str = "") -> str:
+    """Return the report as HTML. Whatever comes from outside the template is escaped.
+
+    `figures` is the folder that draw_figures.py wrote, `records` that of the tables, whose raw records are embedded
+    where they are there and small enough. `light_of` is the path of the full report where the page is the light one
+    for Snakemake's report, which names it. Raises UserError where a figure is absent.
+    """
+    tables = anonymous(tables)
+    drawn = charts(tables)
+    pictures = {name: picture(figures / f"{name}.svg") for name in FIGURES}
+    parts = {
+        "figures": {name: encoded(svg) for name, svg in pictures.items()},
+        "charts": {
+            name: {"spec": Markup(embedded(spec)), "csv": csv_address(csv_rows(name, rows, tables))}
+            for name, (spec, rows) in drawn.items()
+        },
+        **context(tables),
+        "downloads": downloads(tables, records),
+        "light_of": anonymous(light_of),
+    }
+    if light_of:
+        return lightened(parts, pictures, page)
+    return page(parts, chart_scripts=[vega(), script(TEMPLATE / CHARTS_SCRIPT)] if drawn else [])
+
+
+def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Iterable[str] = ()) -> str:
+    """Return the HTML of the template's variables, or where they are too large that of a page which says so."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    best = {chart_rows.key(row) for row in parts["best"]}
+    environment.filters |= {
+        "number": number_text,
+        "bytes": bytes_text,
+        "duration": duration_text,
+        "settings": settings_text,
+        "unusual_settings": unusual_settings,
+        "beyond": bound_text,
+        "percent": lambda value: f"{number_text(value, 2)} %",
+        "signed": lambda value: f"{value:+.1f} %",
+        "step": step_text,
+        "epochs": epochs_text,
+        "coded": coded,
+        "word": bottlenecks.WORDS.__getitem__,
+        "is_best": lambda row: chart_rows.key(row) in best,
+    }
+    environment.globals |= parts
+    style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
+    if too_large:
+        return environment.get_template("too_large.html.j2").render(style=style)
+    main = environment.get_template("main.html.j2").render()
+    scripts = [*(script(TEMPLATE / name) for name in SCRIPTS), *chart_scripts]
+    return environment.get_template("report.html.j2").render(
+        main=Markup(main),
+        contents=[(name, unescape(title)) for name, title in _HEADING.findall(main)],
+        style=style,
+        scripts=scripts,
+        policy=policy(scripts),
+    )
+
+
+def csv_rows(name: str, rows: list[dict[str, Any]], tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the CSV file of a chart holds: its rows, or the table that they are worked out from."""
+    return tables["break_even"] if name == "break_even" else rows
+
+
+def context(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template's variables: the tables, and what they say when put together."""
+    best, ranking = tables["best"], tables["ranking"]
+    goals = [with_program(goal, tables) for goal in verdicts(tables)]
+    counts = [row["runs"] for row in ranking if row["status"] == "ok"]
+    spans = {chart_rows.key(row) for row in tables["spans"]}
+    shown = {row["run"] for row in chart_rows.timeline(tables)}
+    return {
+        **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
+        "goals": goals,
+        "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
+        "now": (tables["dataset"]["report"] or {}).get("now"),
+        "panel_verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
+        "holding": holding(best, tables["parts"]),
+        "part_names": [(bottlenecks.WORDS[part], text) for part, text in PARTS.items()],
+        "least_percent": bottlenecks.LEAST_PERCENT,
+        "fed_percent": FED_PERCENT,
+        "steps": shortest_steps(ranking),
+        "takes": by_panel(row for row in best if row["status"] == "ok"),
+        "latencies": latencies(tables),
+        "ram_bytes": chart_rows.ram_bytes(tables),
+        "spans_shown": len(shown),
+        "spans_left_out": len(spans) - len(shown),
+        "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
+        "bound_names": [(kind, text) for kind, (_, text) in BOUNDS.items()],
+        "bound_words": {kind: words for kind, (words, _) in BOUNDS.items()},
+        "held_words": HELD,
+        "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
+        "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
+        "panels": panels(ranking),
+        "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
+        "runs_range": (min(counts), max(counts)) if counts else (0, 0),
+        "enough_runs": ENOUGH_RUNS,
+        "warm_bounds": {(row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "warm")},
+        "failed": [row for row in ranking if row["status"] == "failed"],
+        "skipped": grouped_skips(tables["skipped"]),
+        "warnings": grouped_warnings(tables["warnings"]),
+        "tier_warnings": grouped_warnings(row for row in tables["warnings"] if row["tier"] and not row["loader"]),
+        "machines": [(machine["runs"], facts(machine["host"])) for machine in tables["host"]["hosts"]],
+        "machine_text": machine_text(tables["host"]["hosts"]),
+        "source_text": source_text(tables["dataset"]),
+        "epoch_batches": epoch_batches(best, tables["dataset"]["corpus"]),
+        "disturbed_runs": sum(row["disturbed"] or 0 for row in ranking),
+        "measured_runs": sum(row["runs"] or 0 for row in ranking),
+        "measure": facts(tables["dataset"]["measure"] or {}),
+        "config": config_text(tables["dataset"]["config"]),
+        "code": code_text(tables["host"]["commits"]),
+    }
+
+
+def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a verdict with the `program` to paste, or with `no_program`, why there is none."""
+    goal = {**goal, "program": "", "no_program": ""}
+    row, dataset = goal["row"], tables["dataset"]
+    corpus = dataset["corpus"]
+    if row is None:
+        return goal
+    if corpus is None:
+        return goal | {"no_program": "The corpus has no record, so there is no program to paste."}
+    data = f"results/formats/{dataset['dataset']}/{row['format']}/train"
+    try:
+        return goal | {"program": _place_text(row["tier"], tables["tiers"]) + snippet(row, data, corpus["samples"])}
+    except UserError as error:
+        return goal | {"no_program": str(error)}
+
+
+def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
+    """Return the comment that says where the data lay: the workflow's copies on a tier need not last."""
+    path = next((row["path"] for row in tiers if row["tier"] == tier), None)
+    where = " ".join(f"tier {tier}, {path}".split()) if path else f"tier {tier}"  # one line, whatever the path
+    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n"
+
+
+def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one row per best result with its `quantiles`, {percent: milliseconds}."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in chart_rows.latency(tables):
+        place = (row["group"], row["loader"])
+        found.setdefault(place, {**row, "quantiles": {}})["quantiles"][row["percent"]] = row["milliseconds"]
+    return list(found.values())
+
+
+def machine_text(hosts: list[Mapping[str, Any]]) -> str:
+    """Return the first machine's processor and memory in a few words."""
+    host = hosts[0]["host"] if hosts else {}
+    cores = f"{host['cores_allowed']} cores" if host.get("cores_allowed") else ""
+    memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
+    cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
+    return ", ".join(filter(None, (cpu, cores, memory)))
+
+
+def source_text(dataset: Mapping[str, Any]) -> str:
+    """Return which source the clips come from, and how many are measured."""
+    source = dataset["config"]["datasets"][dataset["dataset"]]["source"]
+    clips = (dataset["corpus"] or {}).get("clips") or {}
+    return ", ".join(filter(None, (source, clips and f"{clips.get(SPLIT, 0):,} clips measured")))
+
+
+def epoch_batches(best: Iterable[Mapping[str, Any]], corpus: Mapping[str, Any] | None) -> str:
+    """Return how many batches an epoch has, by the batch sizes that occur; empty where that is not known."""
+    clips = ((corpus or {}).get("clips") or {}).get(SPLIT)
+    sizes = sorted({row["batch_size"] for row in best if row["batch_size"]})
+    return " or ".join(f"{-(-clips // size):,}" for size in sizes) if clips else ""
+
+
+def epochs_text(epochs: float) -> str:
+    """Return a number of epochs, rounded up to whole ones."""
+    whole = -int(-epochs // 1)
+    return f"{whole:,} epoch{'' if whole == 1 else 's'}"
+
+
+def coded(text: str) -> Markup:
+    """Return text with what stands between backticks as code; all of it escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is a backtick
+        return Markup.escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)
+    )
+
+
+@cache
+def vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that needs nothing else."""
+    return _script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed"))
+
+
+def script(path: Path) -> str:
+    """Return a script of ours as it may stand in a page."""
+    return _script(path.read_text(encoding="utf-8"))
+
+
+def _script(text: str) -> str:
+    """Return JavaScript in which nothing ends the element that it stands in, with the line ends that HTML makes."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
+
+
+def policy(scripts: list[str]) -> str:
+    """Return the sources of scripts that a page allows: these, by their hashes."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    return " ".join(f"'sha256-{one}'" for one in hashes)
+
+
+def picture(path: Path) -> str:
+    """Return an SVG file that follows the reader's dark mode. Raises UserError where it is absent."""
+    if not path.is_file():
+        raise UserError(
+            f"{path} is not there. Figures are made by: python -m scripts.report.draw_figures --out {path.parent}"
+        )
+    svg = path.read_text(encoding="utf-8")
+    svg = svg[svg.index("<svg") :]
+    rules = "".join(
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    )
+    opening = svg.index(">") + 1
+    return f"{svg[:opening]}<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>{svg[opening:]}"
+
+
+def encoded(svg: str) -> str:
+    """Return an SVG file as a data address."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def main() -> None:
+    """Write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
+    parser.add_argument("--figures", required=True, type=Path, help="folder that draw_figures.py wrote")
+    parser.add_argument("--out", required=True, type=Path, help="HTML file to write")
+    parser.add_argument("--light", type=Path, help="a small HTML file without charts to hover, for Snakemake's report")
+    arguments = parser.parse_args()
+    sources = (read_tables(arguments.tables), arguments.figures, arguments.tables)
+    pages = {arguments.out: render(*sources)}
+    if arguments.light:
+        pages[arguments.light] = render(*sources, light_of=str(arguments.out))
+    for path, html in pages.items():
+        with whole_file(path) as file:
+            file.write(html)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,217 @@
+"""What a verdict says in words: why a result is recommended, what to mind, what is lacking where there is none."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.statistics import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
+from scripts.machine.devices import RAM
+from scripts.tables import bottlenecks
+from scripts.tables.columns import EMULATED, bytes_text, number_text, settings_text
+
+AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
+ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
+BOUNDS = {
+    "warm": "what memory allows",
+    "storage": "what its storage allows",
+    "compute": "what the steps alone allow",
+}
+HELD = {**bottlenecks.NAMES, "feeding": "waiting for batches"}
+_MENDED = {  # by status: what makes a result of it
+    "failed": "mend the loader or its library, delete its records below results/runs, and type snakemake",
+    "missing": "type snakemake, which makes the runs that are not there",
+    "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
+}
+LACKING = {
+    "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type snakemake.",
+    "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml, name a tier on "
+    "a disk below `storage`, and type snakemake.",
+    "memory": "No record says how much memory a run took; `pss_reason` in its `memory` says why. Mend that, delete the "
+    "records below results/runs, and type snakemake.",
+    "step": "The tables hold no training step. Write `step_ms: 20`, or that of your model, below `report` in "
+    "config.yaml, and type snakemake.",
+    "preparation": "No format's conversion was timed. Type snakemake --forcerun write_format.",
+}
+
+_NONE = object()  # no default: no option's value is this
+Row = Mapping[str, Any]
+Tables = Mapping[str, Any]
+
+
+def place(row: Row) -> str:
+    """Return which result a row is: the loader and its tier."""
+    return f"{row['loader']} on {row['tier']}"
+
+
+def speed_text(row: Row) -> str:
+    """Return a result's speed, its share of the bound, and what holds it back, in two or three sentences."""
+    text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
+    if not row["bottleneck"]:
+        return f"{text}What holds it back is not known: `measure.explain` is none, or no part of it can be left out."
+    if row["bottleneck"] == "none":
+        return f"{text}No part of its work takes {bottlenecks.LEAST_PERCENT:g} % of the time."
+    if row["bottleneck"] == "unclear":
+        return f"{text}What holds it back could not be told: the trials that look for it contradict one another."
+    return f"{text}Held back by {HELD[row['bottleneck']]} ({row['bottleneck_percent']:.0f} % of the time)."
+
+
+def _of_bound(row: Row) -> str:
+    if not row["bound"]:
+        return ""
+    share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']]}"
+    where = bound_text(row["percent_of_bound"])
+    return f", {where} ({share}: both scatter)" if where else f", {share}"
+
+
+def bound_text(percent: float) -> str:
+    """Return in words where a result stands that has passed its bound; empty for one below it."""
+    return "" if percent <= AT_BOUND else "at the bound" if percent <= ABOVE_BOUND else "above the bound"
+
+
+def _between(row: Row) -> str:
+    if row["runs"] == 1:
+        return "a single run"
+    name = f"{100 * CONFIDENCE:g} % interval" if row["runs"] >= FEW else "range"
+    return f"{name} {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of {row['runs']} runs"
+
+
+def against_text(found: Comparison, had: Row) -> str:
+    """Return how a result's speed compares with that of `had`, which the user has now."""
+    if found.low is None or found.high is None:
+        return (
+            f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but a single run tells "
+            "nothing apart."
+        )
+    ratio, low, high = found.ratio, found.low, found.high
+    if found.slower:
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    between = f"{100 * RATIO_CONFIDENCE:g} % interval {number_text(low)} to {number_text(high)}"
+    if found.faster or found.slower:
+        word = "faster" if found.faster else "slower"
+        return f"{number_text(ratio)} times {word} ({between}) than {place(had)}, which you have now."
+    return (
+        f"Not distinguishable in speed from {place(had)}, which you have now ({number_text(ratio)} times, {between})."
+    )
+
+
+def cautions(tables: Tables, row: Row) -> Iterator[str]:
+    """Yield what one has to know before one acts on a result, each as one or two sentences."""
+    if reads_once(row["loader"]):
+        took = f", {bytes_text(row['pss_peak_bytes'])} at its peak (PSS)" if row["pss_peak_bytes"] else ""
+        yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
+    order = order_of(row["loader"])
+    if order:
+        yield f"{row['loader']}'s order is not quite random: {order}. Mind it where neighbours in a shard are alike."
+    if in_memory(tables, row["tier"]):
+        size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+        took = f" ({bytes_text(size)} as {row['format']})" if size else ""
+        yield f"The files on {row['tier']} lie in memory{took}, beside what the loader takes: they must fit."
+    if row["tier"].endswith(EMULATED):
+        yield f"{row['tier']}: reads were slowed down to those of other storage, which this machine does not have."
+    if row["task"] == "loop":
+        yield "A plain loop need not read its batches: a model that does may be fed more slowly."
+    now = asked(tables, "now")
+    if now and not had_now(tables, row):
+        yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
+    yield from _doubts(row)
+
+
+def _doubts(row: Row) -> Iterator[str]:
+    advice = f"fewer than {FEW} are not fit to publish; set `preset: publishable` in config.yaml."
+    if row["runs"] == 1:
+        yield f"A single run, which tells nothing apart; {advice}"
+    elif row["runs"] < FEW:
+        yield f"{row['runs']} runs; {advice}"
+    if row["reason"]:
+        yield f"{place(row)}: {row['reason']}."
+    if row["disturbed"]:
+        were = f"{row['disturbed']} of the {row['runs']} runs"
+        yield f"Something else was at work beside {were} of {place(row)}, and disturbed them."
+    more = (row["warnings"] or 0) - (row["disturbed"] or 0)
+    if more > 0:
+        other = " other" if row["disturbed"] else ""
+        count = f"1{other} warning" if more == 1 else f"{more}{other} warnings"
+        yield f"The runs of {place(row)} gave {count}, which the report lists under Warnings."
+
+
+def unusual_settings(row: Row) -> str:
+    """Return a result's settings in words, without the loader's own options that are as they are by default."""
+    declared = _declared(row["loader"], "OPTIONS", {})
+    options = json.loads(row["options"] or "{}")
+    kept = {name: value for name, value in options.items() if declared.get(name, {}).get("default", _NONE) != value}
+    return settings_text({**row, "options": json.dumps(kept)})
+
+
+def reads_once(loader: str) -> bool:
+    """Return whether a loader declares that it reads the whole set when it is opened; a file of the user's cannot."""
+    return _declared(loader, "READS_ONCE", False)
+
+
+def order_of(loader: str) -> str:
+    """Return what a loader says of its order where it is not quite random; empty where it is, or nothing is known."""
+    return _declared(loader, "ORDER", "")
+
+
+def _declared(loader: str, name: str, absent: Any) -> Any:
+    return getattr(plugins.load("loaders", loader), name, absent) if loader in plugins.names("loaders") else absent
+
+
+def in_memory(tables: Tables, tier: str) -> bool:
+    """Return whether the files of a tier, by its name in the tables, lie in memory."""
+    return any(one["tier"] == tier and re.fullmatch(RAM, one["filesystem"] or "") for one in tables["tiers"])
+
+
+def asked(tables: Tables, key: str) -> Any:
+    """Return what the config says below `report`; None where the plan is older than that section."""
+    return (tables["dataset"]["report"] or {}).get(key)
+
+
+def had_now(tables: Tables, row: Row) -> Row | None:
+    """Return the best result in the row's panel of the loader that `report.now` names, or None."""
+    now = asked(tables, "now")
+    rows = [one for one in tables["best"] if one["panel"] == row["panel"] and one["rank"] and one["loader"] == now]
+    return max(rows, key=lambda one: one["clips_per_second"], default=None)
+
+
+def no_speed(rows: Sequence[Row]) -> str:
+    """Return what results (at least one) without any verified speed need."""
+    counts = {status: sum(row["status"] == status for row in rows) for status in _MENDED}
+    found = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    first = next(row for status in counts for row in rows if row["status"] == status)
+    why = f" ({place(first)}: {first['reason']})" if first["reason"] else ""
+    return f"No loader has a verified speed: {found}{why}. To go on, {_MENDED[first['status']]}."
+
+
+def no_rival(rows: Iterable[Row]) -> str:
+    """Return what a ranking needs in which one loader alone has a speed; an empty string where there are several."""
+    loaders = {row["loader"] for row in rows if row["rank"]}
+    if len(loaders) > 1:
+        return ""
+    return (
+        f"{loaders.pop()} alone has a verified speed, so there is nothing to compare it with. Name others below "
+        "`loaders` in config.yaml, and type snakemake."
+    )
+
+
+def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
+    """Return what is lacking where none of the ok rows is known to feed a step of `step_ms`."""
+    looked = [row for row in rows if row["step_limit_ms"]]
+    if not looked:
+        return (
+            f"The shortest step that a loader feeds was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
+            "below `measure` in config.yaml, and type snakemake."
+        )
+    fed = [row for row in looked if row["shortest_step_ms"] is not None]
+    if not fed and all(row["step_limit_ms"] < step_ms for row in looked):
+        return (
+            f"It was looked for up to {max(row['step_limit_ms'] for row in looked):g} ms alone. Write `step_limit_ms: "
+            f"{step_ms:g}` or more below `measure` in config.yaml, and type snakemake."
+        )
+    nearest = min(fed, key=lambda row: row["shortest_step_ms"], default=None)
+    which = f"; nearest is {place(nearest)} with {number_text(nearest['shortest_step_ms'])} ms" if nearest else ""
+    return (
+        f"No loader feeds a step of {step_ms:g} ms{which}. Try more workers (`sweep.workers`) or a faster tier, or say "
+        "in `report.step_ms` how long your model takes."
+    )

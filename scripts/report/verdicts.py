@@ -1,0 +1,231 @@
+"""What the tables say to do: for each goal the result to use, those it cannot be told from, and why.
+
+One winner does not serve all: the fastest may take all memory, or need a conversion that a short project never earns.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from scripts.common.statistics import compare
+from scripts.report.verdict_texts import (
+    LACKING,
+    against_text,
+    asked,
+    cautions,
+    had_now,
+    in_memory,
+    no_feeder,
+    no_rival,
+    no_speed,
+    order_of,
+    speed_text,
+)
+from scripts.tables.columns import bytes_text, duration_text, number_text, panel_order, panels
+from scripts.tables.ranking import FED_PERCENT
+
+SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+Tables = Mapping[str, Any]
+Verdict = dict[str, Any]
+
+
+def verdicts(tables: Tables) -> list[Verdict]:
+    """Return a verdict for each goal and device, in the order of the goals, from what `tables.read_tables` gives.
+
+    - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
+    - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
+      cannot be told apart from it by this goal. Single runs tell nothing apart.
+    - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
+      with interval and bound, and what holds it back.
+    - `against`: None, or `row`, the best result of `report.now` in the same panel, `times_faster`, `faster_low` and
+      `faster_high` (99 % interval; None for single runs and for the same result), and `text`.
+    - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
+    - `cautions`: what to mind before one acts on it; `caveat` is the same in one text.
+    """
+    rows = sorted((row for row in tables["best"] if row["panel"]), key=panel_order)
+    devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
+    goals = (_fastest, _fastest_cold, _least_memory, _simplest, _cheapest)
+    return [goal(tables, device) for goal in goals for device in devices]
+
+
+def main_panel(best: Rows, device: str) -> Rows:
+    """Return the device's rows of `best` in the first panel in which anything ran: traversing a warm cache, if it did.
+
+    Where nothing ran at all they are of the first panel that there is.
+    """
+    rows = [row for row in best if row["device"] == device]
+    names = panels(row for row in rows if row["status"] != "skipped") or panels(rows)
+    return [row for row in rows if row["panel"] == names[0]] if names else []
+
+
+def _fastest(tables: Tables, device: str) -> Verdict:
+    rows = main_panel(tables["best"], device)
+    title = f"Fastest ({rows[0]['panel']})" if rows else "Fastest"
+    return _by_speed(tables, rows, {"goal": "fastest", "device": device, "title": title}, LACKING["run"])
+
+
+def _fastest_cold(tables: Tables, device: str) -> Verdict:
+    conditions = {"device": device, "task": "traverse", "cache": "cold", "step_ms": 0}
+    rows = [row for row in tables["best"] if all(row[key] == value for key, value in conditions.items())]
+    named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
+    random = [row for row in rows if row["rank"] and not order_of(row["loader"])]
+    return _by_speed(tables, random or rows, named, LACKING["cold"])
+
+
+def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdict:
+    """Return the verdict for the fastest of `rows`; `absent`: what is lacking where there are none."""
+    ranked = [row for row in rows if row["rank"]]
+    if not ranked:
+        return _none(named, no_speed(rows) if rows else absent)
+    first, *others = sorted(ranked, key=lambda row: -row["clips_per_second"])
+    speeds = _of_runs(tables, first, "clips_per_second")
+    ties = [row for row in others if not _more(speeds, _of_runs(tables, row, "clips_per_second"))]
+    fact = f"{number_text(first['clips_per_second'])} clips/s"
+    return _verdict(tables, named, [first, *ties], fact, "")
+
+
+def _least_memory(tables: Tables, device: str) -> Verdict:
+    named = _named("least_memory", device, "Least memory")
+    rows = _ranked(tables, device)
+    if not rows:
+        return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
+    near = [row for row in rows if row["times_slower_than_best"] <= SLOWEST and row["pss_peak_bytes"]]
+    near = [row for row in near if not in_memory(tables, row["tier"])] or near
+    if not near:
+        return _none(named, LACKING["memory"])
+    lean = _one_each(sorted(near, key=lambda row: (row["pss_peak_bytes"], -row["clips_per_second"])))
+    least = _of_runs(tables, lean[0], "pss_peak_bytes")
+    ties = [row for row in lean[1:] if not _more(_of_runs(tables, row, "pss_peak_bytes"), least)]
+    rule = (
+        f"The least memory at its peak (PSS of all its processes) of what is at most {SLOWEST:g} times slower than the "
+        "fastest, where there is a choice on a tier whose files do not lie in memory. "
+    )
+    fact = f"{bytes_text(lean[0]['pss_peak_bytes'])} at its peak"
+    return _verdict(tables, named, [lean[0], *ties], fact, rule)
+
+
+def _simplest(tables: Tables, device: str) -> Verdict:
+    step_ms = asked(tables, "step_ms")
+    words = "your training step" if step_ms is None else f"a training step of {step_ms:g} ms"
+    named = _named("simplest", device, f"Simplest that feeds {words} at {FED_PERCENT:g} % AU")
+    rows = _ranked(tables, device)
+    if not rows:
+        return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
+    if step_ms is None:
+        return _none(named, LACKING["step"])
+    feeding = [row for row in rows if row["shortest_step_ms"] is not None and row["shortest_step_ms"] <= step_ms]
+    if not feeding:
+        return _none(named, no_feeder(rows, step_ms))
+    formats = {row["format"]: row for row in tables["formats"]}
+
+    def effort(row: Row) -> tuple[float, ...]:
+        return row["workers"] or 0, in_memory(tables, row["tier"]), _known(formats, row, "files")
+
+    ordered = _one_each(
+        sorted(feeding, key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
+    )
+    same = [row for row in ordered if effort(row) == effort(ordered[0])]
+    rule = (
+        "The fewest workers (processes or threads), then a tier whose files do not lie in memory, then the fewest "
+        "files; of the same effort, first what is written soonest. "
+    )
+    fact = f"{_workers_text(same[0]['workers'])}, feeds steps from {number_text(same[0]['shortest_step_ms'], 2)} ms on"
+    return _verdict(tables, named, same, fact, rule)
+
+
+def _workers_text(workers: int | None) -> str:
+    return "1 worker" if workers == 1 else f"{workers or 'no'} workers"
+
+
+def _cheapest(tables: Tables, device: str) -> Verdict:
+    named = _named("cheapest", device, "Cheapest to prepare")
+    rows = [row for row in main_panel(tables["best"], device) if row["rank"]]
+    if not rows:
+        return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
+    formats = {row["format"]: row for row in tables["formats"] if row["seconds"] is not None}
+    timed = [row for row in rows if row["format"] in formats]
+    if not timed:
+        return _none(named, LACKING["preparation"])
+    first, *others = sorted(timed, key=lambda row: (formats[row["format"]]["seconds"], -row["clips_per_second"]))
+    speeds = _of_runs(tables, first, "clips_per_second")
+    ties = [
+        row
+        for row in others
+        if row["format"] == first["format"] and not _more(speeds, _of_runs(tables, row, "clips_per_second"))
+    ]
+    written = formats[first["format"]]
+    rule = (
+        f"The format that was written soonest ({written['files']} files, {bytes_text(written['bytes'])}), and the "
+        "fastest that reads it. Each was written once: times near one another may change places. "
+    )
+    return _verdict(tables, named, [first, *ties], f"{duration_text(written['seconds'])} to write", rule)
+
+
+def _named(goal: str, device: str, title: str) -> Verdict:
+    return {"goal": goal, "device": device, "title": f"{title} ({device.upper()})" if device else title}
+
+
+def _none(named: Verdict, lacking: str) -> Verdict:
+    return named | {
+        **{"row": None, "ties": [], "fact": "", "reason": "", "against": None},
+        **{"lacking": lacking, "cautions": [], "caveat": ""},
+    }
+
+
+def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -> Verdict:
+    """Return the verdict for the first of `rows`, which the others cannot be told from."""
+    row, *ties = rows
+    minded = list(cautions(tables, row))
+    return named | {
+        **{"row": row, "ties": ties, "fact": fact, "reason": rule + speed_text(row)},
+        **{"against": _against(tables, row), "cautions": minded, "caveat": " ".join(minded)},
+        "lacking": no_rival(one for one in tables["best"] if one["panel"] == row["panel"]),
+    }
+
+
+def _against(tables: Tables, row: Row) -> Verdict | None:
+    had = had_now(tables, row)
+    if had is None:
+        return None
+    if _key(had) == _key(row):
+        same = {"row": had, "times_faster": 1.0, "faster_low": None, "faster_high": None}
+        return {**same, "text": "It is what you have now."}
+    found = compare(_of_runs(tables, row, "clips_per_second"), _of_runs(tables, had, "clips_per_second"))
+    ratios = {"times_faster": found.ratio, "faster_low": found.low, "faster_high": found.high}
+    return {"row": had, **ratios, "text": against_text(found, had)}
+
+
+def _ranked(tables: Tables, device: str) -> Rows:
+    """Return all settings with a speed in the device's main panel, the fastest first."""
+    names = {row["panel"] for row in main_panel(tables["best"], device)}
+    return [row for row in tables["ranking"] if row["panel"] in names and row["rank"]]
+
+
+def _one_each(rows: Iterable[Row]) -> list[Row]:
+    """Return the first row of each loader and tier."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in rows:
+        first.setdefault((row["loader"], row["tier"]), row)
+    return list(first.values())
+
+
+def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
+    found = formats.get(row["format"], {}).get(column)
+    return inf if found is None else found
+
+
+def _key(row: Row) -> tuple[str, str, str]:
+    return row["loader"], row["tier"], row["slug"]
+
+
+def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
+    """Return what the ok runs of a result have in a column."""
+    runs = [run for run in tables["runs"] if _key(run) == _key(row) and run["status"] == "ok"]
+    return [run[column] for run in runs if run[column]]
+
+
+def _more(one: Sequence[float], other: Sequence[float]) -> bool:
+    return compare(one, other).faster

@@ -1,0 +1,123 @@
+"""What the hardware allows: the bounds that were measured, and which of them applies to a result.
+
+`warm`: batches gathered from a tensor in RAM, through the same sink. `storage`: what fio reads from a tier at a clip's
+size, with as many readers as the loader keeps reads under way. `compute`: the steps alone, if nothing had to be waited
+for. `decode`: decoding alone, by what a loader saves when it leaves decoding out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scripts.common.statistics import spread
+from scripts.machine.fio import block_of
+from scripts.tables import bottlenecks
+from scripts.tables.records import tier_name
+
+Row = dict[str, Any]
+Record = Mapping[str, Any]
+
+
+def rows(
+    plan: Mapping[str, Any], records: Iterable[Record], tiers: Mapping[str, Record | None], sizes: Mapping[str, int]
+) -> Iterator[Row]:
+    """Yield the rows of bounds.csv: the warm ones, without a speed where none could be measured, and the storage ones.
+
+    `records`: those of the warm bounds. `tiers`: the profiles. `sizes`: the bytes that a clip takes in each format.
+    """
+    yield from _warm_rows(plan, records)
+    readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["runs"]})
+    for tier, profile in tiers.items():
+        reads = ((profile or {}).get("fio") or {}).get("reads") or []
+        for size, count in ((size, count) for size in sorted(set(sizes.values())) for count in readers):
+            speed = storage(reads, size, count)
+            if speed is not None:
+                formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
+                yield {
+                    "bound": "storage",
+                    "tier": tier_name(tier, plan["emulated"]),
+                    "formats": formats,
+                    "readers": count,
+                } | _speeds([speed])
+
+
+def _warm_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
+    speeds: dict[tuple[str, str, int], list[float]] = {}
+    for entry in plan["bounds"]:
+        speeds.setdefault((entry["bound"], entry["settings"]["device"], entry["settings"]["batch_size"]), [])
+    for record in records:
+        key = (record["bound"], record["settings"]["device"], record["settings"]["batch_size"])
+        if record["status"] == "ok":
+            speeds.setdefault(key, []).append(record["clips_per_second"])
+    for (bound, device, batch_size), values in speeds.items():
+        yield {"bound": bound, "device": device, "batch_size": batch_size} | _speeds(values)
+
+
+def _speeds(values: list[float]) -> Row:
+    middle = spread(values)
+    return {
+        "runs": len(values),
+        "clips_per_second": middle and middle.median,
+        "lowest": middle and middle.lowest,
+        "highest": middle and middle.highest,
+    }
+
+
+def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
+    """Return clips/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
+
+    The fastest way to read counts, whichever a loader uses: at random in reads of a clip, one after the other, or,
+    since the kernel reads ahead of those that do not ask it not to, through the page cache. Fewer readers that are
+    faster count too, since a loader with more workers could keep some of them idle.
+    """
+    fitting = [read for read in reads if read["pattern"] != "random" or read["block_bytes"] == block_of(clip_bytes)]
+    ahead = [read for read in fitting if read["pattern"] == "readahead"]
+    some = [read for read in fitting if read["pattern"] != "readahead" and read["readers"] <= readers]
+    measured = any(read["readers"] == readers for read in some)
+    speeds = (read["megabytes_per_second"] * 1e6 / clip_bytes for read in (*ahead, *(some if measured else ())))
+    return max(speeds, default=None)
+
+
+def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: float) -> list[Row]:
+    """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
+
+    It is the lowest that applies: the warm bound to all on its device that read every byte; the storage bound to a cold
+    cache, and to what does not fit into a limited one; the steps alone to a task that computes. None applies to a plain
+    loop, which need not read what it is given, nor the warm one alone to a tier that fio did not measure.
+    """
+    bound_rows = list(bound_rows)
+    return [_with_bound(row, bound_rows, limited_share) for row in results]
+
+
+def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
+    found = dict(_applying(row, bound_rows, limited_share))
+    if row["cache"] != "warm" and "storage" not in found:
+        found.pop("warm", None)  # what limits it was not measured
+    name = min(found, key=found.__getitem__, default=None)
+    return {**row, "bound": name, "bound_clips_per_second": name and found[name]}
+
+
+def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator[tuple[str, float]]:
+    readers = max(1, row["workers"] or 0)
+    for bound in bound_rows:
+        speed = bound["clips_per_second"]
+        if not speed or row["task"] == "loop":
+            continue
+        if bound["bound"] == "warm" and (bound["device"], bound["batch_size"]) == (row["device"], row["batch_size"]):
+            yield "warm", speed
+        if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
+            missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
+            if missed and row["format"] in bound["formats"].split(", "):
+                yield "storage", speed / missed
+    if row["au_percent"] and row["clips_per_second"]:
+        yield "compute", row["clips_per_second"] * 100 / row["au_percent"]
+
+
+def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
+    """Yield a row of bounds.csv for each result that decodes: clips/s if it did nothing but decode."""
+    for row in results:
+        explained = row["explained"]
+        if explained and "decode" in explained["without"]:
+            cost = bottlenecks.costs(explained)["decode"]
+            if cost > 0:
+                names = {key: row[key] for key in ("loader", "tier", "slug", "device", "batch_size")}
+                yield {"bound": "decode", **names} | _speeds([1 / cost])

@@ -1,0 +1,90 @@
+"""How steady the machine was: what the warm bound, the same work all through the campaign, says of noise and drift."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from statistics import mean, median, stdev
+from typing import Any
+
+from scripts.common.statistics import Comparison, compare
+from scripts.tables.columns import duration_text
+
+# Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
+# such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).
+NOISY_PERCENT = 3.0
+FEWEST_NOISY = 3  # sentinels, below which a variation is no finding
+FEWEST_DRIFT = 4  # two for each half
+DRIFT_PERCENT = 1.0  # a drift that can be told but is smaller than this is a fact of noise.csv and no warning
+
+Row = dict[str, Any]
+
+
+def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of noise.csv from bounds' records: one for each device and batch size with an ok warm bound.
+
+    `variation_percent` (standard deviation in % of the mean) and `range_percent` (in % of the median) are None for a
+    single sentinel. `drift_percent`, the median of the later half in % above that of the earlier half, negative where
+    the machine became slower, and `drift_seen`, whether that is distinguishable, are None for fewer than four.
+    """
+    measured = [one for one in bounds if one["bound"] == "warm" and one["status"] == "ok"]
+    measured.sort(key=lambda one: (*_work(one), _moment(one), one["repeat"]))
+    return [_noise_row(*work, list(records)) for work, records in groupby(measured, key=_work)]
+
+
+def _work(record: Mapping[str, Any]) -> tuple[str, int]:
+    return record["settings"]["device"], record["settings"]["batch_size"]
+
+
+def _moment(record: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(record["started"])
+
+
+def _noise_row(device: str, batch_size: int, records: Sequence[Mapping[str, Any]]) -> Row:
+    speeds = [record["clips_per_second"] for record in records]
+    middle, several = median(speeds), len(speeds) > 1
+    later = _later_half(speeds) if len(speeds) >= FEWEST_DRIFT else None
+    return {
+        "device": device,
+        "batch_size": batch_size,
+        "sentinels": len(speeds),
+        "median_clips_per_second": middle,
+        "variation_percent": 100 * stdev(speeds) / mean(speeds) if several else None,
+        "range_percent": 100 * (max(speeds) - min(speeds)) / middle if several else None,
+        "drift_percent": later and 100 * (later[0] - 1),
+        "drift_seen": later and (later[1].faster or later[1].slower),
+        "hours": (_moment(records[-1]) - _moment(records[0])).total_seconds() / 3600,
+    }
+
+
+def _later_half(speeds: Sequence[float]) -> tuple[float, Comparison]:
+    """Return the ratio of the medians of the later and the earlier half of `speeds`, in order of time, and their test.
+
+    Of an odd number the middle one belongs to the earlier half.
+    """
+    cut = (len(speeds) + 1) // 2
+    return median(speeds[cut:]) / median(speeds[:cut]), compare(speeds[cut:], speeds[:cut])
+
+
+def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Yield the rows of warnings.csv that follow from rows of noise.csv: `noisy-machine` and `drift`."""
+    for row in noise:
+        place = {"slug": f"bound warm {row['device']} batch {row['batch_size']}"}
+        if row["sentinels"] >= FEWEST_NOISY and row["variation_percent"] > NOISY_PERCENT:
+            yield place | {
+                "code": "noisy-machine",
+                "seen": f"the same work, repeated {row['sentinels']} times over {duration_text(3600 * row['hours'])}, "
+                f"varied by {row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
+                "cause": "other programs or virtual machines, changing clock frequency, heat, or several machines",
+                "hint": "measure on an idle machine with a fixed clock frequency, or raise measure.repeats: above "
+                f"{NOISY_PERCENT:.0f} % ten runs often miss a difference of 5 %",
+            }
+        if row["drift_seen"] and abs(row["drift_percent"]) >= DRIFT_PERCENT:
+            slower = row["drift_percent"] < 0
+            yield place | {
+                "code": "drift",
+                "seen": f"in the later half of the campaign the same work was {abs(row['drift_percent']):.1f} % "
+                f"{'slower' if slower else 'faster'} than in the earlier half",
+                "cause": "heat, or a program that came and stayed" if slower else "a program that ended",
+                "hint": "repeats in random order have spread it over all loaders, as noise; to tell small differences, "
+                "measure again when the machine is steady, and compare no runs of different campaigns",
+            }

@@ -1,0 +1,240 @@
+"""Gathers the records that the plan lists into tables: runs, ranking, bounds, noise, formats, tiers, what is not there.
+
+    python -m scripts.tables.make_tables --plan results/runs/demo/plan.json --out results/tables/demo
+
+The columns are described in docs/architecture.md. The folder appears whole or not at all.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.common.errors import UserError, run_main
+from scripts.common.files import read_json, whole_directory, write_json
+from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, training
+from scripts.tables import bounds as bounds_of
+from scripts.tables.columns import COLUMNS, DOCUMENTS, write_table
+from scripts.tables.records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name
+
+Record = dict[str, Any]
+RECORDS = "records.jsonl.gz"  # every raw record of runs, bounds and moves, one a line
+_REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
+
+
+def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
+    """Write all tables of `plan`, whose records lie below `root`, into `out`, in place of what was there.
+
+    Raises UserError where a record is broken or `out` holds files that are no tables.
+    """
+    _check_out(out)
+    pairs = list(planned_runs(plan, root))
+    bounds = [record for entry in plan["bounds"] if (record := read_record(root / entry["path"])) is not None]
+    tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
+    called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
+    moves = [record for entry in plan["moves"] if (record := read_record(root / entry["path"])) is not None]
+    sizes = _clip_sizes(plan, root)
+    bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
+    runs = [run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    noise = drift.noise_rows(bounds)
+    share = plan["config"]["measure"]["limited_share"]
+    results = ranking.with_bottleneck(bounds_of.apply(ranking.results(runs), bound_rows, share))
+    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
+    ranked = ranking.rank(results + _never_planned(plan, skipped))
+    records = [record for _, record in pairs if record]
+    of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
+    best, formats = ranking.best(ranked), list(_format_rows(plan, root))
+    with whole_directory(out) as folder:
+        write_table(folder, "runs", runs)
+        write_table(folder, "ranking", ranked)
+        write_table(folder, "best", best)
+        write_table(folder, "training", training.cost_rows(ranked))
+        write_table(folder, "seconds", training.seconds_rows(runs))
+        write_table(folder, "formats", formats)
+        write_table(folder, "break_even", break_even.rows(best, formats))
+        write_table(folder, "ladder", ladder.rows(plan, ranked))
+        write_table(folder, "latencies", latency.rows(of_runs))
+        write_table(folder, "spans", spans.rows(of_runs))
+        write_table(folder, "tiers", (_tier_row(called[name], record or {}) for name, record in tiers.items()))
+        write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
+        write_table(folder, "parts", bottlenecks.rows(results))
+        write_table(folder, "moves", moves.rows(moves))
+        write_table(folder, "skipped", _skipped_rows(skipped, runs))
+        write_table(folder, "noise", noise)
+        write_table(
+            folder, "warnings", [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)]
+        )
+        write_json(folder / "dataset.json", _dataset(plan, root))
+        write_json(folder / "host.json", _host(records))
+        _write_records(folder / RECORDS, [*records, *bounds, *moves])
+
+
+def _check_out(out: Path) -> None:
+    known = {f"{name}.csv" for name in COLUMNS} | {f"{name}.json" for name in DOCUMENTS} | {RECORDS}
+    found = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    foreign = [name for name in found if name not in known and not name.startswith(".snakemake")]
+    if foreign:
+        raise UserError(
+            f"--out {out}: found {foreign[0]!r} there, allowed is a folder of tables alone, since it is replaced as a "
+            "whole. Name another folder, such as results/tables/demo."
+        )
+
+
+def _write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write records as compressed JSON lines; the same records give the same bytes."""
+    with open(path, "wb") as file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as lines:
+        for record in records:
+            lines.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+
+
+def _optional(root: Path, *parts: str) -> Record | None:
+    path = Path(root, "results", *parts)
+    return read_json(path) if path.is_file() else None
+
+
+def _clip_sizes(plan: Mapping[str, Any], root: Path) -> dict[str, int]:
+    """Return the bytes that a clip takes in each format that has been written."""
+    records = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
+    return {name: record["clip_bytes"] for name, record in records.items() if record}
+
+
+def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row of the ranking for each loader that the plan skips and of which it plans no run at all."""
+    planned = {entry["loader"] for entry in plan["runs"]}
+    rows = [
+        {**_plan_skip(entry), "task": "traverse", "cache": "warm", "step_ms": 0, "format": "", "clips_per_second": None}
+        | {"lowest": None, "highest": None, "first_batch_seconds": None, "runs": 0, "failed": 0, "warnings": 0}
+        for entry in skipped
+        if entry["loader"] not in planned
+    ]
+    return [{**row, "about": ranking.about(row["loader"])} for row in rows]
+
+
+def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
+    settings = entry["settings"] or {}
+    columns = setting_columns(settings)
+    return {
+        **{key: entry[key] for key in ("loader", "tier", "reason")},
+        **columns,
+        "device": columns["device"] or "",
+        "slug": "-".join(str(value) for value in settings.values() if value is not None),
+        "status": "skipped",
+    }
+
+
+def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
+    keys = ("loader", "tier", "slug", "status", "reason")
+    lost = [run for run in runs if run["status"] in ("skipped", "missing")]
+    counts = Counter(tuple(run[key] for key in keys) for run in lost)
+    for values, repeats in counts.items():
+        yield {**dict(zip(keys, values, strict=True)), "repeats": repeats}
+    for entry in skipped:
+        yield {**_plan_skip(entry), "repeats": None}
+
+
+def _format_rows(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+    for name in plan["formats"]:
+        record = _optional(root, "formats", plan["dataset"], f"{name}.json") or {}
+        yield {**{key: record.get(key) for key in COLUMNS["formats"]}, "format": name}
+
+
+def _tier_row(name: str, record: Record) -> dict[str, Any]:
+    """Return the row of tiers.csv: MB/s, clips/s and ms as fio measured them, blank with a reason where it did not."""
+    fio = record.get("fio") or {}
+    sequential, random = fio.get("sequential") or {}, fio.get("random") or {}
+    return {
+        **{key: record.get(key) for key in COLUMNS["tiers"]},
+        "tier": name,
+        "sequential_megabytes_per_second": sequential.get("megabytes_per_second"),
+        "random_clips_per_second": random.get("clips_per_second"),
+        "random_latency_ms": random.get("mean_latency_ms"),
+        "warnings": len(record.get("warnings") or []),
+        "reason": record.get("reason") if record else "the tier was not profiled",
+    }
+
+
+def _warning_rows(
+    records: Iterable[Record],
+    bounds: Iterable[Record],
+    tiers: Mapping[str, Record | None],
+    called: Mapping[str, str],
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and moves neither.
+
+    `called`: what each tier is called in the tables.
+    """
+    sources = [
+        ({key: record[key] for key in ("loader", "slug", "repeat")} | {"tier": called[record["tier"]]}, record)
+        for record in records
+    ]
+    for record in bounds:
+        kind = f"bound {record['bound']}" if record["record"] == "bound" else record["record"]
+        slug = f"{kind} {record['settings']['device']} batch {record['settings']['batch_size']}"
+        sources.append(({"slug": slug, "repeat": record["repeat"]}, record))
+    sources += [({"tier": called[name]}, record) for name, record in tiers.items() if record]
+    for place, record in sources:
+        for warning in record.get("warnings") or []:
+            yield place | ({"seen": warning} if isinstance(warning, str) else warning)
+
+
+def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Return dataset.json: what clips.json and corpus.json say, reasons of rejection by count, how it was measured."""
+    reasons: Counter[str] = Counter()
+    rejected = Path(root, "results", "corpus", plan["dataset"], "rejected.csv")
+    if rejected.is_file():
+        with open(rejected, encoding="utf-8", newline="") as file:
+            reasons.update(row["reason"] for row in csv.DictReader(file))
+    return {
+        "dataset": plan["dataset"],
+        "clips": _optional(root, "clips", plan["dataset"], "clips.json"),
+        "corpus": _optional(root, "corpus", plan["dataset"], "corpus.json"),
+        "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
+        "rejected_kinds": len(reasons),
+        "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
+        "measure": plan["config"].get("measure"),
+        "report": plan["config"].get("report"),
+        "repeats": max((entry["repeat"] + 1 for entry in plan["runs"]), default=0),
+    }
+
+
+def _host(records: Iterable[Record]) -> dict[str, Any]:
+    """Return host.json: machines and commits of the code with their numbers of runs, versions, protocols, when."""
+    hosts: Counter[str] = Counter()
+    commits: Counter[str | None] = Counter()
+    versions: dict[str, set[str]] = {}
+    protocols, started = set(), []
+    for record in records:
+        if record["host"]:  # a run that was skipped has looked at none
+            hosts[json.dumps(record["host"], sort_keys=True)] += 1
+        commits[record.get("commit")] += 1
+        protocols.add(record["protocol"])
+        started.append(record["started"])
+        for name, version in (record["versions"] or {}).items():
+            versions.setdefault(name, set()).add(version or "absent")
+    return {
+        "hosts": [{"runs": count, "host": json.loads(text)} for text, count in hosts.most_common()],
+        "versions": {name: sorted(found) for name, found in sorted(versions.items())},
+        "commits": [{"runs": count, "commit": commit} for commit, count in commits.most_common()],
+        "protocols": sorted(protocols),
+        "first_started": min(started, default=None),
+        "last_started": max(started, default=None),
+    }
+
+
+def main() -> None:
+    """Write the tables of a plan."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as plan.py wrote it")
+    parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
+    parser.add_argument("--out", required=True, type=Path, help="folder of tables to write")
+    arguments = parser.parse_args()
+    make_tables(read_plan(arguments.plan), arguments.root, arguments.out)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,170 @@
+"""Reads the plan and the records that it lists, checked against docs/run.schema.json."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from scripts.common.errors import UserError
+from scripts.common.files import PROJECT, read_json
+from scripts.common.statistics import median_of
+from scripts.tables.columns import CONDITIONS, EMULATED, MEMORY, RESOURCES, SETTINGS
+
+DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
+_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "formats", "tiers", "emulated")
+GPU = ("gpu_utilisation_mean_percent", "gpu_memory_peak_bytes")
+DATA_FILES = ("docs/run.schema.json",)
+SCHEMA = PROJECT / "docs" / "run.schema.json"
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return plan.json. Raises UserError where it is absent or is not a plan."""
+    if not path.is_file():
+        raise UserError(
+            f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan --out {path}"
+        )
+    plan = _json(path, "Delete it and run plan.py again.")
+    lacking = [key for key in _PLAN if key not in plan]
+    if lacking:
+        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run plan.py again.")
+    return plan
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return the record in `path`, or None where there is no such file.
+
+    Raises UserError that names the file, the place in it and the fault where it breaks the schema.
+    """
+    if not path.is_file():
+        return None
+    advice = "Delete the file to have it measured again."
+    record = _json(path, advice)
+    kind = record.get("record") if isinstance(record, dict) else None
+    if kind not in ("run", "bound", "moves"):
+        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'moves'. {advice}")
+    error = jsonschema.exceptions.best_match(_validator(kind).iter_errors(_without_arrivals(record)))
+    if error is not None:
+        place = ".".join(map(str, error.absolute_path)) or "the record"
+        raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
+    return record
+
+
+def _json(path: Path, advice: str) -> Any:
+    try:
+        return read_json(path)
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: found no JSON ({error}), expected is a whole JSON file. {advice}") from None
+
+
+@cache
+def _validator(kind: str) -> jsonschema.Draft202012Validator:
+    schema = read_json(SCHEMA)
+    return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
+
+
+def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `record` with its long arrays cut to a few items: the tables do not use them, and there are millions."""
+    times = record.get("times")
+    if not isinstance(times, dict) or not isinstance(times.get("epochs"), list):
+        return record
+    epochs = [
+        {key: value[:3] if isinstance(value, list) else value for key, value in epoch.items()}
+        if isinstance(epoch, dict)
+        else epoch
+        for epoch in times["epochs"]
+    ]
+    return {**record, "times": {**times, "epochs": epochs}}
+
+
+def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None) -> Iterator[tuple[dict, dict | None]]:
+    """Yield (plan entry, record or None where there is no file) of each planned run, of one loader or of all.
+
+    Raises UserError where a file holds the record of another run than the one that the plan expects there.
+    """
+    for entry in plan["runs"]:
+        if loader is not None and entry["loader"] != loader:
+            continue
+        record = read_record(root / entry["path"])
+        for key in ("loader", "tier", "format", "slug", "repeat") if record else ():
+            if record.get(key) != entry[key]:
+                raise UserError(
+                    f"{root / entry['path']}: {key}: found {record.get(key)!r}, the plan expects {entry[key]!r}. "
+                    "Delete the file to have it measured again."
+                )
+        yield entry, record
+
+
+def run_row(
+    entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the row of runs.csv for a planned run: times in seconds, speed in clips/s and payload in MB/s.
+
+    The tiers in `emulated` are called so in their name, and so wherever the result is shown.
+    """
+    row = {key: entry[key] for key in ("loader", "tier", "format", "slug", "repeat")}
+    row["tier"] = tier_name(entry["tier"], emulated)
+    row |= setting_columns((record or entry)["settings"])
+    if record is None:
+        reason = "no record: the run was not made, or it broke off"
+        return {
+            **row,
+            **{key: entry[key] for key in CONDITIONS},
+            "status": "missing",
+            "reason": reason,
+            "warnings": 0,
+            "disturbed": None,
+            "explained": None,
+        }
+    times = record.get("times") or {}
+    epochs = times.get("epochs") or []
+    speed = record["clips_per_second"] if record["status"] == "ok" else None
+    # Of a cold run it is also what constructing a loader for each epoch used, which its clips do not account for.
+    used = (record.get("resources") or {}) if record["cache"] != "cold" else {}
+    memory, step = record.get("memory") or {}, record.get("shortest_step") or {}
+    training = record.get("training") or {}
+    return row | {
+        **{key: record[key] for key in ("task", "cache", "status", "clips", "started")},
+        "step_ms": record.get("step_ms", 0),
+        **{key: times.get(key) for key in ("construct_seconds", "first_batch_seconds", "verify_seconds")},
+        "reason": reason_of(record),
+        "clips_per_second": speed,
+        "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
+        "epochs": len(epochs),
+        "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
+        "epochs_seconds": sum(epoch["seconds"] for epoch in epochs) if epochs else None,
+        "au_percent": record.get("au_percent"),
+        **{key: training.get(key) for key in ("validation_seconds", "last_loss")},
+        "shortest_step_ms": step.get("ms"),
+        "step_limit_ms": step.get("limit_ms"),
+        "explained": record.get("explained"),
+        **{key: used.get(key) for key in RESOURCES},
+        **{key: memory.get(key) for key in MEMORY},
+        **{key: memory.get(key) for key in GPU},
+        "warnings": len(record["warnings"]),
+        "disturbed": any(warning["code"] in DISTURBANCES for warning in record["warnings"]),
+    }
+
+
+def tier_name(tier: str, emulated: Collection[str]) -> str:
+    """Return what a tier is called in tables and reports."""
+    return f"{tier}{EMULATED}" if tier in emulated else tier
+
+
+def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a row for `settings`: the common ones, and `options` as JSON for what is left."""
+    options = {key: value for key, value in settings.items() if key not in SETTINGS and value is not None}
+    columns = {key: settings.get(key) for key in SETTINGS}
+    return {**columns, "options": json.dumps(options, sort_keys=True) if options else ""}
+
+
+def reason_of(record: Mapping[str, Any]) -> str:
+    """Return why a run has no speed: its reason and what the verification found, each once."""
+    if record["status"] == "ok":
+        return ""
+    parts = [record["reason"] or ""]
+    problems = (record.get("verification") or {}).get("problems") or []
+    parts += [problem for problem in problems if problem not in parts[0]]
+    return "; ".join(filter(None, parts))

@@ -1,0 +1,83 @@
+"""What Lightning costs beside a bare loop, and the table of seconds to traverse and to train."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import mean, stdev
+from typing import Any
+
+from scripts.common.statistics import compare
+
+Row = Mapping[str, Any]
+_SAME = ("loader", "tier", "device", "batch_size", "workers", "prefetch", "pin_memory", "options")
+
+
+def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of training.csv: of each loader, tier and settings that trained both ways, or one.
+
+    `lightning_cost_percent` is how much longer a clip takes with Lightning than in the bare loop, with its 99 %
+    interval (blank where a single run allows none).
+    """
+    for both in _by_settings(results, ("train", "lightning")):
+        bare, lightning = both.get("train"), both.get("lightning")
+        yield {
+            **_names(both),
+            **{f"bare_{key}": bare and bare[key] for key in ("clips_per_second", "au_percent", "runs")},
+            **{f"lightning_{key}": lightning and lightning[key] for key in ("clips_per_second", "au_percent", "runs")},
+            **(_cost(bare, lightning) if bare and lightning else {}),
+        }
+
+
+def _cost(bare: Row, lightning: Row) -> dict[str, float | None]:
+    found = compare(bare["speeds"], lightning["speeds"])
+    return {
+        "lightning_cost_percent": 100 * (bare["clips_per_second"] / lightning["clips_per_second"] - 1),
+        "cost_low": found.low and 100 * (found.low - 1),
+        "cost_high": found.high and 100 * (found.high - 1),
+    }
+
+
+def _by_settings(results: Iterable[Row], tasks: tuple[str, ...]) -> Iterator[dict[str, Row]]:
+    """Yield {task: its result} of what has the same loader, tier and settings; those with a speed alone."""
+    groups: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in results:
+        if row["status"] == "ok" and row["task"] in tasks and row["cache"] == "warm" and not row["step_ms"]:
+            groups.setdefault(tuple(row[key] for key in _SAME), {})[row["task"]] = row
+    yield from groups.values()
+
+
+def _names(both: Mapping[str, Row]) -> dict[str, Any]:
+    row = next(iter(both.values()))
+    slug = row["slug"].removesuffix(f"-{row['task']}")
+    return {**{key: row[key] for key in ("loader", "tier", "device", "batch_size")}, "slug": slug}
+
+
+def seconds_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of seconds.csv: mean and deviation over runs of the seconds that all timed epochs of a run took.
+
+    Traversing is by the plain loop (task `loop`), training by Lightning, as in the report of TensorDict whose table
+    this is. A single run has no deviation. Only for runs of one number of epochs: where each run chose its own, seconds
+    say nothing. A failed run takes the seconds from its result, as it takes the speed.
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for run in runs:
+        if run["status"] in ("ok", "failed") and run["task"] in ("loop", "lightning"):
+            groups.setdefault(tuple(run[name] for name in _SAME), {}).setdefault(run["task"], []).append(run)
+    for both in groups.values():
+        sound = {task: rows for task, rows in both.items() if all(run["status"] == "ok" for run in rows)}
+        epochs = {run["epochs"] for rows in sound.values() for run in rows}
+        if "loop" in sound and len(epochs) == 1:
+            yield {
+                **_names({task: rows[0] for task, rows in sound.items()}),
+                "epochs": epochs.pop(),
+                **_mean("traverse", sound["loop"]),
+                **_mean("train", sound.get("lightning", [])),
+            }
+
+
+def _mean(name: str, runs: list[Row]) -> dict[str, Any]:
+    """Return the columns of `runs`, whose seconds are those of all their timed epochs."""
+    seconds = [run["epochs_seconds"] for run in runs]
+    return {
+        f"{name}_runs": len(seconds),
+        f"{name}_mean_seconds": mean(seconds) if seconds else None,
+        f"{name}_deviation_seconds": stdev(seconds) if len(seconds) > 1 else None,
+    }

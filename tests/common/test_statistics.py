@@ -1,0 +1,215 @@
+"""What repeated runs say: intervals against enumeration, equal and unequal results drawn many times, and drift."""
+
+import itertools
+from collections import Counter
+from math import comb
+from statistics import median
+
+import numpy as np
+import pytest
+
+from scripts.common import statistics
+from scripts.common.statistics import Interval, Spread, compare, interval, outliers, shared_ranks, spread
+from scripts.tables import drift
+from tests.support.made_runs import bound_record
+
+NOISES = {
+    "normal": lambda random, runs: random.normal(1, 0.03, runs),
+    "skewed": lambda random, runs: np.exp(-0.03 * random.lognormal(0, 1, runs)),
+    "heavy-tailed": lambda random, runs: np.exp(0.02 * random.standard_t(2, runs)),
+}
+
+
+def drifting(random, runs):
+    """Speeds of a machine that becomes 10 % slower, the runs of two equal loaders in random order."""
+    speeds = 1 - 0.1 * np.arange(2 * runs) / (2 * runs) + random.normal(0, 0.01, 2 * runs)
+    return random.permutation(speeds).reshape(2, runs)
+
+
+def told(pairs):
+    """The share of pairs of results that are called different."""
+    comparisons = [compare(one.tolist(), other.tolist()) for one, other in pairs]
+    return sum(comparison.faster or comparison.slower for comparison in comparisons) / len(comparisons)
+
+
+def test_spread_of_even_and_odd_counts():
+    assert spread([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0, 3)
+    assert spread([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
+    assert spread([]) is None
+
+
+def test_few_values_have_their_range_and_one_has_no_interval():
+    assert interval([]) is interval([1.0]) is None
+    assert interval([4.0, 1.0]) == Interval(2.5, 1.0, 4.0, "range")
+    assert interval([4.0, 1.0, 2.0, 8.0]) == Interval(3.0, 1.0, 8.0, "range")
+    assert interval([4.0, 1.0, 2.0, 8.0, 3.0]) == Interval(3.0, 1.0, 8.0, "bootstrap")
+    assert interval([7.0] * 6) == Interval(7.0, 7.0, 7.0, "bootstrap")
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0, 8.0, 16.0], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
+def test_the_bootstrap_is_that_of_all_resamples(values):
+    counted = Counter(median(drawn) for drawn in itertools.product(values, repeat=len(values)))
+    chances: Counter[float] = Counter()
+    for middle, chance in statistics._resampled_medians(values):
+        chances[middle] += chance
+    assert +chances == pytest.approx({key: count / len(values) ** len(values) for key, count in counted.items()})
+
+
+@pytest.mark.parametrize("runs", [5, 7, 10, 13, 20])
+def test_the_interval_covers_the_median(runs):
+    """In 93.5 % of cases at the least (five runs: 1 - 2 / 2^5), here less three standard errors of 1,500 drawn ones."""
+    random = np.random.default_rng(11)
+    for draw, true in ((NOISES["normal"], 1.0), (NOISES["skewed"], np.exp(-0.03))):
+        intervals = [interval(draw(random, runs).tolist()) for _ in range(1500)]
+        assert sum(one.low <= true <= one.high for one in intervals) / 1500 > 0.915
+
+
+def test_students_quantile_is_near_enough():
+    """Tables give 2.776 for 4 degrees of freedom and 2.093 for 19."""
+    for count, quantile in ((5, 2.776), (20, 2.093)):
+        expected = statistics.NormalDist().cdf(-quantile * (count / (count - 1)) ** 0.5)
+        assert statistics._expanded_tail(count) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "critical"), [(5, 5, 0), (5, 10, 4), (8, 8, 7), (10, 10, 16), (20, 20, 105), (10, 20, 42)]
+)
+def test_the_exact_test_has_the_tables_critical_values(one, other, critical):
+    """Of the Mann-Whitney statistic, two-sided, 1 %: equal or below is significant."""
+    assert statistics._outer_ratios(one, other) == statistics._outer_ratios(other, one) == critical + 1
+
+
+def test_the_exact_test_by_enumeration():
+    """All orders of 4 and 6 runs: the share whose interval excludes 1 is at most 1 %, and the next wider is above."""
+    places = range(10)
+    shares = Counter()
+    for chosen in itertools.combinations(places, 4):
+        one, other = [1.0 + place for place in chosen], [1.0 + place for place in places if place not in chosen]
+        comparison = compare(one, other)
+        shares[comparison.faster or comparison.slower] += 1
+    assert shares[True] == 2
+    assert shares[True] / comb(10, 4) <= 0.01 < 4 / comb(10, 4)
+
+
+def test_a_ratio_has_an_estimate_and_an_interval():
+    one, other = [200.0, 202.0, 204.0, 206.0, 208.0], [100.0, 101.0, 102.0, 103.0, 104.0]
+    comparison = compare(one, other)
+    assert comparison == pytest.approx((2.0, 200 / 104, 208 / 100, "exact"))
+    assert (comparison.faster, comparison.slower) == (True, False)
+    assert compare(other, one)[:3] == pytest.approx((0.5, 100 / 208, 104 / 200))
+    assert compare(other, one).slower
+    assert compare([200.0], other) == (200 / 102, None, None, "none")
+    assert not compare([200.0], other).faster
+    few = compare([200.0, 202.0], [100.0, 101.0])
+    assert few.method == "range"
+    assert few.faster
+    assert few.low < 200 / 101 < few.ratio < 202 / 100 < few.high
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, 20), (2, 5), (3, 5), (4, 5), (2, 19), (3, 9), (4, 6)])
+def test_unequal_numbers_of_runs(one, other):
+    """The exact test takes over where the smallest p that it can give is at most 1 %."""
+    fast, slow = [200.0 + run for run in range(one)], [100.0 + run for run in range(other)]
+    method = "none" if one == 1 else "exact" if 2 / comb(one + other, one) <= 0.01 else "range"
+    assert compare(fast, slow).method == compare(slow, fast).method == method
+    assert compare(fast, slow).faster == compare(slow, fast).slower == (one > 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (7, 7), (10, 10), (20, 20), (2, 3), (3, 5), (5, 10), (7, 20)]
+)
+def test_equal_loaders_are_rarely_told_apart(one, other):
+    random = np.random.default_rng(5)
+    for name, draw in NOISES.items():
+        assert told([(draw(random, one), draw(random, other)) for _ in range(2000)]) <= 0.02, name
+    if one == other:
+        assert told([drifting(random, one) for _ in range(2000)]) <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("noise", "runs", "least", "most"),
+    [(0.02, 5, 0.5, 0.7), (0.03, 10, 0.7, 0.85), (0.02, 10, 0.95, 1), (0.04, 10, 0.4, 0.55)],
+)
+def test_five_percent_are_found_as_often_as_the_documents_say(noise, runs, least, most):
+    random = np.random.default_rng(6)
+    draws = [random.normal(1, noise, (2, runs)) * [[1.0], [0.95]] for _ in range(600)]
+    assert least <= sum(compare(*pair.tolist()).faster for pair in draws) / 600 <= most
+
+
+def test_ranks_are_shared_with_the_leader_of_the_group_not_with_the_neighbour():
+    leader, overlaps = [95.0, 98.0, 100.0, 103.0, 105.0], [90.0, 94.0, 96.0, 98.0, 99.0]
+    chained = [88.0, 90.0, 91.0, 92.0, 94.0]  # overlaps its neighbour, not the leader
+    assert shared_ranks([leader, overlaps, chained, [9.0, 9.5, 10.0, 10.5, 11.0]]) == [1, 1, 3, 4]
+    assert shared_ranks([]) == []
+
+
+@pytest.mark.parametrize(("runs", "apart"), [(1, False), (2, False), (3, False), (4, True), (5, True)])
+def test_few_runs_must_lie_far_apart(runs, apart):
+    """Two ranges of length 10 with a gap of 8 between them."""
+    leader, other = ([low + 10 * run / max(1, runs - 1) for run in range(runs)] for low in (100.0, 82.0))
+    assert shared_ranks([leader, other]) == ([1, 2] if apart else [1, 1])
+
+
+def test_outliers_are_far_by_both_measures():
+    steady = [100.0, 100.1, 99.9, 100.0, 100.2, 99.8]
+    assert outliers([*steady, 90.0]) == 1
+    assert outliers([*steady, 97.0]) == 0  # many MADs away, but 3 %
+    assert outliers([80.0, 90.0, 100.0, 110.0, 120.0, 70.0]) == 0  # 30 % away, but so is the rest
+    assert outliers([100.0] * 5 + [94.0]) == 1
+    assert outliers([1.0, 100.0, 100.0, 100.0]) is None
+
+
+def sentinels(speeds, device="cpu", batch_size=32, minutes=30):
+    """Bound records in the order in which they were measured, `minutes` apart."""
+    records = [bound_record(device, batch_size, repeat, speed) for repeat, speed in enumerate(speeds)]
+    for number, record in enumerate(records):
+        record["started"] = f"2026-01-01T{number * minutes // 60:02d}:{number * minutes % 60:02d}:00Z"
+    return records
+
+
+def noisy(count, percent):
+    return (1000 * np.random.default_rng(1).normal(1, percent / 100, count)).tolist()
+
+
+def test_a_planted_drift_is_seen_and_none_is_not():
+    steady = noisy(20, 1)
+    slower = [speed * (0.9 if number >= 10 else 1) for number, speed in enumerate(steady)]
+    [still], [sunk] = drift.noise_rows(sentinels(steady)), drift.noise_rows(reversed(sentinels(slower)))
+    assert (still["drift_seen"], sunk["drift_seen"]) == (False, True)
+    assert sunk["drift_percent"] == pytest.approx(-10, abs=1.5)
+    assert (sunk["sentinels"], sunk["hours"]) == (20, 9.5)
+    assert list(drift.warning_rows([still])) == []
+    codes = {row["code"]: row for row in drift.warning_rows([sunk])}
+    assert set(codes) == {"noisy-machine", "drift"}
+    assert "slower than in the earlier half" in codes["drift"]["seen"]
+    assert codes["drift"]["slug"] == "bound warm cpu batch 32"
+    assert all(row["seen"] and row["cause"] and row["hint"] for row in codes.values())
+    [rising] = drift.noise_rows(sentinels(slower[::-1]))
+    assert rising["drift_percent"] > 5
+    assert "faster" in list(drift.warning_rows([rising]))[-1]["seen"]
+
+
+def test_a_machine_in_random_noise_rarely_drifts():
+    random = np.random.default_rng(3)
+    rows = [drift.noise_rows(sentinels(random.normal(1000, 50, 16).tolist()))[0] for _ in range(300)]
+    assert sum(row["drift_seen"] for row in rows) <= 6
+
+
+def test_noise_of_few_sentinels_and_of_several_kinds():
+    records = [*sentinels([100.0, 102.0], "cuda", 64), *sentinels([50.0]), *sentinels([90.0, 100.0, 110.0], "cpu", 64)]
+    records.append(
+        {**bound_record("cpu", 32, 9, 1.0), "status": "failed", "reason": "crashed", "clips_per_second": None}
+    )
+    one, three, two = drift.noise_rows(records)
+    assert (one["sentinels"], one["variation_percent"], one["drift_percent"], one["hours"]) == (1, None, None, 0)
+    assert (three["variation_percent"], three["range_percent"]) == pytest.approx((10, 20))
+    assert (three["drift_percent"], three["drift_seen"]) == (None, None)
+    assert (two["device"], two["batch_size"], two["median_clips_per_second"]) == ("cuda", 64, 101)
+    assert [row["code"] for row in drift.warning_rows([one, three, two])] == ["noisy-machine"]
+    assert drift.noise_rows([]) == []
+
+
+def test_a_drift_too_small_to_matter_is_no_warning():
+    [row] = drift.noise_rows(sentinels([1000.0 + run / 10 for run in range(10)]))
+    assert row["drift_seen"]
+    assert list(drift.warning_rows([row])) == []

@@ -1,0 +1,349 @@
+"""Every format in scripts/formats gives back what the corpus holds; a contract suite over the folder."""
+
+import json
+import os
+import pickletools
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+
+import numpy as np
+import pytest
+
+from scripts.common import plugins
+from scripts.common.corpus import SPLITS, clip_hash, to_float
+from scripts.common.errors import UserError
+from scripts.common.files import read_json
+from scripts.machine import copies
+from scripts.prepare import write_format as write_format_program
+from scripts.prepare.write_format import write_format
+from tests.support.apart_cases import can_be_tested
+from tests.support.format_program import command, peak_bytes
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT
+
+FORMATS = can_be_tested("formats")  # the others: tests/common/test_isolated.py
+every_format = pytest.mark.parametrize("name", FORMATS)
+
+
+def written(name, corpus, out, readers=2):
+    """Write `corpus` in format `name` to `out` and return (plug-in, record)."""
+    return plugins.load("formats", name), write_format(name, corpus, readers, out)
+
+
+@every_format
+@pytest.mark.parametrize(
+    ("clips", "validation"), [(24, 6), (24, 0), (1, 0), (1, 1), (7, 7)], ids=lambda number: str(number)
+)
+def test_round_trip_is_bit_identical(name, tmp_path, clips, validation):
+    corpus = make_corpus(tmp_path / "corpus", clips=clips, validation=validation)
+    module, record = written(name, corpus, tmp_path / "out")
+    for split in SPLITS:
+        expected = {clip.index: clip for clip in corpus.clips(split)}
+        seen = []
+        for index, audio, classes in module.read(tmp_path / "out" / split, corpus):
+            clip = expected[index]
+            assert audio.dtype == np.float32 and audio.shape == (1, corpus.samples)
+            assert audio.tobytes() == to_float(corpus.padded(clip)).tobytes()
+            assert clip_hash(np.round(audio[0] * 32768).astype(np.int16)) == clip.hash
+            assert classes[0] == clip.classes[0] and sorted(classes) == sorted(clip.classes)
+            seen.append(index)
+        assert seen == sorted(expected)
+        assert bool(seen) == any((tmp_path / "out" / split).iterdir())
+    assert record["clips"] == clips
+    assert record["files"] == sum(1 for path in (tmp_path / "out").rglob("*") if path.is_file())
+
+
+@every_format
+def test_batches_kept_after_reading_do_not_change(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    module, _ = written(name, corpus, tmp_path / "out")
+    kept = [audio for _, audio, _ in module.read(tmp_path / "out" / "train", corpus)]
+    for clip, audio in zip(corpus.clips("train"), kept, strict=True):
+        assert audio.tobytes() == to_float(corpus.padded(clip)).tobytes()
+
+
+@every_format
+def test_nothing_written_is_a_pickle(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    written(name, corpus, tmp_path / "out")
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert path.suffix not in (".pkl", ".pickle", ".pt", ".pth", ".npz"), path
+        if path.suffix == ".tar":
+            with tarfile.open(path) as tar:
+                contents = {member.name: tar.extractfile(member).read() for member in tar}
+        else:
+            contents = {str(path): path.read_bytes()}
+        for label, content in contents.items():
+            assert not is_pickle(content), label
+            if content[:6] == b"\x93NUMPY":
+                assert b"'O'" not in content[:128] and b"|O" not in content[:128], label
+
+
+def is_pickle(content: bytes) -> bool:
+    """Return whether pickle's own disassembler can walk `content` from its start to a STOP opcode."""
+    try:
+        opcodes = [code.name for code, _, _ in pickletools.genops(content)]
+    except Exception:
+        return False
+    return bool(opcodes) and opcodes[-1] == "STOP"
+
+
+@every_format
+def test_same_corpus_makes_same_bytes(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    for out in ("one", "two"):
+        written(name, corpus, tmp_path / out)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert files == sorted(
+        path.relative_to(tmp_path / "two") for path in (tmp_path / "two").rglob("*") if path.is_file()
+    )
+    for path in files:
+        assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "two" / path).read_bytes()
+
+
+@every_format
+def test_writing_again_replaces(name, tmp_path):
+    old = make_corpus(tmp_path / "old", clips=40)
+    new = make_corpus(tmp_path / "new", clips=8, seed=1)
+    written(name, old, tmp_path / "out")
+    module, _ = written(name, new, tmp_path / "out")
+    assert sum(1 for _ in module.read(tmp_path / "out" / "train", new)) == new.counts["train"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old", "out"]
+
+
+@every_format
+def test_program_leaves_output_and_record(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    done = subprocess.run(command(name, corpus, tmp_path), capture_output=True, text=True)
+    assert done.returncode == 0
+    assert f"{name}: 100%" in done.stderr, "the last line of progress"
+    record = read_json(tmp_path / "out.json")
+    assert record["record"] == "format" and record["format"] == name
+    assert record["clips"] == 24 and record["seconds"] > 0
+    assert record["bytes"] == sum(path.stat().st_size for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert record["bytes"] > 0.5 * 24 * record["clip_bytes"]
+
+
+@every_format
+def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    blocking = corpus.root / list(corpus.clips("train"))[10].path
+    content = blocking.read_bytes()
+    blocking.unlink()
+    os.mkfifo(blocking)  # the program waits here for a writer that never comes
+    process = subprocess.Popen(command(name, corpus, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 300
+        while not any(tmp_path.glob(".out.partial-*/train/*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert any(tmp_path.glob(".out.partial-*/train/*"))
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.json").exists()
+
+    blocking.unlink()
+    blocking.write_bytes(content)
+    module, _ = written(name, corpus, tmp_path / "out")
+    assert sum(1 for _ in module.read(tmp_path / "out" / "train", corpus)) == corpus.counts["train"]
+    assert not any(tmp_path.glob(".out.partial-*"))
+
+
+@every_format
+def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
+    """Of a format that is written or read block by block, the smaller corpus too fills two blocks."""
+    module, peaks = plugins.load("formats", name), []
+    block = getattr(module, "BLOCK_BYTES", 0) or getattr(module, "BATCH_BYTES", 0)
+    few, many = (64, 192) if block else (64, 640)
+    seconds = max(1.0, 3 * block / few / module.BYTES_PER_CLIP(16_000))
+    for clips in (few, many):
+        corpus = make_corpus(tmp_path / str(clips) / "corpus", clips=clips, seconds=seconds, validation=4)
+        peaks.append(peak_bytes(name, corpus, tmp_path / str(clips)))
+    payload = (many - few) * corpus.samples * module.BYTES_PER_CLIP(1)
+    assert peaks[1] - peaks[0] < payload / 2, peaks
+
+
+@every_format
+def test_full_disk_is_told_and_leaves_nothing(name, tmp_path, small_disk, monkeypatch):
+    corpus = make_corpus(tmp_path / "corpus", clips=100, seconds=1.0)
+    with pytest.raises(UserError, match=r"needs 3,200,000 bytes|needs 6,400,000 bytes") as told:
+        written(name, corpus, small_disk / "out")
+    assert str(small_disk) in str(told.value) and "are free" in str(told.value)
+    monkeypatch.setattr(copies, "free_bytes", lambda path: 10**12)  # noqa: ARG005
+    with pytest.raises(UserError, match="ran full"):
+        written(name, corpus, small_disk / "out")
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 2 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize(("free", "raised"), [(0, UserError), (10**9, RuntimeError)])
+def test_an_error_of_a_library_on_a_full_disk_is_told_as_that(tmp_path, monkeypatch, free, raised):
+    """libsndfile's, for one, has no errno. Where there is room it is what it is."""
+    corpus = make_corpus(tmp_path / "corpus")
+
+    def write(*_arguments):
+        raise RuntimeError("System error.")
+
+    monkeypatch.setattr(plugins.load("formats", "npy"), "write", write)
+    monkeypatch.setattr(write_format_program, "free_bytes", lambda path: free)  # noqa: ARG005
+    with pytest.raises(raised, match="System error") as told:
+        written("npy", corpus, tmp_path / "out")
+    assert ("ran full (RuntimeError: System error.)" in str(told.value)) == (free == 0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+def lossy(rows):
+    """Yield clips as a format of float16 gives them back."""
+    for index, audio, classes in rows:
+        yield index, audio.astype(np.float16).astype(np.float32), classes
+
+
+def shifted(rows):
+    """Yield each clip as that of the next number."""
+    for index, audio, classes in rows:
+        yield index + 1000, audio, classes
+
+
+def untyped(rows):
+    """Yield clips as float64."""
+    for index, audio, classes in rows:
+        yield index, audio.astype(np.float64), classes
+
+
+def few(rows):
+    """Yield one clip."""
+    yield next(rows)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (lossy, r"clip \d+ differs at [\d,]+ of 8,000 samples.*without loss.*scripts/formats/npy\.py"),
+        (shifted, r"clip \d+ is none of train"),
+        (untyped, r"clip \d+ is float64 \(1, 8000\)"),
+        (few, r"1 of the first 8 clips of train can be read"),
+    ],
+)
+def test_a_format_that_does_not_give_back_the_corpus_is_refused(tmp_path, monkeypatch, fault, words):
+    corpus = make_corpus(tmp_path / "corpus", seconds=0.5)
+    module = plugins.load("formats", "npy")
+    read = module.read
+    monkeypatch.setattr(module, "read", lambda out, corpus: fault(read(out, corpus)))
+    with pytest.raises(UserError, match=f"format 'npy' does not give back the corpus: {words}"):
+        written("npy", corpus, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+@every_format
+def test_absent_clip_is_told(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    absent = corpus.root / next(corpus.clips("validation")).path
+    absent.unlink()
+    with pytest.raises(UserError, match="the manifest names this file"):
+        written(name, corpus, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+def test_users_mistakes_are_told(tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    for changed, words in (
+        ({"--format": "memmapp"}, "Did you mean 'memmap'?"),
+        ({"--corpus": str(tmp_path)}, "found no corpus.json"),
+        ({"--readers": "0"}, "allowed is 1 or more"),
+    ):
+        line = [str(part) for part in command("wav", corpus, tmp_path)]
+        for option, value in changed.items():
+            line[line.index(option) + 1] = value
+        done = subprocess.run(line, capture_output=True, text=True)
+        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
+
+
+@pytest.mark.parametrize(("clips", "readers", "shards"), [(24, 1, 1), (23, 4, 4), (3, 8, 3)])
+def test_webdataset_has_a_shard_for_each_reader_evenly_filled(tmp_path, clips, readers, shards):
+    corpus = make_corpus(tmp_path / "corpus", clips=clips, validation=0)
+    written("webdataset", corpus, tmp_path / "out", readers=readers)
+    counts = []
+    for path in sorted((tmp_path / "out" / "train").iterdir()):
+        with tarfile.open(path) as tar:
+            members = tar.getmembers()
+        assert all((member.mtime, member.uid, member.gid) == (0, 0, 0) for member in members)
+        counts.append(len(members) / 2)
+    assert len(counts) == shards and max(counts) - min(counts) <= 1 and sum(counts) == clips
+
+
+def test_webdataset_shards_stay_below_their_largest_size():
+    shard_count = plugins.load("formats", "webdataset").shard_count
+    assert shard_count(clips=16_000, samples=160_000, readers=4) == 12
+    assert shard_count(clips=0, samples=160_000, readers=4) == 0
+
+
+def test_webdataset_keeps_the_order_of_classes_and_the_bytes(tmp_path):
+    corpus = make_corpus(tmp_path / "corpus", validation=0)
+    module, _ = written("webdataset", corpus, tmp_path / "out", readers=1)
+    read = [classes for _, _, classes in module.read(tmp_path / "out" / "train", corpus)]
+    assert read == [list(clip.classes) for clip in corpus.clips("train")]
+    with tarfile.open(tmp_path / "out" / "train" / "shard-000000.tar") as tar:
+        for position, clip in enumerate(corpus.clips("train")):
+            assert tar.extractfile(f"{position:09}.wav").read() == (corpus.root / clip.path).read_bytes()
+            assert json.loads(tar.extractfile(f"{position:09}.json").read())["clip"] == clip.index
+
+
+def test_tensordict_reopens_as_a_lazy_memmap_storage_without_copying(tmp_path):
+    torch = pytest.importorskip("torch")
+    data = pytest.importorskip("torchrl.data")
+    corpus = make_corpus(tmp_path / "corpus")
+    written("tensordict", corpus, tmp_path / "out")
+    folder = tmp_path / "out" / "train"
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    opened = data.LazyMemmapStorage(corpus.counts["train"], scratch_dir=folder, existsok=True, auto_cleanup=False)
+    opened.loads(folder)
+    clips = list(corpus.clips("train"))
+    batch = opened.get(torch.tensor([7, 3]))
+    assert len(opened) == len(clips)
+    assert batch["clip"].tolist() == [clips[7].index, clips[3].index]
+    assert batch["target"].tolist() == [clips[7].classes[0], clips[3].classes[0]]
+    assert batch["audio"].numpy().tobytes() == b"".join(to_float(corpus.padded(clips[i])).tobytes() for i in (7, 3))
+    assert batch["audio"].dtype == torch.float32 and batch["labels"].shape == (2, corpus.classes)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_memmap_can_be_mapped(tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    written("memmap", corpus, tmp_path / "out")
+    audio = np.load(tmp_path / "out" / "train" / "audio.npy", mmap_mode="r", allow_pickle=False)
+    assert isinstance(audio, np.memmap) and audio.shape == (corpus.counts["train"], 1, corpus.samples)
+
+
+def test_formats_are_named_without_their_libraries():
+    code = (
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r}); from scripts.common import plugins; "
+        "[plugins.load('formats', name) for name in plugins.names('formats')]; "
+        "heavy = 'numpy torch tensordict webdataset soundfile h5py pyarrow lmdb zarr litdata streaming ffcv'.split(); "
+        "print(sorted(set(heavy) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_splits_are_the_folders(tmp_path):
+    corpus = make_corpus(tmp_path / "corpus")
+    for name in FORMATS:
+        written(name, corpus, tmp_path / name)
+        assert sorted(path.name for path in (tmp_path / name).iterdir()) == sorted(SPLITS)

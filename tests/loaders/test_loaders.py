@@ -1,0 +1,201 @@
+"""The contract of docs/architecture.md, for every file in scripts/loaders: being in the folder is being tested."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.common import plugins
+from scripts.common.corpus import Corpus
+from scripts.common.request import LoaderRequest
+from scripts.measure.explain import stages_of
+from scripts.measure.sink import Sink
+from scripts.measure.verify import Verifier
+from tests.support.apart_cases import can_be_tested
+from tests.support.loader_cases import BATCH_SIZE, clip_order, nothing_left_open, request_for, write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT
+
+LOADERS = can_be_tested("loaders")  # the others: tests/common/test_isolated.py
+WORKERS = (0, 2)
+CLIPS = 45  # with a quarter in validation: 34 in train, so that the last batch of 8 is short
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    """A corpus with clips shorter and longer than the fixed length."""
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.1)
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory) -> Path:
+    """The folder of the formats that have been asked for."""
+    return tmp_path_factory.mktemp("placed")
+
+
+def ask(corpus, placed, loader, **changes):
+    """Return a request for the loader, its format written if it is the first to ask for it."""
+    name = plugins.load("loaders", loader).FORMAT
+    if not (placed / name).exists():
+        write_format(corpus, name, placed / name, readers=4)
+    return request_for(corpus, loader, placed / name, **changes)
+
+
+def own_settings(loader: str) -> list[dict]:
+    """The loader's own settings at their default, and each value of a choice."""
+    choices = getattr(plugins.load("loaders", loader), "OPTIONS", {})
+    return [{}] + [{name: value} for name, part in choices.items() for value in part.get("enum", [])[1:]]
+
+
+CASES = [
+    pytest.param(loader, workers, options, id=f"{loader}-{workers}-{'-'.join(map(str, options.values())) or 'default'}")
+    for loader in LOADERS
+    for workers in WORKERS
+    for options in own_settings(loader)
+]
+
+
+@pytest.mark.parametrize(("loader", "workers", "options"), CASES)
+def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, loader, workers, options):
+    """Three epochs through the same gate as a run; orders differ; nothing is left open."""
+    request = ask(corpus, placed, loader, workers=workers, options=options)
+    skip_where_unsuited(request, loader)
+    with nothing_left_open():
+        orders = verified_orders(corpus, request, loader)
+    assert orders[0] != orders[1] != orders[2] != orders[0]
+    assert orders[0] != sorted(orders[0])
+
+
+def skip_where_unsuited(request, loader) -> None:
+    """Skip the test, with the loader's own reason, where it says that these settings cannot run."""
+    reason = getattr(plugins.load("loaders", loader), "unsuited", lambda _request: None)(request)
+    if reason:
+        pytest.skip(reason)
+
+
+def verified_orders(corpus, request, loader) -> list[list[int]]:
+    """Take three epochs through the gate; return the order of clips of each."""
+    orders = []
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        for number in range(3):
+            verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers))
+            receipts = verify(epoch(number), verifier)
+            assert verifier.problems == []
+            orders.append([index for receipt in receipts for index in receipt.clip.tolist()])
+    return orders
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_same_seed_same_order_other_seed_other_order(corpus, placed, loader, workers):
+    module = plugins.load("loaders", loader)
+    orders = []
+    for seed in (3, 3, 4):
+        with module.open_epochs(ask(corpus, placed, loader, workers=workers, seed=seed)) as epoch:
+            orders.append([clip_order(epoch, number) for number in range(2)])
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_without_shuffling_every_epoch_is_alike(corpus, placed, loader):
+    module = plugins.load("loaders", loader)
+    with module.open_epochs(ask(corpus, placed, loader, shuffle=False)) as epoch:
+        first, second = clip_order(epoch, 0), clip_order(epoch, 1)
+    assert first == second
+    assert [index for batch in first for index in batch] == [clip.index for clip in corpus.clips("train")]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_ranks_share_an_epoch(corpus, placed, loader, workers):
+    """The shares of two ranks are disjoint and complete in each epoch, and neither is empty."""
+    module = plugins.load("loaders", loader)
+    shares = []
+    for rank in range(2):
+        with module.open_epochs(ask(corpus, placed, loader, workers=workers, rank=rank, world=2)) as epoch:
+            shares.append([[i for batch in clip_order(epoch, number) for i in batch] for number in range(2)])
+    expected = [clip.index for clip in corpus.clips("train")]
+    for number in range(2):
+        assert sorted(shares[0][number] + shares[1][number]) == expected
+        assert min(len(shares[0][number]), len(shares[1][number])) > 0
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_split_smaller_than_a_batch(corpus, placed, loader):
+    """The validation split, with a batch larger than it."""
+    module = plugins.load("loaders", loader)
+    verifier = Verifier(corpus, "validation", 64, 1)
+    with module.open_epochs(ask(corpus, placed, loader, split="validation", batch_size=64)) as epoch:
+        verify(epoch(0), verifier)
+    assert verifier.problems == []
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_an_abandoned_epoch_leaves_nothing(corpus, placed, loader):
+    """A consumer that stops after the first batch, with workers running."""
+    with nothing_left_open():
+        take_one_batch(ask(corpus, placed, loader, workers=2), loader)
+
+
+def verify(batches, verifier) -> list:
+    """Pass an epoch through the gate and the sink; return the receipts."""
+    sink = Sink("cpu")
+    receipts = [sink.consume(batch) for batch in batches if verifier.check(batch)]
+    verifier.finish(receipts)
+    return receipts
+
+
+def take_one_batch(request, loader) -> None:
+    """Open a loader and ask it for one batch only."""
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        next(iter(epoch(0)))
+
+
+STAGES = [
+    pytest.param(loader, workers, without, id=f"{loader}-{workers}-{'-'.join(without)}")
+    for loader in LOADERS
+    for workers in WORKERS
+    for stages in [stages_of(plugins.load("loaders", loader), LoaderRequest(Path(), 0, 0, 0, workers=workers))]
+    for without in [*((stage,) for stage in stages), stages]
+]
+
+
+@pytest.mark.parametrize(("loader", "workers", "without"), STAGES)
+def test_a_stage_that_is_left_out_leaves_batches_of_the_same_form(corpus, placed, loader, workers, without):
+    """As many clips an epoch, give or take each worker's rounding; the data is void."""
+    request = ask(corpus, placed, loader, workers=workers, without=frozenset(without))
+    sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, max(1, workers))
+    with nothing_left_open():
+        sizes = sizes_of_epochs(request, loader, sink, verifier)
+    assert all(abs(sum(epoch) - corpus.counts["train"]) <= max(0, workers - 1) for epoch in sizes)
+    assert "wrong batch" not in verifier.faults
+
+
+def sizes_of_epochs(request, loader, sink, verifier) -> list[list[int]]:
+    """Return the sizes of the batches of two epochs, each of which the sink and the verifier can take."""
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        return [
+            [len(sink.consume(batch).clip) for batch in epoch(number) if verifier.check(batch)] for number in range(2)
+        ]
+
+
+@pytest.mark.parametrize("loader", plugins.names("loaders"))
+def test_says_what_it_is(loader):
+    """The file names an existing format and environment, and its docstring is a report's line."""
+    module = plugins.load("loaders", loader)
+    assert module.FORMAT in plugins.names("formats")
+    assert (PROJECT / "envs" / f"{module.ENV}.yaml").is_file()
+    assert 20 < len(plugins.describe(module)) < 120
+
+
+def test_the_page_of_loaders_says_what_they_say(shipped):
+    """Every loader of the shipped config is on it; one of somebody's own need not be."""
+    project = PROJECT
+    page = (project / "docs" / "loaders.md").read_text(encoding="utf-8")
+    told = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    named = yaml.safe_load(shipped)["loaders"]
+    assert {entry if isinstance(entry, str) else entry["name"] for entry in named} <= set(told)
+    for loader, line in told.items():
+        module = plugins.load("loaders", loader)
+        assert line.startswith(f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |")

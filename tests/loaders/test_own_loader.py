@@ -1,0 +1,372 @@
+"""A loader in a file of the user's own: the documented example, its place in the plan, and errors shown as theirs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+import yaml
+
+from scripts.common.corpus import Corpus
+from scripts.common.errors import UserError
+from scripts.common.files import read_json
+from scripts.common.request import LoaderRequest
+from scripts.loaders import _own, _own_epochs
+from scripts.measure.run import _one_line
+from scripts.plan.experiment import Plan
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT, program_line
+from tests.support.workflow_copy import ProjectCopy, folders
+
+PAGE = (PROJECT / "docs" / "own_loader.md").read_text(encoding="utf-8")
+EXAMPLE = re.search(r"<!-- file: mine.py -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
+WHOLE = '''"""A whole loader."""
+from contextlib import contextmanager
+import torch
+from scripts.loaders import numpy_memmap
+FORMAT = "memmap"
+SETTINGS = ("workers", "prefetch")
+OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "clip"}}
+
+@contextmanager
+def open_epochs(request):
+    with numpy_memmap.open_epochs(request) as epoch:
+        yield epoch
+'''
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory):
+    """A corpus and two formats of it."""
+    folder = tmp_path_factory.mktemp("own")
+    corpus = make_corpus(folder / "corpus", clips=40, seconds=0.1)
+    for name in ("wav", "memmap"):
+        write_format(corpus, name, folder / name, readers=1)
+    return folder
+
+
+def run(placed, tmp_path, text, name="mine", data="wav", **settings) -> dict:
+    """Return the record of one run of a file with this text."""
+    (tmp_path / "mine.py").write_text(text)
+    command = [*program_line("run_loader"), "--loader", name, "--file", tmp_path / "mine.py"]
+    command += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
+    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--explain"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return read_json(tmp_path / "run.json")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_documented_dataset_is_measured(placed, tmp_path, workers):
+    record = run(placed, tmp_path, EXAMPLE, workers=workers)
+    assert record["status"] == "ok", record["reason"]
+    assert record["verification"]["ok"] and record["clips_per_second"] > 0
+    assert record["slug"] == ("cpu-b32-w2-p2" if workers else "cpu-b32-w0")
+    assert set(record["explained"]["without"]) >= {"read", "everything"}
+
+
+def test_the_documented_example_is_some_ten_lines():
+    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 14
+
+
+def test_a_whole_loader_is_measured(placed, tmp_path):
+    record = run(placed, tmp_path, WHOLE, data="memmap")
+    assert record["status"] == "ok", record["reason"]
+    assert record["settings"]["gather"] == "clip" and record["settings"]["pin_memory"] is None
+
+
+BROKEN = [
+    ("    return MyDataset(request.data)", "    return MyDataset(request.date)", 0, "AttributeError", "request.date)"),
+    ("[index], dtype", "[index + 1000], dtype", 0, "IndexError", "self.files[index + 1000]"),
+    ("[index], dtype", "[index + 1000], dtype", 2, "IndexError", "self.files[index + 1000]"),
+    ("import soundfile\n", "import soundfiles\n", 0, "ModuleNotFoundError", "import soundfiles"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "workers", "error", "line"), BROKEN)
+def test_an_error_is_shown_with_the_users_line(placed, tmp_path, right, wrong, workers, error, line):
+    text = EXAMPLE.replace(right, wrong)
+    assert text != EXAMPLE
+    record = run(placed, tmp_path, text, workers=workers)
+    number = next(at for at, one in enumerate(text.splitlines(), start=1) if line in one)
+    assert record["status"] == "failed" and record["clips_per_second"] is None
+    assert record["reason"].startswith(error)
+    assert f"(mine.py, line {number}: " in record["reason"] and line in record["reason"]
+
+
+IN_A_WORKER = [
+    ("raise KeyError('x')", "KeyError: 'x'"),
+    ("raise ValueError('one\\ntwo: three')", "ValueError: one two: three"),
+    ("raise OSError", "OSError: no message"),
+    ("soundfile.read('nowhere.wav')", "LibsndfileError: Error opening 'nowhere.wav': System error."),
+    ("raise Mine(1, 2)", "Mine: (1, 2)"),
+    ("""exec("try: 1 / 0\\nexcept ZeroDivisionError: raise KeyError('y')")""", "KeyError: 'y'"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), IN_A_WORKER)
+def test_an_error_of_a_worker_is_shown_as_the_worker_raised_it(placed, tmp_path, line, reason):
+    text = EXAMPLE.replace("        return soundfile", f"        {line}\n        return soundfile")
+    mine = "\n\nclass Mine(Exception):\n    def __init__(self, one, other):\n        pass\n"
+    shown = failure(placed, tmp_path, text + mine, workers=1)
+    assert shown == f"{reason} (mine.py, line 14: {line})"
+
+
+def failure(placed, tmp_path, text, **changes) -> str:
+    """Return the reason of a run of a file with this text, as measure/run.py gives it; the run must break."""
+    (tmp_path / "mine.py").write_text(text)
+    request = request_for(placed, **changes)
+    path = list(sys.path)
+    module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path[:] = path
+    with pytest.raises(Exception) as raised, module.open_epochs(request) as epoch:
+        list(epoch(0))
+    error = raised.value
+    return f"{type(error).__name__}: {_one_line(error, request)}{_own_epochs.users_line(error, module)}"
+
+
+def files(placed) -> list[Path]:
+    return sorted((placed / "wav" / "train").glob("*.wav"))
+
+
+def request_for(placed, **changes) -> LoaderRequest:
+    corpus = Corpus(placed / "corpus")
+    sizes = {"clips": corpus.counts["train"], "samples": corpus.samples, "classes": corpus.classes}
+    return LoaderRequest(placed / "wav" / "train", **sizes, batch_size=4, shuffle=False, **changes)
+
+
+READ = 'soundfile.read(self.files[index], dtype="float32")[0]'
+ALLOWED = ", allowed is float32 (samples,) or (1, samples): "
+ITEMS = [
+    (f"np.stack([{READ}] * 2)", "float32 (2, 1600)", "mix it down to one channel"),
+    (f"torch.tensor({READ})[:, None]", "float32 (1600, 1)", "return audio[:, 0]"),
+    (f"{READ}[None, None]", "float32 (1, 1, 1600)", "return one axis"),
+    (READ.replace(', dtype="float32"', ""), "float64 (1600,)", "read with dtype='float32'"),
+    (f"torch.tensor({READ}).half()", "float16 (1600,)", "read with dtype='float32'"),
+    (f"np.stack([{READ}] * 2).astype('>f4')", ">f4 (2, 1600)", "read with dtype='float32' and mix it down"),
+    (f"[{READ}.astype(int), 3]", "int64 (1600,)", "read with dtype='float32'"),
+    (f"{{'audio': {{'array': {READ}, 'path': 'x'}}}}", "dict with array, path in 'audio'", "let 'audio' be an array"),
+    ("{'wave': 1}", "dict with wave", "return the audio"),
+    ("(3, 4)", "a tuple that begins with int", "let it begin with the audio"),
+    ("[]", "empty list", "return the audio"),
+    ("None", "None (is a return missing?)", "return the audio"),
+]
+
+
+@pytest.mark.parametrize(("item", "found", "do"), ITEMS)
+def test_an_item_that_is_no_clip_is_refused(placed, tmp_path, item, found, do):
+    """Before anything of it is thrown away."""
+    text = "import numpy as np, torch\n" + EXAMPLE.replace(READ, f"{READ} if index != 5 else {item}")
+    found = found.replace("1600", str(soundfile.info(files(placed)[5]).frames))
+    reason = failure(placed, tmp_path, text)
+    assert reason.startswith(f"UserError: item 5 of your Dataset: found {found}{ALLOWED}{do}"), reason
+    assert reason.endswith("(mine.py, line 14: def __getitem__(self, index):)")
+
+
+def test_an_item_is_refused_in_a_worker_too(placed, tmp_path):
+    reason = failure(placed, tmp_path, EXAMPLE.replace(', dtype="float32"', ""), workers=1)
+    assert reason.startswith("UserError: item 0 of your Dataset: found float64 (")
+    assert reason.endswith("(mine.py, line 13: def __getitem__(self, index):)")
+
+
+def test_two_channels_get_no_number(placed, tmp_path):
+    record = run(placed, tmp_path, EXAMPLE.replace(READ, f"{READ}[None].repeat(2, 0)"))
+    assert record["status"] == "failed" and "mix it down to one channel (mine.py" in record["reason"]
+
+
+GOOD_ITEMS = ["{0}", "{0}[None]", "torch.tensor({0})", "({0}, 3)", "[torch.tensor({0})[None], 3]", "{{'audio': {0}}}"]
+
+
+@pytest.mark.parametrize("item", GOOD_ITEMS)
+def test_an_item_has_one_of_these_forms(placed, tmp_path, item):
+    (tmp_path / "mine.py").write_text("import torch\n" + EXAMPLE.replace(READ, item.format(READ)))
+    module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path.remove(str(tmp_path))
+    request = request_for(placed)
+    with module.open_epochs(request) as epoch:
+        first = next(iter(epoch(0)))
+    assert first["audio"].shape == (4, 1, 1600)
+    for delivered, path in zip(first["audio"], files(placed), strict=False):
+        wanted = soundfile.read(path, dtype="float32")[0]
+        assert (delivered[0, : len(wanted)].numpy() == wanted).all() and not delivered[0, len(wanted) :].any()
+
+
+STREAM = "from torch.utils.data import IterableDataset\nclass Stream(IterableDataset):\n    __iter__ = None\n"
+LENGTH = "\n    def __len__(self):\n        return len(self.files) - 1\n\n\ndef dataset("
+DATASETS = [
+    (
+        "return MyDataset(request.data)",
+        "MyDataset(request.data)",
+        "found None (is a return missing?), allowed",
+        "def da",
+    ),
+    ("return MyDataset(request.data)", "return MyDataset", "found the class MyDataset (is it not called?)", "def data"),
+    (
+        "return MyDataset(request.data)",
+        "return Stream()",
+        "found Stream (an IterableDataset), allowed is a map",
+        "def ",
+    ),
+    ("\n\ndef dataset(", LENGTH, "your Dataset has 29 items, the split 30; allowed", "def __len__(self):"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "said", "line"), DATASETS)
+def test_what_is_no_dataset_of_the_split_is_refused(placed, tmp_path, right, wrong, said, line):
+    text = STREAM + EXAMPLE
+    assert right in text
+    reason = failure(placed, tmp_path, text.replace(right, wrong))
+    assert reason.startswith("UserError: ") and said in reason
+    assert re.search(rf"\(mine.py, line \d+: {re.escape(line)}", reason), reason
+
+
+def test_a_dataset_is_not_read_before_its_workers_are_there(placed, tmp_path):
+    """A file that it opens with its first item must not be shared among them."""
+    text = EXAMPLE.replace(
+        "        return soundfile", f"        assert os.getpid() != {os.getpid()}\n        return soundfile"
+    )
+    (tmp_path / "mine.py").write_text("import os\n" + text)
+    module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path.remove(str(tmp_path))
+    with module.open_epochs(request_for(placed, workers=2)) as epoch:
+        assert sum(len(batch["clip"]) for batch in epoch(0)) == 30
+
+
+def test_wrong_data_gets_no_number(placed, tmp_path):
+    record = run(placed, tmp_path, EXAMPLE.replace('dtype="float32")[0]', 'dtype="float32")[0] * 0.5'))
+    assert record["status"] == "failed" and record["reason"].startswith("verification: ")
+
+
+def config(entry) -> dict:
+    raw = yaml.safe_load((PROJECT / "config.yaml").read_text())
+    return {**raw, "dataset": "demo", "loaders": ["numpy_memmap", entry]}
+
+
+def test_the_plan_holds_it(tmp_path):
+    """The file is not run for that: it may import what is not installed here."""
+    (tmp_path / "mine.py").write_text("import no_such_library\n" + EXAMPLE)
+    entry = {"name": "mine", "file": str(tmp_path / "mine.py"), "workers": [0, 1]}
+    plan = Plan(config(entry))
+    assert {run.slug for run in plan.runs if run.loader == "mine" and run.task == "traverse"} == {
+        "cpu-b32-w0",
+        "cpu-b32-w1-p2",
+    }
+    assert plan.code("mine") == str(tmp_path / "mine.py") == plan.own_file("mine")
+    assert plan.code("numpy_memmap") == "scripts/loaders/numpy_memmap.py" and plan.own_file("numpy_memmap") is None
+    assert "wav" in plan.formats
+
+
+WRONG = [
+    ({"file": "nowhere.py"}, EXAMPLE, "is no file"),
+    ({"name": "ring"}, EXAMPLE, "loader of feedrate's own"),
+    ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
+    ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
+    ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),
+    ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
+    ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
+    ({"gather": ["clip"]}, EXAMPLE, "found an unknown key"),
+    ({"name": "mi ne"}, EXAMPLE, "mi ne"),
+]
+
+
+@pytest.mark.parametrize(("changes", "text", "said"), WRONG)
+def test_says_what_is_wrong_before_anything_runs(tmp_path, changes, text, said):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(UserError, match=re.escape(said)) as error:
+        Plan(config({"name": "mine", "file": str(tmp_path / "mine.py"), **changes}))
+    assert "loaders[1]" in str(error.value)
+
+
+def test_a_line_that_is_not_the_users_is_not_named(tmp_path):
+    (tmp_path / "mine.py").write_text(EXAMPLE)
+    module = _own.declared("mine", str(tmp_path / "mine.py"))
+    assert _own_epochs.users_line(ValueError("elsewhere"), module) == ""
+
+
+# What lies beside it
+
+BESIDE = {
+    "gain.py": "GAIN = 1.0\nimport pack.shared\nimport mine\n",
+    "pack/__init__.py": "from . import near\n",
+    "pack/near.py": "Y = 2\n",
+    "pack/shared.py": "from .config import X\n",
+    "pack/config.py": "X = 1\n",
+    "torchaudio.py": "MINE = True\n",
+    "broken.py": "def\n",
+    "other.py": "import config\n",
+    "config.py": "",
+}
+IMPORTS = """
+from gain import GAIN
+import soundfile, json
+import torchaudio
+
+assert torchaudio.MINE
+
+def later():
+    import broken
+"""
+
+
+def place_beside(folder, text=IMPORTS + EXAMPLE, more=()):
+    for name, content in {**BESIDE, **dict(more), "mine.py": text}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content)
+    return str(folder / "mine.py")
+
+
+def test_what_it_imports_beside_it_is_known(tmp_path, monkeypatch):
+    """And no more: `other.py` is not imported, and pack/config.py is no rival of feedrate's config.py."""
+    names = ["broken.py", "gain.py", "pack/__init__.py", "pack/config.py", "pack/near.py", "pack/shared.py"]
+    names += ["torchaudio.py"]
+    assert [str(tmp_path / name) for name in names] == _own.declared("mine", place_beside(tmp_path)).BESIDE
+    monkeypatch.chdir(tmp_path)
+    assert names == _own.declared("mine", "mine.py").BESIDE
+    (tmp_path / "link.py").symlink_to(tmp_path / "mine.py")
+    assert [str(tmp_path / name) for name in names] == _own.declared("mine", "link.py").BESIDE
+
+
+def test_what_it_imports_beside_it_is_its_own(placed, tmp_path):
+    """It goes before an installed package of the same name."""
+    place_beside(tmp_path)
+    record = run(placed, tmp_path, IMPORTS + EXAMPLE)
+    assert record["status"] == "ok", record["reason"]
+
+
+TAKEN = [("import config", "config.py"), ("from other import x", "config.py"), ("import loaders.mine", "loaders")]
+
+
+@pytest.mark.parametrize(("line", "found"), TAKEN)
+def test_a_name_that_feedrate_has_is_refused(tmp_path, line, found):
+    file = place_beside(tmp_path, f"{line}\n{EXAMPLE}", {"loaders/mine.py": ""})
+    with pytest.raises(UserError, match=re.escape(f"found an import of {found} beside it")) as error:
+        Plan(config({"name": "mine", "file": file}))
+    assert "loaders[1]" in str(error.value) and "Rename yours" in str(error.value)
+
+
+def test_feedrates_own_modules_can_be_imported(tmp_path):
+    file = place_beside(tmp_path, "from loaders import numpy_memmap\nimport torch_dataloader\n" + EXAMPLE)
+    assert _own.declared("mine", file).BESIDE == []
+
+
+def test_an_edit_beside_it_measures_it_again():
+    """The workflow is given a small experiment of its own."""
+    with folders() as (disk, ram):
+        (disk / "user").mkdir()
+        (disk / "user" / "mine.py").write_text("from gain import GAIN\n" + EXAMPLE.replace("[0]\n", "[0] * GAIN\n"))
+        (disk / "user" / "gain.py").write_text("GAIN = 1\n")
+        mine = {"name": "mine", "file": str(disk / "user" / "mine.py")}
+        project = ProjectCopy(
+            disk / "project", ram, loaders=["numpy_memmap", mine], storage={"ram": {"path": str(ram)}}
+        )
+        target = ["results/mine.json", "results/numpy_memmap.json"]
+        project.snakemake("--cores", "2", *target)
+        assert project.planned(*target) == []
+        (disk / "user" / "gain.py").write_text("GAIN = 1.0\n")
+        jobs = [job for job in project.planned(*target) if job.rule == "run_loader"]
+        assert jobs and {job.wildcards["loader"] for job in jobs} == {"mine"}

@@ -1,0 +1,223 @@
+"""scripts/loaders/_ring/ring_reader.py beyond the loader contract: every way to read, whatever reads do, whoever takes batches."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scripts.common.arrays import WHOLE_PAGE, npy_header
+from scripts.loaders._ring import ring_reader
+from scripts.loaders._ring.ring_reader import RingReader
+from tests.support.loader_cases import nothing_left_open
+
+ITEMS, SAMPLES, BATCH = 50, 2560, 8
+ORDER = np.random.default_rng(1).permutation(ITEMS)
+WAYS = [(threads, source) for threads in (0, 1, 3) for source in ("map", "read", "auto", "direct")]
+every_way = pytest.mark.parametrize(("threads", "source"), WAYS)
+
+
+@pytest.fixture(params=["float32", "int16"])
+def made(request, tmp_path):
+    """A file of random items and the array that is right."""
+    array = np.random.default_rng(0).integers(-32768, 32768, (ITEMS, 1, SAMPLES)).astype(request.param)
+    save(tmp_path / "audio.npy", array)
+    return tmp_path / "audio.npy", array
+
+
+def save(path, array) -> None:
+    """Write an .npy file whose array begins on a page, as the formats do."""
+    path.write_bytes(npy_header(array.dtype, array.shape, WHOLE_PAGE) + array.tobytes())
+    assert np.array_equal(np.load(path), array)
+
+
+def taken(batches) -> list[np.ndarray]:
+    return [batch.numpy().copy() for batch in batches]
+
+
+def expected(array) -> list[np.ndarray]:
+    return [array[ORDER[start : start + BATCH]] for start in range(0, ITEMS, BATCH)]
+
+
+def same(found, right) -> bool:
+    return len(found) == len(right) and all(np.array_equal(a, b) for a, b in zip(found, right, strict=True))
+
+
+@every_way
+def test_every_item_in_the_asked_order(made, threads, source):
+    path, array = made
+    with nothing_left_open():
+        with RingReader(path, BATCH, threads=threads, source=source) as reader:
+            assert len(reader) == ITEMS
+            for _ in range(3):
+                assert same(taken(reader.batches(ORDER)), expected(array))
+        del reader
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ring")]
+
+
+@every_way
+def test_int16_is_scaled_exactly(tmp_path, threads, source):
+    array = np.arange(-32768, 32768, dtype=np.int16).reshape(16, 1, 4096)
+    save(tmp_path / "audio.npy", array)
+    with RingReader(tmp_path / "audio.npy", 5, threads=threads, source=source, scale=1 / 32768) as reader:
+        found = np.concatenate(taken(reader.batches(range(16))))
+    assert found.dtype == np.float32
+    assert np.array_equal(found, array.astype(np.float64) / 32768)
+
+
+@pytest.mark.parametrize("source", ["read", "direct"])
+def test_short_reads_are_taken_up_again(made, monkeypatch, source):
+    path, array = made
+    whole, sizes = os.preadv, []
+
+    def short(file, buffers, offset, *flags):
+        [buffer] = buffers
+        sizes.append(len(buffer))
+        some = 1 + len(buffer) // 3
+        some = max(ring_reader.BLOCK, some // ring_reader.BLOCK * ring_reader.BLOCK) if source == "direct" else some
+        return whole(file, [memoryview(buffer)[:some]], offset, *flags)
+
+    monkeypatch.setattr(ring_reader.os, "preadv", short)
+    with RingReader(path, BATCH, source=source) as reader:
+        assert same(taken(reader.batches(ORDER)), expected(array))
+    assert len(sizes) > 3 * ITEMS
+
+
+def test_signals_interrupt_nothing(made):
+    path, array = made
+    seen = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        with RingReader(path, BATCH, threads=0, source="read") as reader:
+            end = time.monotonic() + 60
+            while len(seen) <= 10 and time.monotonic() < end:
+                assert same(taken(reader.batches(ORDER)), expected(array))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(seen) > 10
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_file_cut_short_while_open_is_an_error_where_the_batch_is_taken(made, threads):
+    path, _ = made
+    with RingReader(path, BATCH, threads=threads, source="read") as reader:
+        os.truncate(path, path.stat().st_size // 2)
+        with pytest.raises(EOFError, match="cut short"):
+            taken(reader.batches(ORDER))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_to_break_off_leaves_a_ring_that_is_used_again(made, threads):
+    path, array = made
+    with RingReader(path, BATCH, threads=threads) as reader:
+        for _ in range(5):
+            for batch in reader.batches(ORDER):
+                assert np.array_equal(batch.numpy(), array[ORDER[:BATCH]])
+                break
+        assert same(taken(reader.batches(ORDER)), expected(array))
+        assert len(reader._rings) == 1
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_two_iterators_at_once(made, threads):
+    """In turns in one thread, and each in a thread of its own."""
+    path, array = made
+    with RingReader(path, BATCH, threads=threads) as reader:
+        one, other = [], []
+        for a, b in zip(reader.batches(ORDER), reader.batches(ORDER[::-1]), strict=True):
+            one.append(a.numpy().copy())
+            other.append(b.numpy().copy())
+        assert same(one, expected(array))
+        assert np.array_equal(np.concatenate(other), array[ORDER[::-1]])
+        found: list = [None] * 4
+
+        def take(which):
+            found[which] = taken(reader.batches(ORDER))
+
+        crew = [threading.Thread(target=take, args=[which]) for which in range(len(found))]
+        for member in crew:
+            member.start()
+        for member in crew:
+            member.join()
+        assert all(same(each, expected(array)) for each in found)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_batch_stays_until_the_next_is_taken_and_a_copy_for_good(made, threads):
+    path, array = made
+    with RingReader(path, BATCH, threads=threads) as reader:
+        memory = set()
+        for batch, right in zip(reader.batches(ORDER), expected(array), strict=True):
+            time.sleep(0.005)  # for threads to overwrite it, if they would
+            assert np.array_equal(batch.numpy(), right)
+            memory.add(batch.data_ptr())
+        assert len(memory) == reader.ahead + 1  # the ring, and no memory but that
+    with RingReader(path, BATCH, threads=threads, copies=True) as reader:
+        kept = list(reader.batches(ORDER))
+    assert same([batch.numpy() for batch in kept], expected(array))
+
+
+def test_auto_reads_the_file_until_it_lies_in_the_page_cache(made, monkeypatch):
+    path, array = made
+    cached = False
+    monkeypatch.setattr(RingReader, "_cached", lambda *_: cached)
+    reads = []
+    whole = RingReader._read
+    monkeypatch.setattr(RingReader, "_read", lambda self, item, into: reads.append(item) or whole(self, item, into))
+    with RingReader(path, BATCH, threads=1) as reader:
+        assert same(taken(reader.batches(ORDER)), expected(array))
+        assert sorted(reads) == sorted(ORDER)
+        cached = True
+        for _ in range(1 + ring_reader.PROBES // ITEMS):
+            taken(reader.batches(ORDER))
+        reads.clear()
+        assert same(taken(reader.batches(ORDER)), expected(array))
+        assert reads == []
+        cached = False
+        taken(reader.batches(ORDER))
+        assert len(reads) == ITEMS
+
+
+@pytest.mark.parametrize("folder", ["/dev/shm", None])
+def test_what_has_just_been_written_is_known_to_be_in_the_page_cache(tmp_path, folder):
+    """By RWF_NOWAIT on a disk, and by mincore on tmpfs, which does not know that."""
+    path = (tmp_path if folder is None else Path(folder)) / f"ring-{os.getpid()}.npy"
+    np.save(path, np.zeros((3, SAMPLES), dtype=np.float32))
+    try:
+        with RingReader(path, 2) as reader:
+            assert [reader._cached(item) for item in range(3)] == [True] * 3
+            assert reader._mapped(reader.offset)
+    finally:
+        path.unlink()
+
+
+def test_says_what_is_wrong(made, tmp_path):
+    path, _ = made
+    with RingReader(path, BATCH) as reader, pytest.raises(IndexError, match="allowed are 0 to 49"):
+        next(reader.batches([3, 50]))
+    with pytest.raises(ValueError, match="source"):
+        RingReader(path, BATCH, source="guess")
+    np.save(tmp_path / "odd.npy", np.zeros((4, 100)))
+    with pytest.raises(ValueError, match="past the page cache: items of 800 bytes"):
+        RingReader(tmp_path / "odd.npy", BATCH, source="direct")
+    os.truncate(path, path.stat().st_size - 1)
+    with pytest.raises(ValueError, match="shorter than its header"):
+        RingReader(path, BATCH)
+    np.save(tmp_path / "turned.npy", np.asfortranarray(np.zeros((4, 4))))
+    with pytest.raises(ValueError, match="C order"):
+        RingReader(tmp_path / "turned.npy", BATCH)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("pin", [False, True])
+def test_on_a_gpu_batches_are_their_own(made, pin):
+    path, array = made
+    with RingReader(path, BATCH, device="cuda", pin=pin) as reader:
+        kept = list(reader.batches(ORDER))
+    assert same([batch.cpu().numpy() for batch in kept], expected(array))

@@ -1,0 +1,487 @@
+"""Control groups: the kernel really limits, nothing is left behind, and what is not permitted is a reason."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.machine import control_groups, page_cache
+from tests.support.programs import PROJECT
+from tests.support.workflow_copy import folders
+
+pytestmark = pytest.mark.alone
+
+MORE = 1.25  # times a limit that a short read may come to: the kernel lets some pass at once
+BEGIN = """
+import json, mmap, os, sys, time
+from pathlib import Path
+from scripts.machine import page_cache as cache
+from scripts.machine import control_groups as groups
+folders = groups.from_environment()
+groups.join(folders)
+path = Path(sys.argv[1])
+"""
+READ_ALL = """
+start = time.perf_counter()
+with open(path, "rb", buffering=0) as file:
+    while file.read(1 << 20):
+        pass
+print(time.perf_counter() - start)
+"""
+READ_BLOCKS = """
+handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
+start = time.perf_counter()
+with mmap.mmap(-1, 4096) as block:
+    for number in range(100):
+        os.preadv(handle, [block], number * 65536)
+print(time.perf_counter() - start)
+"""
+LEAVE_ROOM = """
+held = bytearray(50_000_000)
+with open(path, "rb", buffering=0) as file:
+    file.readall()
+before = cache.residency([path]).resident_bytes
+room = groups.leave_room(folders, 16_000_000)
+after = cache.residency([path]).resident_bytes
+for _ in range(2):
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 16):
+            pass
+print(json.dumps([room, before, after, cache.residency([path]).resident_bytes]))
+"""
+
+
+@pytest.fixture(scope="module")
+def places():
+    with folders() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def file(places):
+    """A file of 64 MB on a disk."""
+    path = places[0] / "file"
+    path.write_bytes(os.urandom(64_000_000))
+    return path
+
+
+def permitted(**wanted):
+    """Skip the test where this machine allows no such group."""
+    try:
+        with control_groups.group(**wanted):
+            pass
+    except control_groups.NotPermitted as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def limits(file):
+    permitted(reads_from=file, read_mbps=1000)
+    page_cache.evict([file])
+
+
+@pytest.fixture
+def memory():
+    permitted(memory=True)
+
+
+def child(code, path, made):
+    """Start a program in the groups."""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), **control_groups.environment(made)}
+    return subprocess.Popen(
+        [sys.executable, "-c", BEGIN + code, str(path)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+
+
+def told(code, path, made):
+    """Return what a program in the groups printed, as JSON."""
+    with child(code, path, made) as process:
+        output = process.communicate(timeout=300)[0]
+    assert process.returncode == 0
+    return json.loads(output)
+
+
+def limits_of(made):
+    """Return the words of what the kernel says that it limits: a busy machine may read at less."""
+    names = ("io.max", "blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device")
+    files = [Path(folder) / name for folder in made for name in names]
+    return re.split(r"[\s=]+", " ".join(path.read_text() for path in files if path.is_file()))
+
+
+def gone(made):
+    return bool(made) and not any(Path(folder).exists() for folder in made)
+
+
+@pytest.mark.usefixtures("limits")
+def test_bytes_a_second_are_limited(file):
+    with control_groups.group(file, read_mbps=40) as made:
+        seconds = told(READ_ALL, file, made)
+        assert "40000000" in limits_of(made)
+    assert 64 / seconds < 40 * MORE
+    assert gone(made)
+
+
+@pytest.mark.usefixtures("limits")
+def test_reads_a_second_are_limited(file):
+    with control_groups.group(file, read_iops=50) as made:
+        seconds = told(READ_BLOCKS, file, made)
+        assert "50" in limits_of(made)
+    assert 100 / seconds < 50 * MORE
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_command_that_cannot_join_by_itself_runs_inside(file):
+    with control_groups.group(file, read_mbps=40) as made:
+        line = control_groups.command_inside(made, ["cat", "/proc/self/cgroup"])
+        seen = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert all(Path(folder).name in seen for folder in made)
+    assert control_groups.command_inside([], ["true"]) == ["true"]
+
+
+@pytest.mark.usefixtures("memory")
+def test_room_is_what_of_files_stays_in_the_cache(file):
+    page_cache.evict([file])
+    with control_groups.group(memory=True) as made:
+        room, before, after, at_the_end = told(LEAVE_ROOM, file, made)
+    size = file.stat().st_size
+    assert before > 0.9 * size, "the group had no limit until then"
+    assert after <= 17_000_000 and at_the_end <= 17_000_000, "one MB for the figures that the kernel gathers late"
+    assert at_the_end > 4_000_000, "a limit, and not no cache at all"
+    assert room["used_bytes"] > 50_000_000 and room["room_bytes"] == 16_000_000 and room["version"] in (1, 2)
+    assert abs(room["limit_bytes"] - room["used_bytes"] - 16_000_000) <= page_cache.PAGE
+    assert gone(made)
+
+
+@pytest.mark.usefixtures("limits", "memory")
+def test_both_limits_at_once(file):
+    with control_groups.group(file, read_mbps=80, memory=True) as made:
+        assert 64 / told(READ_ALL, file, made) < 80 * MORE
+        page_cache.evict([file])
+        assert told(LEAVE_ROOM, file, made)[3] <= 17_000_000
+    assert gone(made)
+
+
+@pytest.mark.usefixtures("memory")
+def test_no_group_is_left_after_an_exception():
+    with pytest.raises(KeyError), control_groups.group(memory=True) as made:
+        raise KeyError
+    assert gone(made)
+
+
+@pytest.mark.usefixtures("limits")
+def test_no_group_is_left_after_its_process_was_killed_in_a_read(file):
+    with control_groups.group(file, read_mbps=1) as made:
+        process = child("print(1, flush=True)" + READ_ALL, file, made)
+        assert process.stdout.readline() == "1\n"
+        time.sleep(0.1)
+        process.kill()
+        process.communicate()
+    assert gone(made)
+
+
+@pytest.mark.usefixtures("memory")
+def test_who_is_still_in_the_group_is_moved_out_of_it():
+    with control_groups.group(memory=True) as made:
+        process = child("print(1, flush=True); time.sleep(60)", "/", made)
+        assert process.stdout.readline() == "1\n"
+    try:
+        assert gone(made) and process.poll() is None
+        assert Path(f"/proc/{process.pid}/cgroup").read_text() == Path("/proc/self/cgroup").read_text()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.usefixtures("memory")
+def test_a_group_whose_maker_was_killed_is_removed_by_the_next():
+    code = "from scripts.machine import control_groups as groups; g = groups.group(memory=True); print(g.__enter__()[0], flush=True); input()"
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as maker:
+        left = Path(maker.stdout.readline().strip())
+        with control_groups.group(memory=True):
+            assert left.is_dir(), "its maker is alive"
+        maker.send_signal(signal.SIGKILL)
+    assert left.is_dir()
+    with control_groups.group(memory=True):
+        assert not left.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
+@pytest.mark.parametrize("wanted", ["Path('/var/tmp'), read_mbps=10", "memory=True"])
+def test_an_ordinary_user_is_told_what_it_takes(wanted):
+    code = f"""
+import os
+from pathlib import Path
+from scripts.machine import control_groups as groups
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+try:
+    with groups.group({wanted}):
+        print("permitted")
+except groups.NotPermitted as reason:
+    print(reason)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if "no block device" in done.stdout or "no control groups" in done.stdout or "no controller" in done.stdout:
+        pytest.skip(done.stdout.strip())
+    assert done.stdout.strip() == control_groups.NOT_WRITABLE
+    assert "root" in control_groups.NOT_WRITABLE
+
+
+def test_storage_without_a_block_device_is_a_reason(places):
+    _, ram = places
+    with (
+        pytest.raises(control_groups.NotPermitted, match="lies on tmpfs, which has no block device"),
+        control_groups.group(ram, 10),
+    ):
+        pass
+
+
+def test_a_group_for_nothing_is_our_mistake(tmp_path):
+    for wanted in ({}, {"read_mbps": 3}, {"reads_from": tmp_path}):
+        with pytest.raises(ValueError, match="a group limits"), control_groups.group(**wanted):
+            pass
+
+
+class Tree:
+    """A planted machine: its mounts, the groups that this process is in, one disk, and folders for groups.
+
+    `files` are what the kernel would put into a new group.
+    """
+
+    def __init__(self, root, monkeypatch):
+        self.proc, self.sys, self.cgroup, self.data = (root / name for name in ("proc", "sys", "cgroup", "data"))
+        for folder in (self.proc / "self", self.sys / "dev" / "block", self.cgroup, self.data):
+            folder.mkdir(parents=True)
+        self.lines = [f"1 0 8:2 / {self.data} rw - ext4 /dev/sda2 rw"]
+        self.own = []
+        self.files = ["cgroup.procs"]
+        disk = self.block("8:0", "sda")
+        self.block("8:2", "sda/sda2")
+        (disk / "sda2" / "partition").write_text("2\n")
+        real = control_groups._make_folder
+
+        def make_folder(place):
+            folder = real(place)
+            for name in self.files:
+                (folder / name).touch()
+            return folder
+
+        monkeypatch.setattr(control_groups, "_make_folder", make_folder)
+        monkeypatch.setattr(control_groups, "_remove_folder", shutil.rmtree)
+
+    def block(self, number, name):
+        folder = self.sys / "devices" / name
+        folder.mkdir(parents=True)
+        (folder / "dev").write_text(number + "\n")
+        (self.sys / "dev" / "block" / number).symlink_to(folder)
+        return folder
+
+    def v1(self, controller, own="/"):
+        point = self.cgroup / controller
+        folder = Path(f"{point}{own}")
+        folder.mkdir(parents=True)
+        self.lines.append(f"2 1 0:30 / {point} rw - cgroup cgroup rw,{controller}")
+        self.own.append(f"{len(self.own) + 1}:{controller}:{own}")
+        return folder
+
+    def v2(self, controllers, own="/", enabled=""):
+        point = self.cgroup / "unified"
+        folder = Path(f"{point}{own}")
+        folder.mkdir(parents=True)
+        self.lines.append(f"3 1 0:31 / {point} rw - cgroup2 cgroup2 rw")
+        self.own.append(f"0::{own}")
+        (point / "cgroup.controllers").write_text(controllers + "\n")
+        for group in (folder, *folder.parents):
+            if group.is_relative_to(point):
+                (group / "cgroup.subtree_control").write_text(enabled + "\n")
+        return folder
+
+    def group(self, **wanted):
+        (self.proc / "self" / "mountinfo").write_text("\n".join(self.lines) + "\n")
+        (self.proc / "self" / "cgroup").write_text("\n".join(self.own) + "\n")
+        if "read_mbps" in wanted or "read_iops" in wanted:
+            wanted["reads_from"] = self.data / "not" / "yet"
+        return control_groups.group(**wanted, proc=self.proc, sys=self.sys)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    return Tree(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """Let writes to some files fail, as the kernel does: a mapping of the path's end to a list of errors to come."""
+    errors = {}
+    real = Path.write_text
+
+    def write_text(path, text, *rest, **more):
+        for end, numbers in errors.items():
+            if str(path).endswith(end) and numbers:
+                number = numbers.pop()
+                raise OSError(number, os.strerror(number))
+        return real(path, text, *rest, **more)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    return errors
+
+
+def test_v1_has_a_hierarchy_for_each_controller(tree):
+    tree.v1("blkio")
+    home = tree.v1("memory", own="/session/7")
+    tree.files += ["blkio.throttle.read_bps_device", "blkio.throttle.read_iops_device", "memory.limit_in_bytes"]
+    with tree.group(read_mbps=12.5, read_iops=86.4, memory=True) as made:
+        reads, memory = map(Path, made)
+        assert reads.parent == tree.cgroup / "blkio" and memory.parent == home
+        assert (reads / "blkio.throttle.read_bps_device").read_text() == "8:0 12500000\n", "the disk, not the partition"
+        assert (reads / "blkio.throttle.read_iops_device").read_text() == "8:0 86\n"
+        assert [(folder / "cgroup.procs").read_text() for folder in (reads, memory)] == ["0\n", "0\n"], "tried out"
+    assert gone(made)
+
+
+def test_v2_has_one_group_for_both(tree):
+    own = tree.v2("cpu io memory")
+    tree.files += ["io.max", "memory.max"]
+    with tree.group(read_mbps=40, read_iops=50, memory=True) as made:
+        assert len(made) == 1 and Path(made[0]).parent == own
+        assert (own / "cgroup.subtree_control").read_text() == "+io +memory"
+        assert (Path(made[0]) / "io.max").read_text() == "8:0 rbps=40000000 riops=50\n"
+    assert gone(made)
+
+
+def test_one_controller_in_v2_and_the_other_in_v1(tree):
+    tree.v2("memory", own="/user", enabled="memory")
+    tree.v1("blkio")
+    tree.files += ["blkio.throttle.read_iops_device", "memory.max"]
+    with tree.group(read_iops=50, memory=True) as made:
+        assert [Path(folder).parent for folder in made] == [tree.cgroup / "unified" / "user", tree.cgroup / "blkio"]
+
+
+def test_a_group_with_processes_in_it_gives_no_controllers_to_groups_below(tree, refuse):
+    own = tree.v2("io memory", own="/slice/scope")
+    tree.files += ["io.max"]
+    refuse["slice/scope/cgroup.subtree_control"] = [errno.EBUSY]
+    with tree.group(read_mbps=40) as made:
+        assert Path(made[0]).parent == own.parent, "the nearest one above it"
+    refuse.update({"cgroup.subtree_control": [errno.EACCES, errno.EACCES, errno.EBUSY]})
+    with pytest.raises(control_groups.NotPermitted, match="holds processes itself"), tree.group(read_iops=4):
+        pass
+    refuse.update({"cgroup.subtree_control": [errno.EACCES] * 3})
+    with pytest.raises(control_groups.NotPermitted, match="not writable for this user"), tree.group(read_iops=4):
+        pass
+    assert gone(made) and not list(tree.cgroup.rglob("feedrate-*"))
+
+
+def test_what_the_machine_lacks_is_named(tree):
+    with pytest.raises(control_groups.NotPermitted, match="no cgroup file system is mounted"), tree.group(memory=True):
+        pass
+    tree.v1("memory")
+    with pytest.raises(control_groups.NotPermitted, match=r"no controller for io here \(v2: io, v1: blkio\)"):
+        tree.group(read_mbps=1).__enter__()
+    tree.v1("blkio")
+    with (
+        pytest.raises(control_groups.NotPermitted, match=r"read_bps_device is missing"),
+        tree.group(read_mbps=1, memory=True),
+    ):
+        pass
+    assert not list(tree.cgroup.rglob("feedrate-*"))
+
+
+@pytest.mark.parametrize("number", [errno.ENODEV, errno.EINVAL])
+def test_a_device_that_the_kernel_does_not_limit_is_a_reason(tree, refuse, number):
+    tree.v2("io")
+    tree.files += ["io.max"]
+    refuse["io.max"] = [number]
+    with (
+        pytest.raises(control_groups.NotPermitted, match="does not limit reads of device 8:0"),
+        tree.group(read_mbps=1),
+    ):
+        pass
+    assert not list(tree.cgroup.rglob("feedrate-*"))
+
+
+def test_a_group_that_nobody_may_join_is_a_reason(tree, monkeypatch):
+    tree.v2("memory")
+    tree.files[:] = ["memory.max"]
+    make = control_groups._make_folder
+
+    def closed(place):
+        folder = make(place)
+        (folder / "cgroup.procs").mkdir()  # which not even root can write to
+        return folder
+
+    monkeypatch.setattr(control_groups, "_make_folder", closed)
+    with pytest.raises(control_groups.NotPermitted, match="no process may be put into"), tree.group(memory=True):
+        pass
+    assert not list(tree.cgroup.rglob("feedrate-*"))
+
+
+def test_device_mapper_has_a_queue_of_its_own(tree):
+    mapper = tree.block("253:3", "dm-3")
+    (mapper / "slaves").mkdir()
+    (tree.proc / "self" / "mountinfo").write_text(f"1 0 253:3 / {tree.data} rw - xfs /dev/mapper/vg-data rw\n")
+    assert control_groups.device_of(tree.data, tree.proc, tree.sys) == "253:3"
+
+
+@pytest.mark.parametrize("filesystem", ["overlay", "nfs4", "tmpfs"])
+def test_file_systems_without_a_device(tree, filesystem):
+    (tree.proc / "self" / "mountinfo").write_text(f"1 0 0:44 / {tree.data} rw - {filesystem} server:/x rw\n")
+    with pytest.raises(control_groups.NotPermitted, match=f"lies on {filesystem}, which has no block device"):
+        control_groups.device_of(tree.data, tree.proc, tree.sys)
+
+
+V2 = {
+    "memory.current": 900,
+    "memory.max": "max",
+    "memory.swap.max": "max",
+    "memory.stat": "anon 5\nfile 400\nshmem 150",
+}
+V1 = {
+    "memory.usage_in_bytes": 900,
+    "memory.limit_in_bytes": 2**63,
+    "memory.memsw.limit_in_bytes": 2**63,
+    "memory.swappiness": 60,
+    "memory.stat": "cache 1\nshmem 1\ntotal_cache 400\ntotal_shmem 150",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "limit", "swap"),
+    [
+        (2, V2, "memory.max", {"memory.swap.max": 0}),
+        (1, V1, "memory.limit_in_bytes", {"memory.swappiness": 0, "memory.memsw.limit_in_bytes": 750}),
+    ],
+)
+def test_room_is_left_beside_what_is_used(tmp_path, refuse, monkeypatch, version, files, limit, swap):
+    monkeypatch.setattr(control_groups, "PAUSE_SECONDS", 0)
+    for name, content in files.items():
+        (tmp_path / name).write_text(f"{content}\n")
+    refuse[limit] = [errno.EBUSY, errno.EBUSY]  # more than the limit cannot be dropped, for the moment
+    other = tmp_path / "another"
+    room = control_groups.leave_room([str(other), str(tmp_path)], 100)
+    assert room == {"limit_bytes": 750, "used_bytes": 650, "room_bytes": 100, "version": version}
+    assert {name: int((tmp_path / name).read_text()) for name in swap} == swap
+    refuse[limit] = [errno.EBUSY] * 1000
+    with pytest.raises(OSError, match="busy"):
+        control_groups.leave_room([str(tmp_path)], 100)
+    with pytest.raises(ValueError, match="memory=True"):
+        control_groups.leave_room([str(other)], 100)
+
+
+def test_the_groups_are_handed_down_once(monkeypatch):
+    monkeypatch.setenv(*next(iter(control_groups.environment(["/a", "/b c"]).items())))
+    assert control_groups.from_environment() == ["/a", "/b c"]
+    assert control_groups.from_environment() == []

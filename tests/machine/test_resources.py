@@ -1,0 +1,159 @@
+"""What a run used, by the kernel's accounts of the whole process tree: known work is found in them."""
+
+import dataclasses
+import mmap
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from scripts.machine import host
+
+pytestmark = pytest.mark.alone
+BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint(time.process_time(), flush=True)\n"
+
+
+def moment() -> host.Moment:
+    return host.look(time.perf_counter)
+
+
+def test_work_of_children_counts_while_they_run_and_after_they_have_ended():
+    before, began = moment(), time.process_time()
+    ended = subprocess.run([sys.executable, "-c", BURN], capture_output=True, check=True)
+    running = subprocess.Popen([sys.executable, "-c", BURN + "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    burned = float(ended.stdout) + float(running.stdout.readline())
+    after, own = moment(), time.process_time() - began
+    running.communicate(b"\n")
+    used = host.resources(before, after, clips=500)
+    assert burned >= 0.8
+    assert burned - 0.1 <= used["cpu_seconds"] <= burned + own + 0.3, "by their own accounts; an end costs some more"
+    assert used["cpu_seconds_per_1000_clips"] == pytest.approx(2 * used["cpu_seconds"])
+
+
+def test_pages_that_are_touched_are_faults():
+    pages = 2000
+    before = moment()
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(pages):
+            memory[page * mmap.PAGESIZE] = 1
+        after = moment()
+    used = host.resources(before, after, clips=1)
+    assert pages <= used["minor_faults"] < 3 * pages
+    assert used["major_faults"] < 100
+
+
+def test_bytes_from_a_device_are_counted(tmp_path):
+    """Of a disk alone: where the temporary folder is in RAM, none are."""
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(4_000_000))
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        before = moment()
+        size = len(file.read())
+        after = moment()
+    again = moment()
+    path.read_bytes()
+    assert size == 4_000_000
+    assert host.resources(before, after, 1)["read_bytes"] in range(4_000_000, 6_000_000) or in_memory(tmp_path)
+    assert host.resources(again, moment(), 1)["read_bytes"] < 100_000, "from the page cache"
+
+
+def in_memory(path) -> bool:
+    from scripts.machine import devices
+
+    return devices.in_memory(path)
+
+
+# What slowed the machine down: other machines are planted as folders.
+
+
+def plant(folder, **files):
+    """Write files below a folder; in a name, two underscores stand for a slash."""
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("CPU_ACCT", "cpu,cpuacct")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+V2 = "usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec 1500000\n"
+V2_ROOT = "usage_usec 5\nuser_usec 5\n"
+V1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 2500000000\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "seconds"),
+    [
+        ("0::/job/step\n", {"job__cpu.stat": V2, "cpu.stat": V2_ROOT}, 1.5),
+        ("0::/job/step\n", {"job__step__cpu.stat": V2, "job__cpu.stat": V2}, 3.0),
+        ("0::/\n", {"cpu.stat": V2}, 1.5),
+        ("0::/on/the/host\n", {"cpu.stat": V2}, 1.5),
+        ("0::/\n", {"cpu.stat": V2_ROOT}, None),
+        ("4:memory:/\n3:cpu,cpuacct:/job\n", {"CPU_ACCT__job__cpu.stat": V1}, 2.5),
+        ("3:cpuacct:/a\n2:cpu:/job\n0::/\n", {"cpu__job__cpu.stat": V1, "unified__cpu.stat": V2_ROOT}, 2.5),
+        ("3:cpu:/docker/abc\n", {"cpu__cpu.stat": V1}, 2.5),
+        ("1:memory:/\n", {"cpu__cpu.stat": V1}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_time_for_which_a_quota_stopped_the_process(tmp_path, own, files, seconds):
+    proc = plant(tmp_path / "proc", self__cgroup=own)
+    assert host.throttled_seconds(proc, plant(tmp_path / "cgroup", **files)) == seconds
+
+
+def test_what_a_machine_does_not_tell_is_null(tmp_path):
+    seen = host.look(time.perf_counter, tmp_path, tmp_path, tmp_path).as_json()
+    assert seen.pop("load_1m") is not None
+    assert set(seen) == {
+        *("cpu_mhz", "throttled_seconds", "thermal_throttles", "governor", "free_memory_bytes", "swap_used_bytes")
+    }
+    del seen["cpu_mhz"]
+    assert not any(value is not None for value in seen.values())
+
+
+CPU = "devices__system__cpu__"
+
+
+def look_at(folder, cpu_stat, heat, swapped, wall):
+    proc = plant(
+        folder / "proc",
+        self__cgroup="0::/job\n",
+        meminfo="MemTotal: 64 kB\nMemAvailable: 32 kB\nSwapTotal: 8 kB\nSwapFree: 5 kB\nHugePages_Total: 0\n",
+        vmstat=f"pgpgin 5\npswpin {swapped}\npswpout {swapped}\n",
+    )
+    counts = [f"cpu{cpu}__thermal_throttle__{kind}" for cpu in (0, 1) for kind in ("core", "package")]
+    files = {f"{CPU}{count}_throttle_count": heat for count in counts}
+    policies = {f"{CPU}cpufreq__policy{number}__scaling_governor": "powersave\n" for number in (0, 1)}
+    system = plant(folder / "sys", **files, **policies)
+    cgroup = plant(folder / "cgroup", **{"job__cpu.stat": cpu_stat})
+    return host.look(lambda: wall, proc, system, cgroup)
+
+
+def test_quota_heat_and_swap_are_warnings_and_what_does_not_rise_is_none(tmp_path):
+    quiet = look_at(tmp_path / "quiet", V2, "7\n", 1000, 100.0)
+    assert (
+        quiet.as_json().items()
+        >= {
+            "throttled_seconds": 1.5,
+            "thermal_throttles": 28,
+            "governor": "powersave",
+            "free_memory_bytes": 32 * 1024,
+            "swap_used_bytes": 3 * 1024,
+        }.items()
+    )
+    later = dataclasses.replace(quiet, wall_seconds=110.0)
+    codes = lambda after: {seen["code"] for seen in host.disturbance(quiet, after)}  # noqa: E731
+    assert codes(later) == set()
+    assert codes(dataclasses.replace(later, throttled_seconds=1.59)) == set(), "0.9 % of the time"
+    assert codes(dataclasses.replace(later, throttled_seconds=1.61)) == {"throttled"}
+    assert codes(dataclasses.replace(later, thermal_throttles=29)) == {"thermal"}
+    assert codes(dataclasses.replace(later, thermal_throttles=None, throttled_seconds=None)) == set()
+    worse = look_at(tmp_path / "worse", V2.replace("15", "25"), "8\n", 2000, 110.0)
+    worse = dataclasses.replace(worse, busy_seconds=quiet.busy_seconds, own_seconds=quiet.own_seconds)
+    worse = dataclasses.replace(worse, steal_seconds=quiet.steal_seconds)
+    assert codes(worse) == {"throttled", "thermal", "swapping"}
+    assert all(set(seen) == {"code", "seen", "cause", "hint"} for seen in host.disturbance(quiet, worse))

@@ -1,0 +1,392 @@
+"""The gate: loaders broken on purpose, each in one way, must be caught, and told what is wrong."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+import torch
+
+from scripts.common import plugins
+from scripts.common.corpus import Corpus
+from scripts.measure import protocol
+from scripts.measure.sink import Sink
+from scripts.measure.verify import Verifier
+from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT, program_line
+from tests.support.repository import committed
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=30, seconds=0.1)
+
+
+@pytest.fixture(scope="module")
+def batches(corpus, tmp_path_factory) -> list[dict]:
+    """One right epoch of the train split."""
+    folder = tmp_path_factory.mktemp("memmap")
+    write_format(corpus, "memmap", folder, readers=1)
+    with plugins.load("loaders", "numpy_memmap").open_epochs(request_for(corpus, "numpy_memmap", folder)) as epoch:
+        return [{key: value.clone() for key, value in batch.items()} for batch in epoch(0)]
+
+
+def missing(batches, _corpus):
+    batches[1] = {key: value[1:] for key, value in batches[1].items()}
+
+
+def doubled(batches, _corpus):
+    for value in batches[0].values():
+        value[1] = value[0]
+
+
+def swapped_label(batches, _corpus):
+    batches[0]["labels"] = batches[0]["labels"].roll(1, dims=1)
+
+
+def swapped_target(batches, corpus):
+    batches[0]["target"][0] = (batches[0]["target"][0] + 1) % corpus.classes
+
+
+def scaled(batches, _corpus):
+    for batch in batches:
+        batch["audio"] *= 32768 / 32767
+
+
+def scaled_down(batches, _corpus):
+    for batch in batches:
+        batch["audio"] *= 32767 / 32768
+
+
+def wrapped(batches, _corpus):
+    """What int16 arithmetic does to 32768: the loudest positive samples turn negative."""
+    for batch in batches:
+        batch["audio"][batch["audio"] > 0.999] -= 2
+
+
+def padded_with_last_sample(batches, corpus):
+    lengths = {clip.index: min(clip.frames, corpus.samples) for clip in corpus.clips("train")}
+    for batch in batches:
+        for row, index in enumerate(batch["clip"].tolist()):
+            batch["audio"][row, 0, lengths[index] :] = 0.25
+
+
+def last_batch_dropped(batches, _corpus):
+    batches.pop()
+
+
+def audio_exchanged(batches, _corpus):
+    batches[0]["audio"][[0, 1]] = batches[0]["audio"][[1, 0]]
+
+
+def clip_of_another_split(batches, corpus):
+    batches[0]["clip"][0] = next(corpus.clips("validation")).index
+
+
+def shifted(batches, _corpus):
+    batches[0]["audio"][0] = batches[0]["audio"][0].roll(1, dims=1)
+
+
+def not_a_number(batches, _corpus):
+    batches[0]["audio"][0, 0, 5] = float("nan")
+
+
+def a_tiny_difference(batches, _corpus):
+    batches[0]["audio"][0, 0, 5] += 2**-17
+
+
+def minus_zero(batches, _corpus):
+    batches[0]["audio"][batches[0]["audio"] == 0] *= -1.0
+
+
+def float64(batches, _corpus):
+    batches[0]["audio"] = batches[0]["audio"].double()
+
+
+def without_channel(batches, _corpus):
+    batches[0]["audio"] = batches[0]["audio"][:, 0]
+
+
+def without_clip(batches, _corpus):
+    del batches[0]["clip"]
+
+
+def too_many_short_batches(batches, _corpus):
+    batches[:] = [{key: value[i : i + 2] for key, value in batch.items()} for batch in batches for i in range(0, 8, 2)]
+
+
+BROKEN = {
+    missing: "missing clips: 1 of 23: ",
+    doubled: "doubled clips: clip ",
+    swapped_label: "wrong labels: clip ",
+    swapped_target: "wrong targets: clip ",
+    scaled: "is scaled by 1.000031",
+    scaled_down: "is scaled by 0.999969",
+    wrapped: "wraps around the int16 range at ",
+    padded_with_last_sample: "wrong in the padding",
+    last_batch_dropped: "missing clips: 7 of 23: ",
+    audio_exchanged: "carries the audio of clip ",
+    clip_of_another_split: "clips that are not in the split: clip ",
+    shifted: "is shifted by 1 samples",
+    not_a_number: "not finite",
+    a_tiny_difference: "differs at 1 of 1600 samples",
+    minus_zero: "altered clips: clip ",
+    float64: "audio is torch.float64",
+    without_channel: "expected torch.float32 (8, 1, 1600)",
+    without_clip: "found the keys audio, target, labels, allowed are audio, target, labels, clip",
+    too_many_short_batches: "short batches: ",
+}
+
+
+@pytest.mark.parametrize("breaks", BROKEN, ids=lambda breaks: breaks.__name__)
+def test_a_broken_loader_is_caught_and_told(breaks, batches, corpus):
+    """The verify epoch fails with the message, and no epoch is timed."""
+    broken = [{key: value.clone() for key, value in batch.items()} for batch in batches]
+    breaks(broken, corpus)
+    verifier = Verifier(corpus, "train", BATCH_SIZE, 1)
+    times = protocol.run(always(broken), verifier, Sink("cpu"), 2, Ticks())
+    assert not verifier.ok
+    assert BROKEN[breaks] in " | ".join(verifier.problems)
+    assert times.epochs == []
+
+
+def test_a_right_loader_passes(batches, corpus):
+    verifier = Verifier(corpus, "train", BATCH_SIZE, 1)
+    times = protocol.run(always(batches), verifier, Sink("cpu"), 2, Ticks())
+    assert verifier.problems == []
+    assert verifier.as_json() == {"ok": True, "expected": 23, "delivered": 23, "problems": []}
+    assert [epoch.clips for epoch in times.epochs] == [23, 23]
+
+
+def test_a_loader_that_cheats_after_the_verify_epoch_is_caught(batches, corpus):
+    """Right in the verify epoch, short in the second timed one."""
+
+    right = shuffled(batches, 2)
+    assert "missing clips in timed epoch 2: " in problems_of(corpus, [batches, shuffled(batches, 1), right[:-1]])
+
+
+def stale_audio(batches):
+    """The audio of the batch before: what a buffer does that is used again too early."""
+    for before, batch in zip(batches[::-1][1:], batches[::-1], strict=False):
+        batch["audio"] = before["audio"][: len(batch["clip"])]
+
+
+def nothing_but_clips(batches):
+    for batch in batches:
+        batch["audio"], batch["target"] = batch["audio"][:1], batch["target"][:1]
+
+
+def other_label(batches):
+    batches[0]["labels"] = batches[0]["labels"].roll(1, dims=1)
+
+
+def one_huge_batch(batches):
+    batches[:] = [{key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}]
+
+
+CHEATS = {
+    stale_audio: "other data than in the verify epoch in timed epoch 2: clip ",
+    nothing_but_clips: "wrong batch in timed epoch 2: ",
+    other_label: "other data than in the verify epoch in timed epoch 2: clip ",
+    one_huge_batch: "long batches in timed epoch 2: 23 clips, asked were 8",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
+def test_other_data_in_a_timed_epoch_is_caught(cheat, batches, corpus):
+    """Right in the verify epoch and the first timed one, wrong in the second."""
+    epochs = [batches, shuffled(batches, 1), shuffled(batches, 2)]
+    cheat(epochs[2])
+    assert CHEATS[cheat] in problems_of(corpus, epochs)
+
+
+def test_an_order_that_stays_is_caught(batches, corpus):
+    """The same order in two epochs, and the order of the manifest."""
+    assert "not shuffled in timed epoch 1: the order is that of the epoch before" in problems_of(corpus, [batches] * 2)
+    rows = sorted(
+        ({key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["clip"]))),
+        key=lambda row: row["clip"].item(),
+    )
+    in_order = [torch.utils.data.default_collate(rows[i : i + BATCH_SIZE]) for i in range(0, len(rows), BATCH_SIZE)]
+    assert "not shuffled: the order is that of the manifest" in problems_of(corpus, [in_order])
+
+
+def problems_of(corpus, epochs) -> str:
+    """Take a loader that delivers these epochs through the protocol; return what the gate says."""
+
+    @contextmanager
+    def opened():
+        yield lambda number: iter(epochs[number])
+
+    verifier = Verifier(corpus, "train", BATCH_SIZE, 1)
+    protocol.run(opened, verifier, Sink("cpu"), len(epochs) - 1, Ticks())
+    return " | ".join(verifier.problems)
+
+
+def shuffled(batches, epoch) -> list[dict]:
+    """The same batches in another order, and the clips in each."""
+    order = [epoch % len(batches), *(number for number in range(len(batches)) if number != epoch % len(batches))]
+    return [{key: value.flip(0).clone() for key, value in batches[number].items()} for number in order]
+
+
+class Ticks:
+    """A clock that says 0, 1, 2, ... and notes nothing else."""
+
+    def __init__(self) -> None:
+        self.now = -1.0
+
+    def __call__(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def always(batches):
+    """Return an `opened` for the protocol that gives the same batches in every epoch, in another order."""
+
+    @contextmanager
+    def opened():
+        yield lambda number: iter(shuffled(batches, number) if number else batches)
+
+    return opened
+
+
+BROKEN_FILE = '''"""A loader broken on purpose: it leaves the sign of the loudest samples to chance."""
+
+from contextlib import contextmanager
+
+import {library}
+
+FORMAT = "memmap"
+ENV = "torch"
+REQUIRES = {requires}
+SETTINGS = ()
+SNIPPET = "loader = []"
+
+
+@contextmanager
+def open_epochs(request):
+    {body}
+    yield lambda number: iter([])
+'''
+
+
+@pytest.mark.parametrize(
+    ("body", "requires", "status", "reason"),
+    [
+        ("pass", ("torch",), "failed", "verification: missing clips: 23 of 23: "),
+        ("raise OSError('the disk is gone')", ("torch",), "failed", "OSError: the disk is gone"),
+        ("os.kill(os.getpid(), 11)", ("torch",), "failed", "the process crashed (SIGSEGV)"),
+        ("pass", ("no-such-library",), "skipped", "not installed: no-such-library"),
+    ],
+)
+def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body, requires, status, reason):
+    """The program itself: a broken loader is a record with its reason and without a speed; exit status 0."""
+    text = BROKEN_FILE.format(library="os", requires=repr(requires), body=body)
+    (broken_project / "loaders" / "broken.py").write_text(text)
+    commit = committed(tmp_path)
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    out = tmp_path / "run.json"
+    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
+    subprocess.run([*command, "--corpus", corpus.root, "--out", out], check=True, capture_output=True)
+    record = json.loads(out.read_text())
+    assert (record["status"], record["clips_per_second"]) == (status, None)
+    assert record["commit"] == commit[:12]
+    assert record["verification"] is None or record["verification"]["ok"] is False, "nothing was proven"
+    assert record["reason"].startswith(reason)
+
+
+def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path, corpus, broken_project):
+    (broken_project / "loaders" / "broken.py").write_text(
+        '''"""A loader whose STAGES are wrong: it cannot leave out what it says it can."""
+
+from contextlib import contextmanager
+
+from scripts.loaders.numpy_memmap import ENV, FORMAT, OPTIONS, REQUIRES, SETTINGS, SNIPPET, STAGES, simplify
+from scripts.loaders import numpy_memmap
+
+
+@contextmanager
+def open_epochs(request):
+    if request.without:
+        raise KeyError("read")
+    with numpy_memmap.open_epochs(request) as epoch:
+        yield epoch
+'''
+    )
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    out = tmp_path / "run.json"
+    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
+    command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--explain"]
+    subprocess.run(command, check=True, capture_output=True)
+    record = json.loads(out.read_text())
+    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["explained"] is None
+    [warning] = [one for one in record["warnings"] if one["code"] == "not-explained"]
+    assert "KeyError: 'read'" in warning["seen"]
+
+
+@pytest.fixture
+def broken_project(tmp_path):
+    """A copy of scripts/, of the schema it reads and of the environments it names, to plant a loader in."""
+    project = PROJECT
+    shutil.copytree(project / "envs", tmp_path / "envs")
+    shutil.copytree(project / "workflow" / "schemas", tmp_path / "workflow" / "schemas")
+    shutil.copy(project / ".gitignore", tmp_path)
+    return shutil.copytree(plugins.SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_project):
+    """kill -9 of the program in the middle of a run: nothing that looks finished, and its child ends as well."""
+    (broken_project / "loaders" / "broken.py").write_text(
+        BROKEN_FILE.format(library="time", requires=("torch",), body="time.sleep(60)")
+    )
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    out = tmp_path / "run.json"
+    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
+    process = subprocess.Popen([*command, "--corpus", corpus.root, "--out", out])
+    children = []
+    while not children:
+        assert process.poll() is None, "it ended by itself"
+        children = psutil.Process(process.pid).children()
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=300)
+    assert not alive
+    assert not list(tmp_path.glob("*run.json*"))
+
+
+@pytest.mark.parametrize("key", ["audio", "target", "labels", "clip"])
+def test_sink_sees_every_value(batches, key):
+    """A change of any one value, the first or the last, changes the receipt of its clip and of no other."""
+    sink = Sink("cpu")
+    receipt = sink.consume(batches[0])
+    for place in (0, -1):
+        batch = {name: value.clone() for name, value in batches[0].items()}
+        batch[key].view(BATCH_SIZE, -1)[3, place] += 1
+        changed = sink.consume(batch)
+        differs = torch.stack([old != new for old, new in zip(receipt, changed, strict=True)]).any(dim=0)
+        assert differs.nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ('{"gather": "all"}', '--settings: gather[0]: found "all"'),
+        ('{"worker": 2}', "Did you mean 'workers'?"),
+        ('{"batch_size": 0}', "--settings: batch_size[0]: found 0"),
+    ],
+)
+def test_settings_by_hand_are_held_to_the_config(tmp_path, settings, expected):
+    """A wrong setting is a message and no record."""
+    command = [*program_line("run_loader"), "--loader", "numpy_memmap", "--settings", settings]
+    places = ["--data", tmp_path, "--corpus", tmp_path, "--out", tmp_path / "run.json"]
+    done = subprocess.run([*command, *places], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run.json").exists()

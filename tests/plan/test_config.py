@@ -1,0 +1,492 @@
+"""The config: defaults from the schema alone, and errors that name key, found value, allowed values, nearest name.
+
+config.yaml is the user's to edit: what it ships is tested where it is as committed, all else on a config of the tests.
+"""
+
+import copy
+import itertools
+import sys
+
+import pytest
+import yaml
+
+from scripts.common import plugins
+from scripts.common.errors import UserError
+from scripts.plan import config as configuration
+from scripts.plan.experiment import Plan
+from scripts.plan.sweep import slug
+from tests.support.programs import PROJECT
+
+SECTIONS = ("audio", "split", "sweep", "measure")
+OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
+OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
+
+
+@pytest.fixture
+def raw() -> dict:
+    """A config with every loader, two tiers and three data sets; the other sections as the schema has them."""
+    least = {
+        "dataset": "audioset_eval",
+        "datasets": {
+            "audioset_eval": {"source": "audioset", "list": "eval", "limit": "all", "requests_per_hour": 300},
+            "demo": {"source": "synthetic", "clips": 512, "seed": 7},
+            "my_folder": {"source": "folder", "path": "/path/to/audio"},
+        },
+        "storage": {"ram": {"path": "/dev/shm"}, "disk": {"path": "results/placed"}},
+        "loaders": [{"name": name, **OPTIONS[name]} if name in OPTIONS else name for name in plugins.names("loaders")],
+        "report": {"now": "torchaudio", "step_ms": 20},
+    }
+    complete = configuration.resolve(least)
+    return least | {section: complete[section] for section in SECTIONS}
+
+
+def refused(raw) -> str:
+    with pytest.raises(UserError) as error:
+        Plan(raw)
+    return str(error.value)
+
+
+def test_the_shipped_config_says_nothing_but_defaults(shipped):
+    """What config.yaml spells out for its reader are the schema's defaults: leaving a section out changes nothing."""
+    raw = yaml.safe_load(shipped)
+    complete = configuration.resolve(raw)
+    for section in SECTIONS:
+        short = {key: value for key, value in raw.items() if key != section}
+        assert configuration.resolve(short)[section] == complete[section]
+
+
+def test_the_shipped_config_makes_a_plan(shipped):
+    """Of 20,371 segments in 80 shards, with every task, on both tiers."""
+    plan = Plan(yaml.safe_load(shipped))
+    assert plan.shards == 80 and set(plan.tiers) == {"ram", "disk"}
+    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+
+
+def test_the_first_line_of_the_shipped_config_names_what_is_required(shipped):
+    required = yaml.safe_load(configuration.SCHEMA.read_text())["required"]
+    assert f"but {', '.join(required[:-1])} and {required[-1]}" in shipped.split(". Every key ")[1].splitlines()[0]
+
+
+def test_every_key_of_the_shipped_config_has_a_comment(shipped):
+    """Each line with a key has a comment on it, or above it, or stands in a section explained above."""
+    lines = shipped.splitlines()
+    for number, line in enumerate(lines):
+        key = line.strip().partition(":")[0]
+        if key in SECTIONS or not line.strip() or line.strip().startswith(("#", "-")):
+            continue
+        block = lines[max(0, number - 4) : number + 1]
+        assert any("#" in above for above in block), line
+
+
+WRONG = [
+    (lambda c: c.update(datset="demo"), ["datset: found an unknown key", "Did you mean 'dataset'?"]),
+    (lambda c: c["sweep"].update(batchsize=[1]), ["sweep.batchsize: found an unknown key", "'batch_size'"]),
+    (lambda c: c["sweep"].update(workers=["two"]), ['sweep.workers[0]: found "two"', "an integer >= 0"]),
+    (lambda c: c["sweep"].update(workers=4), ["sweep.workers: found 4", "a list of an integer", "Write [4]."]),
+    (lambda c: c["sweep"].update(batch_size=32), ["batch_size: found 32, allowed is a list of", "Write [32]."]),
+    (lambda c: c["sweep"].update(workers="two"), ['sweep.workers: found "two"', "Change it."]),
+    (lambda c: c["sweep"].update(workers=[]), ["sweep.workers: found an empty list"]),
+    (lambda c: c["sweep"].update(workers=[1, 1]), ["sweep.workers: found [1, 1]", "each value once"]),
+    (lambda c: c["sweep"].update(device=["gpu"]), ['sweep.device[0]: found "gpu"', '"cuda"']),
+    (lambda c: c.update(loaders=[]), ["loaders: found an empty list"]),
+    (lambda c: c.update(loaders=["dali_np"]), ["loaders[0].name: found 'dali_np'", "Did you mean 'dali_npy'?"]),
+    (
+        lambda c: c.update(loaders=["npy", "mine"]),
+        ["loaders[1].name", "docs/extending.md", "{name: mine, file: PATH}"],
+    ),
+    (
+        lambda c: c.update(loaders=["npy", "ring", "npy"]),
+        ["loaders[2].name: found 'npy' twice", "in loaders[0]"],
+    ),
+    (lambda c: c.update(loaders=["npy", {"name": "npy"}]), ["loaders[1].name: found 'npy' twice", "workers: [0, 2]}"]),
+    (lambda c: c.update(loaders=[{"name": "dali_npy", "pin_memory": [True]}]), ["loaders[0].pin_memory: found an unk"]),
+    (lambda c: c.update(loaders=[{"name": "dali_npy", "worker": [1]}]), ["loaders[0].worker:", "'workers'"]),
+    (lambda c: c.update(loaders=[{"workers": [1]}]), ["loaders[0].name: found nothing"]),
+    (lambda c: c.update(loaders=[{"name": "numpy_memmap", "gather": ["all"]}]), ['loaders[0].gather[0]: found "all"']),
+    (lambda c: c.update(dataset="dmo"), ["dataset: found 'dmo'", "Did you mean 'demo'?"]),
+    (lambda c: c["datasets"]["demo"].update(source="synthtic"), ["datasets.demo.source: found", "'synthetic'"]),
+    (lambda c: c["datasets"]["demo"].update(clip=3), ["datasets.demo.clip: found an unknown key", "'clips'"]),
+    (lambda c: c["datasets"]["demo"].update(clips="many"), ['datasets.demo.clips: found "many"', "an integer >= 1"]),
+    (lambda c: c["datasets"]["my_folder"].pop("path"), ["datasets.my_folder.path: found nothing"]),
+    (lambda c: c["datasets"].update({"a b": {"source": "synthetic"}}), ["datasets", "the name 'a b'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(limit="al"), ['limit: found "al"', "an integer >= 1 or all"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(limit=0), ["audioset_eval.limit: found 0", "an integer >= 1"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(list="evl"), ["list: found 'evl'", "Did you mean 'eval'?"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(classes="Dog"), ['classes: found "Dog"', "a list of text"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(ask_again=["agee"]), ['ask_again[0]: found "agee"', "'age'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(cookie="x"), ["cookie: found an unknown key", "'cookies'"]),
+    (lambda c: c["datasets"]["audioset_eval"].update(url="https://x.example/a"), ["url: found", "%(id)s"]),
+    (lambda c: c.update(dataset="my_folder"), ["datasets.my_folder.path", "/path/to/audio"]),
+    (lambda c: c["storage"].update(nvme={"path": "/proc/nowhere/x"}), ["storage.nvme.path", "/proc"]),
+    (lambda c: c["storage"].update(nvme="/mnt/x"), ['storage.nvme: found "/mnt/x"', "Write nvme: {path: /mnt/x}."]),
+    (lambda c: c["storage"].update(nvme=None), ["storage.nvme: found null", "Write nvme: {path: ...}."]),
+    (lambda c: c["datasets"].update(x="folder"), ['datasets.x: found "folder"', "Write x: {source: folder}."]),
+    (lambda c: c["storage"].update(nvme={"pth": "/mnt"}), ["storage.nvme.pth", "'path'"]),
+    (lambda c: c["storage"].update(nvme={"path": "/tmp", "kind": "posx"}), ["storage.nvme.kind", "'posix'"]),
+    (lambda c: c.update(storage={}), ["storage: found an empty mapping"]),
+    (lambda c: c["audio"].update(sample_rate="fast"), ['audio.sample_rate: found "fast"', ">= 1000"]),
+    (lambda c: c["audio"].update(seconds=0), ["audio.seconds: found 0", "> 0"]),
+    (lambda c: c["audio"].update(seconds=float("inf")), ["audio.seconds: found Infinity"]),
+    (lambda c: c["audio"].update(seconds=0.00001, min_seconds=0), ["audio.seconds: found 1e-05", "one sample"]),
+    (lambda c: c["measure"].update(repeats=3.0), ["measure.repeats: found 3.0", "an integer"]),
+    (lambda c: c["measure"].update(repeats=True), ["measure.repeats: found true", "an integer"]),
+    (lambda c: c["storage"].update(a={"path": "/tmp/x"}, b={"path": "/tmp/x/"}), ["storage.b.path", "also that of a"]),
+    (lambda c: c["storage"].update(a={"path": "/tmp/{x}"}), ["storage.a.path", "without braces"]),
+    (lambda c: c["storage"].update({1: {"path": "/tmp"}}), ["storage: found the key 1", "Quote it"]),
+    (lambda c: c["audio"].update(min_seconds=20), ["audio.min_seconds: found 20", "at most"]),
+    (lambda c: c["split"].update(validation=2), ["split.validation: found 2", "<= 0.9"]),
+    (lambda c: c["measure"].update(epochs="all"), ['measure.epochs: found "all"', "an integer >= 1 or auto"]),
+    (lambda c: c["measure"].update(repeats=0), ["measure.repeats: found 0"]),
+    (lambda c: c.update(audio=None), ["audio: found null", "a mapping"]),
+    (lambda c: c.pop("storage"), ["storage: found nothing"]),
+    (lambda c: c["report"].update(now="torchaudi"), ["report.now: found 'torchaudi'", "Did you mean 'torchaudio'?"]),
+    (lambda c: c["report"].update(now=3), ["report.now: found 3", "text"]),
+    (lambda c: c["report"].update(step_ms=0), ["report.step_ms: found 0", "> 0"]),
+    (lambda c: c["report"].update(step=9), ["report.step: found an unknown key", "'step_ms'"]),
+]
+
+
+@pytest.mark.parametrize(("spoil", "expected"), WRONG, ids=[expected[0][:40] for _, expected in WRONG])
+def test_a_wrong_config_is_refused(raw, spoil, expected):
+    spoil(raw)
+    message = refused(raw)
+    for part in expected:
+        assert part in message
+
+
+def test_all_errors_come_at_once(raw):
+    raw["sweep"]["batchsize"] = [1]
+    raw["audio"]["seconds"] = -1
+    assert refused(raw).count("config: ") == 2
+
+
+def test_values_of_the_command_line_are_typed(raw):
+    """Snakemake leaves numbers inside braces as text."""
+    merged = copy.deepcopy(raw)
+    merged["sweep"]["workers"] = ["0", "4"]
+    merged["datasets"]["demo"]["clips"] = "10"
+    overrides = {"dataset": "demo", "sweep": {"workers": ["0", "4"]}, "datasets": {"demo": {"clips": "10"}}}
+    plan = Plan(merged, overrides)
+    assert plan.config["sweep"]["workers"] == [0, 4]
+    assert plan.options["clips"] == 10
+    assert 'found "ten"' in str(refused_with(raw, {"datasets": {"demo": {"clips": "ten"}}}))
+
+
+def refused_with(raw, overrides) -> UserError:
+    with pytest.raises(UserError) as error:
+        Plan(raw, overrides)
+    return error.value
+
+
+def test_settings_that_make_no_difference_are_run_once(raw):
+    """Without workers nothing is prefetched; without a GPU nothing is pinned; DALI needs a thread."""
+    raw["sweep"] = {"device": ["cpu"], "workers": [0, 1], "prefetch": [1, 2], "pin_memory": [False, True]}
+    raw["loaders"] = ["soundfile", "dali_wav"]
+    plan = Plan(raw)
+    assert [slug(s) for s in plan.settings("soundfile")] == ["cpu-b32-w0", "cpu-b32-w1-p1", "cpu-b32-w1-p2"]
+    assert [slug(s) for s in plan.settings("dali_wav")] == ["cpu-b32-w1-p1", "cpu-b32-w1-p2"]
+    assert all(settings["pin_memory"] is None for settings in plan.settings("dali_wav"))
+
+
+def test_a_loader_may_override_the_sweep(raw):
+    raw["loaders"] = ["torchaudio", {"name": "numpy_memmap", "workers": [0], "gather": ["batch", "clip"]}]
+    raw["sweep"] = {"device": ["cpu"], "workers": [0, 2]}
+    plan = Plan(raw)
+    assert [slug(s) for s in plan.settings("numpy_memmap")] == ["cpu-b32-w0-gather_batch", "cpu-b32-w0-gather_clip"]
+    assert len(list(plan.settings("torchaudio"))) == 2
+
+
+def test_every_combination_is_a_run_for_each_tier_and_repeat(raw):
+    plan = Plan(raw)
+    results = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == results * 3 * 3, "3 tasks, 3 repeats"
+    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+    raw["measure"] |= {"repeats": 5, "train_repeats": 2}
+    tasks = [run.task for run in Plan(raw).runs]
+    assert [tasks.count(task) for task in ("traverse", "train", "lightning")] == [results * n for n in (5, 2, 2)]
+    assert {run.path: run for run in plan.runs}.keys() <= plan.by_path.keys()
+
+
+def test_order_of_runs_is_random_seeded_and_above_other_jobs(raw):
+    plan = Plan(raw)
+    order = [plan.order(run.path) for run in plan.runs]
+    again = Plan(raw)
+    assert order == [again.order(run.path) for run in plan.runs]
+    assert order != sorted(order)
+    assert min(order) >= 1000
+    raw["measure"]["seed"] = 1
+    other = Plan(raw)
+    assert order != [other.order(run.path) for run in plan.runs]
+
+
+def test_gpu_rows_without_a_gpu_are_skipped_with_a_reason(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", False)
+    plan = Plan(raw)
+    assert {run.settings["device"] for run in plan.runs} == {"cpu"}
+    assert [entry["loader"] for entry in plan.skipped] == list(plan.loaders)
+    assert all("no NVIDIA GPU" in entry["reason"] for entry in plan.skipped)
+
+
+def test_what_one_loader_asks_for_itself_and_cannot_have_has_its_reason(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", False)
+    raw["storage"] = {"ram": {"path": "/dev/shm"}}
+    raw["sweep"] |= {"device": ["cpu"], "cache": ["warm"], "device_prefetch": [0]}
+    own = {"cache": ["cold"], "device_prefetch": [2], "device": ["auto"]}
+    raw["loaders"] = ["resident", {"name": "numpy_memmap", **own}]
+    lost = Plan(raw).skipped
+    assert {entry["loader"] for entry in lost} == {"numpy_memmap"}
+    assert [entry["settings"] for entry in lost] == [
+        {"device": "cuda"},
+        {"device": "cpu", "device_prefetch": 2},
+        {"cache": "cold"},
+    ]
+
+
+def test_with_a_gpu_every_loader_runs_on_both(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", True)
+    plan = Plan(raw)
+    for loader in plan.loaders:
+        assert {run.settings["device"] for run in plan.runs if run.loader == loader} == {"cpu", "cuda"}
+    assert plan.skipped == []
+
+
+def test_webdataset_gets_a_shard_for_each_reader(raw):
+    raw["sweep"] = {"workers": [0, 7]}
+    plan = Plan(raw)
+    assert plan.readers("webdataset") == 7
+    assert plan.readers("wav") == 1
+
+
+def test_two_checkouts_share_a_tier_without_meeting(raw, tmp_path):
+    folders = {Plan(raw, project=tmp_path / name).tier_folder("ram") for name in ("a", "b")}
+    assert len(folders) == 2
+
+
+def test_shards_grow_with_the_set(raw):
+    """A DAG stays small: AudioSet's 2,041,789 segments in at most 1,000 shards."""
+    assert Plan(raw).shards == 80, "of 20,371 segments"
+    raw["datasets"]["audioset_eval"]["list"] = "unbalanced_train"
+    assert 500 <= Plan(raw).shards <= 1000
+    raw["dataset"] = "demo"
+    raw["datasets"]["demo"]["clips"] = 2_041_789
+    assert 500 <= Plan(raw).shards <= 1000
+
+
+def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0], "task": ["traverse"]}
+    plan = Plan(raw)
+    volatile = [tier for tier in plan.tiers if plan.volatile(tier)]
+    assert volatile[0] == "ram"
+    states = {(run.tier, run.cache) for run in plan.runs}
+    assert states == {(tier, cache) for tier in plan.tiers for cache in ("warm", "cold")} - {
+        (tier, "cold") for tier in volatile
+    }
+    assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
+    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.moves), "no two runs have one record"
+    lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
+    assert [entry["loader"] for entry in lost] == list(plan.loaders)
+    assert all("never cold" in entry["reason"] for entry in lost)
+    raw["sweep"]["cache"] = ["cool"]
+    assert "sweep.cache[0]" in refused(raw) and '"cold"' in refused(raw)
+
+
+def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tmp_path):
+    raw["storage"] = {"disk": {"path": str(tmp_path)}}
+    raw["sweep"] |= {
+        "cache": ["warm", "cold", "limited"],
+        "step_ms": [0, 2.5],
+        "workers": [0],
+        "task": ["traverse", "loop"],
+    }
+    raw["loaders"] = ["numpy_memmap", {"name": "lazy_memmap", "task": ["lightning"], "workers": [0]}]
+    runs = Plan(raw).runs
+    found = {(run.loader, run.task, run.cache, run.step_ms) for run in runs}
+    caches = [("warm", 0), ("warm", 2.5), ("cold", 0), ("cold", 2.5), ("limited", 0), ("limited", 2.5)]
+    assert found == {("numpy_memmap", "traverse", cache, step) for cache, step in caches} | {
+        ("numpy_memmap", "loop", "warm", 0),
+        ("lazy_memmap", "lightning", "warm", 0),
+    }
+    assert len({run.path for run in runs}) == len(runs)
+    assert any(run.slug.endswith("-cold-step2_5") for run in runs)
+    assert {run.slug for run in runs if run.task == "loop"} == {"cpu-b32-w0-gather_batch-loop"}
+
+
+def test_trainings_may_take_the_last_of_each_list_alone(raw):
+    raw["measure"]["train_sweep"] = "last"
+    runs = Plan(raw).runs
+    assert {run.settings["workers"] for run in runs if run.task == "traverse"} == {0, 1, 2, None}, "DALI needs a thread"
+    assert {run.settings["workers"] for run in runs if run.task == "lightning"} == {2, None}
+
+
+def test_what_holds_a_result_back_is_looked_for_in_the_first_repeat_or_in_all_or_in_none(raw):
+    for explain, expected in (("first", {0}), ("all", {0, 1, 2}), ("none", set())):
+        raw["measure"]["explain"] = explain
+        assert {run.repeat for run in Plan(raw).runs if run.explain} == expected
+        assert {run.task for run in Plan(raw).runs if run.explain} <= {"traverse"}
+
+
+def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
+    raw["storage"] = {"slow": {"path": str(tmp_path), "emulate": "hdd_7200"}}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
+    plan = Plan(raw)
+    assert {(run.task, run.cache) for run in plan.runs} == {("traverse", "cold")}
+    assert plan.as_json()["emulated"] == ["slow"]
+    assert all("does not touch the emulated storage" in entry["reason"] for entry in plan.skipped if entry["tier"])
+    raw["storage"]["slow"]["emulate"] = "hdd7200"
+    assert "storage.slow" in refused(raw) and "Did you mean 'hdd_7200'?" in refused(raw)
+    raw["storage"]["slow"]["emulate"] = {"read_mbps": 0}
+    assert "read_mbps" in refused(raw)
+
+
+def test_a_preset_goes_before_the_file_and_the_command_line_before_the_preset(raw):
+    raw["preset"] = "tensordict"
+    plan = Plan(raw)
+    assert (plan.config["measure"]["epochs"], plan.repeats) == (5, 20)
+    assert {run.task for run in plan.runs} == {"loop", "lightning"}
+    assert Plan(raw, {"measure": {"repeats": 2}}).repeats == 2
+    assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).repeats == 10
+    assert Plan(raw, {"preset": "none"}).repeats == 3
+    raw["preset"] = "publishible"
+    assert "preset: found 'publishible'" in refused(raw) and "Did you mean 'publishable'?" in refused(raw)
+
+
+@pytest.mark.parametrize("preset", sorted(path.stem for path in configuration.PRESETS.glob("*.yaml")))
+def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
+    assert Plan({**raw, "preset": preset}).runs
+    assert (configuration.PRESETS / f"{preset}.yaml").read_text().startswith("# ")
+
+
+def test_the_shipped_config_names_every_preset(shipped):
+    assert all(path.stem in shipped for path in configuration.PRESETS.glob("*.yaml"))
+
+
+def test_the_sentinel_is_spread_over_the_campaign(raw):
+    """The first warm bound is measured once for every 12 runs, evenly among them."""
+    plan = Plan(raw)
+    sentinels = [bound for bound in plan.bounds if bound.slug == "cpu-b32"]
+    assert len(sentinels) == len(plan.runs) // 12
+    order = sorted(plan.order(bound.path) for bound in sentinels)
+    gaps = [after - before for before, after in itertools.pairwise(order)]
+    assert max(gaps) - min(gaps) <= 1 and order[0] < 1100 and order[-1] > 1900
+
+
+def test_disks_are_placed_before_any_run_and_ram_where_there_is_room_for_all(raw):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(PROJECT / "results")}}
+    plan = Plan(raw)
+    highest = max(plan.order(run.path) for run in plan.runs)
+    assert plan.placing_order("disk") > highest
+    assert plan.placing_order("ram") == 0
+    raw["measure"]["ram_copies"] = "all"
+    assert Plan(raw).placing_order("ram") > highest
+
+
+def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(raw, tmp_path):
+    own = tmp_path / "mine.py"
+    own.write_text('FORMAT = "wav"\n\n\ndef dataset(request):\n    return []\n')
+    raw["loaders"] = ["numpy_memmap", {"name": "mine", "file": str(own)}]
+    for now in (None, "numpy_memmap", "mine", "torchaudio"):
+        raw["report"] = {"now": now}
+        assert Plan(raw).as_json()["config"]["report"] == {"now": now, "step_ms": 20}
+    raw["report"] = {"now": "min"}
+    assert "Did you mean 'mine'?" in refused(raw)
+    del raw["report"]
+    assert Plan(raw).config["report"] == {"now": None, "step_ms": 20}
+
+
+LOADER = '''"""A loader of the tests."""
+FORMAT = "wav"
+ENV = "torch"
+REQUIRES = ("torch", "numpy")
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = ("read", "transfer", "decode")
+SNIPPET = "loader = []"
+
+
+def open_epochs(request):
+    """Never called."""
+'''
+BROKEN = [
+    (
+        'FORMAT = "wav"',
+        'FORMAT = "wave"',
+        ["FORMAT: found 'wave', allowed are ", "mean 'wav'?", "formats/wave.py"],
+    ),
+    ('FORMAT = "wav"\n', "", ["FORMAT: found nothing", '`FORMAT = "wav"`']),
+    ('"torch"\nREQ', '"tourch"\nREQ', ["ENV: found 'tourch'", "Did you mean 'torch'?", "envs/tourch.yaml"]),
+    ('ENV = "torch"\n', "", ["ENV: found nothing", '`ENV = "torch"`']),
+    ("REQUIRES", "REQUIRE", ["REQUIRES: found nothing", "Did you mean 'REQUIRE'?"]),
+    ('("torch", "numpy")', '("torch")', ["REQUIRES: found 'torch', allowed is a tuple of text", "= ('torch',)"]),
+    ('("torch", "numpy")', '("torch", 1)', ["REQUIRES: found ('torch', 1)"]),
+    (
+        '"workers"',
+        '"worker"',
+        ["SETTINGS: found 'worker', allowed are workers, prefetch, ", "mean 'workers'?"],
+    ),
+    ("SETTINGS", "SETTING", ["SETTINGS: found nothing", "Did you mean 'SETTING'?"]),
+    ('"decode")', '"decoding")', ["STAGES: found 'decoding'", "Did you mean 'decode'?"]),
+    ('"decode")', '"decode")\nOPTIONS = {"a": {"type": "integer"}}', ["OPTIONS: found {'a'", "with a default"]),
+    ('"decode")', '"decode")\nOPTIONS = ["a"]', ["OPTIONS: found ['a'], allowed is a dict"]),
+    ("SNIPPET", "SNIPET", ["SNIPPET: found nothing", "{name: broken, file: PATH}, needs none"]),
+    ("def open_epochs", "def open_epoch", ["open_epochs: found nothing", "Did you mean 'open_epoch'?"]),
+    ("def open_epochs(request):", "open_epochs = 3\nif 1:", ["open_epochs: found 3, allowed is a function"]),
+    ('"""A loader of the tests."""\n', "", ["found no docstring"]),
+    (
+        "def open_epochs(request):",
+        "def open_epochs(request)",
+        [", line 10: def open_epochs(request): found expected"],
+    ),
+    ("FORMAT", "import no_such\nFORMAT", [", line 2: import no_such: found ModuleNotFoundError", "inside a function"]),
+    ('("torch", "numpy")', "torch", [", line 4: REQUIRES = torch: found NameError"]),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder that loaders are also looked for in: `broken`, for one."""
+    from scripts import loaders
+
+    there = plugins.names
+    monkeypatch.setattr(plugins, "names", lambda kind: there(kind) + ["broken"] * (kind == "loaders"))
+    monkeypatch.setattr(loaders, "__path__", [*loaders.__path__, str(tmp_path)])
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    yield tmp_path
+    sys.modules.pop("scripts.loaders.broken", None)
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), BROKEN, ids=[case[2][0][:40] for case in BROKEN])
+def test_a_broken_loader_is_refused_before_anything_runs(raw, folder, right, wrong, said):
+    text = LOADER.replace(right, wrong, 1)
+    assert text != LOADER
+    (folder / "broken.py").write_text(text)
+    raw["loaders"] = ["npy", "broken"]
+    message = refused(raw)
+    assert message.startswith("config: loaders[1].name: ") and "broken.py" in message
+    for part in said:
+        assert part in message
+
+
+def test_the_loader_that_the_broken_ones_are_made_of_is_none(raw, folder):
+    (folder / "broken.py").write_text(LOADER)
+    raw["loaders"] = ["npy", "broken"]
+    assert {run.loader for run in Plan(raw).runs} == {"npy", "broken"}
+
+
+@pytest.mark.parametrize("kind", plugins.KINDS)
+def test_every_plugin_has_what_its_contract_asks_for(kind):
+    assert all(plugins.load(kind, name) for name in plugins.names(kind))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('SETTINGS = ("worker",)', "SETTINGS: found 'worker'"),
+        ('ENV = "tourch"', "ENV: found 'tourch'"),
+        ('REQUIRES = "torch"', "REQUIRES: found 'torch', allowed is a tuple"),
+    ],
+)
+def test_a_file_of_ones_own_is_held_to_the_same(raw, tmp_path, line, said):
+    own = tmp_path / "mine.py"
+    own.write_text(f'FORMAT = "wav"\n{line}\n\n\ndef dataset(request):\n    return []\n')
+    raw["loaders"] = ["npy", {"name": "mine", "file": str(own)}]
+    assert f"config: loaders[1].file: {own}: {said}" in refused(raw)

@@ -1,0 +1,411 @@
+"""The ladder of optimisations: its rungs in the plan, their gains in the table, the waterfall."""
+
+import pytest
+import yaml
+from matplotlib import pyplot as plt
+
+from scripts.common.errors import UserError
+from scripts.common.files import write_json
+from scripts.plan import config as configuration
+from scripts.plan.experiment import Plan
+from scripts.report.charts import ladder
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, make_results, run_record
+from tests.support.workflow_copy import ProjectCopy, folders, rules_of, values
+
+SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+TIMES = "\N{MULTIPLICATION SIGN}"
+NO_COPY = "batches for the CPU are copied to no device: pin_memory has no effect there"
+
+
+@pytest.fixture
+def raw(tmp_path) -> dict:
+    """A small config, with a ladder of four rungs."""
+    return {
+        "dataset": "demo",
+        "datasets": {"demo": {"source": "synthetic"}},
+        "storage": {"first": {"path": str(tmp_path / "first")}, "second": {"path": str(tmp_path / "second")}},
+        "loaders": ["torchaudio", "numpy_memmap"],
+        "sweep": {"device": ["cpu"], "task": []},
+        "ladder": [
+            {"change": "naive", "loader": "torchaudio", "workers": 0, "prefetch": 1, "pin_memory": False},
+            {"change": "fast decode", "decoder": "soundfile"},
+            {"change": "memory map", "loader": "numpy_memmap", "gather": "clip"},
+            {"change": "workers", "workers": 4},
+        ],
+    }
+
+
+def refused(raw) -> str:
+    with pytest.raises(UserError) as error:
+        Plan(raw)
+    return str(error.value)
+
+
+def settings_of(plan, *keys):
+    return [tuple(rung.settings[key] for key in keys) for rung in plan.rungs]
+
+
+WRONG = [
+    (lambda c: c["ladder"][2].update(loader="numpy_mmap"), ["ladder[2].loader: found 'numpy_mmap'", "'memory map'"]),
+    (lambda c: c["ladder"][2].update(loader="npy"), ["ladder[2].loader: found 'npy'", "torchaudio, numpy_memmap."]),
+    (lambda c: c["ladder"][2].update(loader="numpy_mmap"), ["Did you mean 'numpy_memmap'?", "add it to loaders"]),
+    (lambda c: c["ladder"][0].pop("loader"), ["ladder[0].loader: found nothing for 'naive'"]),
+    (lambda c: c["ladder"][2].update(loader=3), ["ladder[2].loader: found 3", "text"]),
+    (lambda c: c["ladder"][1].update(gather="clip"), ["ladder[1].gather: found an unknown key", "decoder"]),
+    (lambda c: c["ladder"][3].update(worker=2), ["ladder[3].worker: found an unknown key", "Did you mean 'workers'?"]),
+    (lambda c: c["ladder"][3].update(workers=[2]), ["ladder[3].workers: found [2]", "an integer >= 0"]),
+    (lambda c: c["ladder"][2].update(gather="all"), ['ladder[2].gather: found "all"', '"batch", "clip"']),
+    (lambda c: c["ladder"][1].update(cache="cold"), ["ladder[1].cache: found an unknown key"]),
+    (lambda c: c["ladder"][1].pop("change"), ["ladder[1].change: found nothing", "Add a line change"]),
+    (lambda c: c["ladder"][3].pop("workers"), ["ladder[3]: found no setting in 'workers'", "at least one"]),
+    (lambda c: c["ladder"].append("pinned"), ['ladder[4]: found "pinned"', "a mapping"]),
+    (lambda c: c.update(ladder={"change": "naive"}), ["ladder: found", "a list"]),
+    (lambda c: c["loaders"].append("npy"), ["loaders[2]: found 'npy'", "no task and no rung", "Give sweep.task"]),
+    (lambda c: c.update(ladder=[]), ["loaders[0]: found 'torchaudio'", "no task and no rung"]),
+    (
+        lambda c: [tier.update(emulate="hdd_7200") for tier in c["storage"].values()],
+        ["ladder: found no tier", "second"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "expected"), WRONG, ids=[" ".join(expected)[:60] for _, expected in WRONG])
+def test_a_wrong_ladder_is_refused(raw, spoil, expected):
+    spoil(raw)
+    message = refused(raw)
+    for part in expected:
+        assert part in message
+
+
+def test_a_rung_is_the_one_below_but_for_what_it_says(raw):
+    plan = Plan(raw)
+    assert settings_of(plan, "workers", "prefetch", "batch_size") == [(0, None, 32)] * 3 + [(4, 1, 32)]
+    assert [rung.settings.get("decoder") for rung in plan.rungs] == ["load", "soundfile", None, None]
+    assert [rung.settings.get("gather") for rung in plan.rungs] == [None, None, "clip", "clip"]
+    assert [rung.reason for rung in plan.rungs] == [""] * 4
+
+
+def test_a_loaders_own_options_begin_anew_with_it(raw):
+    raw["ladder"][2].pop("gather")
+    raw["ladder"].append({"change": "back again", "loader": "torchaudio"})
+    plan = Plan(raw)
+    assert plan.rungs[2].settings["gather"] == "batch"
+    assert plan.rungs[4].settings["decoder"] == "load" and plan.rungs[4].settings["workers"] == 4
+
+
+def test_what_the_first_rung_leaves_out_is_the_first_of_its_loaders_list(raw, monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", True)
+    raw["loaders"][0] = {"name": "torchaudio", "decoder": ["torchcodec", "load"], "workers": [3, 1]}
+    raw["sweep"] = {"device": ["auto"], "batch_size": [16, 8], "task": []}
+    raw["ladder"][0] = {"change": "naive", "loader": "torchaudio"}
+    first = Plan(raw).rungs[0].settings
+    assert (first["decoder"], first["workers"], first["batch_size"]) == ("torchcodec", 3, 16)
+    assert first["device"] == "cuda", "the GPU where there is one"
+    raw["ladder"][0]["device"] = "cpu"
+    assert set(settings_of(Plan(raw), "device")) == {("cpu",)}
+
+
+def test_without_a_sweep_the_rungs_alone_are_run(raw):
+    plan = Plan(raw)
+    assert {(run.loader, run.slug, run.tier) for run in plan.runs} == {
+        (entry["loader"], entry["slug"], "first") for entry in plan.as_json()["ladder"]
+    }
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == 4 * plan.repeats
+    assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("traverse", "warm", 0)}
+    assert plan.readers_at_once == [1, 4] and len(plan.bounds) == plan.repeats
+
+
+def test_no_run_is_made_twice(raw):
+    """Neither with a sweep that makes some of the rungs, nor where the ladder comes by a rung again."""
+    raw["sweep"] |= {"task": ["traverse"], "workers": [0, 2]}
+    swept = {run.path for run in Plan({**raw, "ladder": []}).runs}
+    raw["ladder"].append({"change": "without them again", "workers": 0})
+    plan = Plan(raw)
+    paths = [run.path for run in plan.runs]
+    rungs = {(entry["loader"], entry["slug"]) for entry in plan.as_json()["ladder"]}
+    assert len(rungs) == 4 and len(plan.as_json()["ladder"]) == 5
+    assert len(paths) == len(set(paths)) and swept < set(paths)
+    assert rungs <= {(run.loader, run.slug) for run in plan.runs if run.tier == "first"}
+    added = {(run.loader, run.slug) for run in plan.runs if run.path not in swept}
+    assert added == rungs - {("torchaudio", "cpu-b32-w0-decoder_load")}
+
+
+def test_the_ladder_stands_on_the_first_tier_that_is_not_emulated(raw):
+    raw["storage"]["first"]["emulate"] = "hdd_7200"
+    assert {run.tier for run in Plan(raw).runs} == {"second"}
+
+
+@pytest.mark.parametrize(
+    ("rung", "reason"),
+    [
+        ({"pin_memory": True}, NO_COPY),
+        ({"device_prefetch": 2}, NO_COPY.replace("pin_memory", "device_prefetch")),
+        (
+            {"pin_memory": True, "device_prefetch": 2},
+            "batches for the CPU are copied to no device: pin_memory and device_prefetch have no effect there",
+        ),
+        (
+            {"prefetch": 4},
+            "prefetch: 4 makes no difference to numpy_memmap with these settings: it would be the rung below once more",
+        ),
+    ],
+)
+def test_a_change_without_meaning_is_skipped_with_its_reason(raw, rung, reason):
+    raw["ladder"][3] = {"change": "no change", **rung}
+    raw["ladder"].append({"change": "workers", "workers": 4})
+    plan = Plan(raw)
+    entries = plan.as_json()["ladder"]
+    assert [entry["reason"] for entry in entries] == ["", "", "", reason, ""]
+    assert entries[3]["slug"] is None and entries[3]["loader"] == "numpy_memmap"
+    assert len(plan.runs) == 4 * plan.repeats
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
+    monkeypatch.setattr(Plan, "has_gpu", gpu)
+    shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
+    plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
+    assert len(plan.rungs) == 9 and plan.repeats == 5
+    skipped = [rung for rung in plan.rungs if rung.reason]
+    assert len(skipped) == (0 if gpu else 2)
+    assert len(plan.runs) == (9 - len(skipped)) * 5
+    assert {run.settings["device"] for run in plan.runs} == {"cuda" if gpu else "cpu"}
+    assert {run.tier for run in plan.runs} == {next(iter(plan.tiers))}
+    assert list(plan.loaders) == list(dict.fromkeys(rung.loader for rung in plan.rungs))
+
+
+def test_each_rung_of_the_preset_changes_one_thing(monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", True)
+    shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
+    plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
+    changes = []
+    for below, rung in zip(plan.rungs, plan.rungs[1:], strict=False):
+        if rung.loader != below.loader:
+            changes.append("loader")
+            assert {key: rung.settings[key] for key in configuration.SWEEP} == {
+                key: below.settings[key] for key in configuration.SWEEP
+            }
+            continue
+        changes.append([key for key in rung.settings if rung.settings[key] != below.settings[key]])
+    workers = ["workers", "prefetch"]  # without workers nothing is prefetched
+    assert changes[:4] == [["decoder"], "loader", "loader", ["gather"]]
+    assert changes[4:] == [workers, ["prefetch"], ["pin_memory"], ["device_prefetch"]]
+
+
+@pytest.fixture
+def climbed(tmp_path):
+    """Return a function from [(change, made result or None, reason)] to the tables."""
+
+    def tables(rungs):
+        planned = read_plan(make_results(tmp_path, [made for _, made, _ in rungs if made is not None]))
+        planned["ladder"] = [
+            {
+                **{"change": change, "loader": made.loader if made else "a", "tier": made.tier if made else "ram"},
+                **{"slug": made.slug if made else None, "reason": reason},
+            }
+            for change, made, reason in rungs
+        ]
+        make_tables.make_tables(planned, tmp_path, tmp_path / "tables")
+        return read_tables(tmp_path / "tables")
+
+    return tables
+
+
+def rung(loader, speed, change="a change", runs=SPREAD, **more):
+    return change, Made(loader, "ram", [speed * factor for factor in runs], **more), ""
+
+
+def lost(outcomes, loader="lost"):
+    return "a change", Made(loader, "ram", outcomes), ""
+
+
+def test_gains_are_over_the_rung_below_with_their_interval(climbed):
+    rows = climbed([rung("a", 100.0, "naive"), rung("b", 1000.0), rung("c", 500.0), rung("d", 505.0)])["ladder"]
+    assert [(row["step"], row["change"], row["loader"]) for row in rows][:2] == [
+        (1, "naive", "a"),
+        (2, "a change", "b"),
+    ]
+    assert [row["clips_per_second"] for row in rows] == [100, 1000, 500, 505]
+    assert [row["times_faster"] for row in rows] == [None, 10, 0.5, 1.01]
+    assert [row["times_faster_than_first"] for row in rows] == [1, 10, 5, 5.05]
+    assert (rows[1]["interval_low"], rows[1]["interval_high"]) == (980, 1020)
+    # Five runs against five: the interval ends at the outermost ratios.
+    assert (rows[1]["faster_low"], rows[1]["faster_high"]) == pytest.approx((980 / 102, 1020 / 98))
+    assert rows[2]["faster_high"] < 1
+    assert rows[3]["faster_low"] < 1 < rows[3]["faster_high"]
+    assert (rows[0]["faster_low"], rows[0]["faster_high"]) == (None, None)
+    assert {(row["tier"], row["runs"], row["status"], row["reason"]) for row in rows} == {("ram", 5, "ok", "")}
+
+
+def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(climbed):
+    rows = climbed(
+        [
+            rung("a", 100.0),
+            lost(["failed", 900.0, 900.0]),
+            ("pinned", None, NO_COPY),
+            lost(["skipped"] * 3, "absent"),
+            lost([None] * 3, "never"),
+            rung("b", 400.0),
+            rung("c", 800.0),
+        ]
+    )["ladder"]
+    assert [row["status"] for row in rows] == ["ok", "failed", "skipped", "skipped", "missing", "ok", "ok"]
+    assert [row["times_faster"] for row in rows] == [None] * 5 + [4, 2]
+    assert [row["times_faster_than_first"] for row in rows] == [1] + [None] * 4 + [4, 8]
+    assert [row["clips_per_second"] for row in rows[1:5]] == [None] * 4
+    assert "3 clips altered" in rows[1]["reason"]
+    assert (rows[2]["reason"], rows[2]["slug"], rows[2]["runs"]) == (NO_COPY, "", 0)
+    assert rows[3]["reason"] == "no such library: dali"
+    assert "the run was not made" in rows[4]["reason"]
+    assert rows[5]["reason"] == "the gain is over step 1, the last below with a speed"
+    assert rows[6]["reason"] == ""
+
+
+def test_a_single_run_has_a_gain_without_an_interval(climbed):
+    rows = climbed([rung("a", 100.0, runs=[1.0]), rung("b", 300.0, runs=[1.0])])["ladder"]
+    assert (rows[1]["times_faster"], rows[1]["runs"]) == (3, 1)
+    blank = ("interval_low", "interval_high", "faster_low", "faster_high")
+    assert [row[column] for row in rows for column in blank] == [None] * 8
+
+
+def test_where_the_first_rung_has_no_speed_nothing_is_compared_with_it(climbed):
+    rows = climbed([lost(["failed"] * 5), rung("a", 100.0), rung("b", 200.0)])["ladder"]
+    assert [row["times_faster"] for row in rows] == [None, None, 2]
+    assert [row["times_faster_than_first"] for row in rows] == [None] * 3
+    assert [row["reason"] for row in rows[1:]] == ["no step below has a speed", ""]
+
+
+def test_some_of_the_runs_are_said_beside_what_the_gain_is_over(climbed):
+    rows = climbed([rung("a", 100.0), lost(["failed"] * 5), ("late", Made("b", "ram", [200.0, None]), "")])["ladder"]
+    assert rows[2]["reason"] == "1 of 2 planned runs are there; the gain is over step 1, the last below with a speed"
+
+
+def test_without_a_ladder_the_table_is_empty(climbed):
+    assert climbed([rung("a", 100.0)])["ladder"] != []
+    assert Plan({**yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())}).as_json()["ladder"] == []
+
+
+def test_from_the_config_to_the_table(raw, tmp_path):
+    """The plan's own rungs meet the records of its runs."""
+    raw["ladder"].append({"change": "pinned memory", "pin_memory": True})
+    plan = Plan(raw, project=tmp_path)
+    speeds = {entry["slug"]: 100.0 * 2**step for step, entry in enumerate(plan.as_json()["ladder"])}
+    for run in plan.runs:
+        made = Made(run.loader, run.tier, [speeds[run.slug]] * plan.repeats, run.format)
+        record = run_record(made, run.repeat) | {"slug": run.slug, "settings": dict(run.settings)}
+        write_json(tmp_path / run.path, record)
+    write_json(tmp_path / "plan.json", plan.as_json())
+    make_tables.make_tables(read_plan(tmp_path / "plan.json"), tmp_path, tmp_path / "tables")
+    rows = read_tables(tmp_path / "tables")["ladder"]
+    assert [row["change"] for row in rows] == ["naive", "fast decode", "memory map", "workers", "pinned memory"]
+    assert [row["times_faster"] for row in rows] == [None, 2, 2, 2, None]
+    assert [row["status"] for row in rows] == ["ok"] * 4 + ["skipped"]
+    assert rows[4]["reason"] == NO_COPY
+
+
+def test_snakemake_runs_the_rungs_on_one_tier():
+    with folders() as (disk, ram):
+        project = ProjectCopy(disk / "feedrate", ram, preset="ladder")
+        jobs = project.planned()
+        plan = Plan(project.config, project=project.root)
+    assert rules_of(jobs)["run_loader"] == len(plan.runs) == 5 * sum(not rung.reason for rung in plan.rungs)
+    assert values(jobs, "run_loader", "tier") == {"ram"}
+    assert rules_of(jobs)["place_on_ram"] == len(plan.loaders) and "place_on_disk" not in rules_of(jobs)
+    assert rules_of(jobs)["measure_moves"] == 0
+
+
+@pytest.fixture
+def figure_of(climbed):
+    """Return a function from rungs to (figure, its axis)."""
+
+    def drawn(rungs):
+        figure = ladder.ladder(climbed(rungs))
+        figure.canvas.draw()
+        return figure, figure.axes[0]
+
+    with plt.rc_context({"figure.constrained_layout.use": True, "text.parse_math": False}):
+        yield drawn
+    plt.close("all")
+
+
+def words(texts):
+    return [" ".join(text.get_text().split()) for text in texts]
+
+
+def test_each_bar_goes_from_the_rung_below_to_its_own(figure_of):
+    figure, axis = figure_of([rung("a", 100.0, "naive"), rung("b", 1000.0), rung("c", 500.0), rung("d", 505.0)])
+    bars = [(bar.get_y() + bar.get_height() / 2, bar.get_x(), bar.get_x() + bar.get_width()) for bar in axis.patches]
+    assert [place for place, _, _ in bars] == pytest.approx([0, 1, 2, 3])
+    ends = [(start, end) for _, start, end in bars]
+    assert ends[1:] == [pytest.approx(pair) for pair in ((100, 1000), (500, 1000), (500, 505))]
+    assert ends[0][1] == pytest.approx(100)
+    assert axis.get_xscale() == "log" and "logarithmic" in axis.get_xlabel()
+    gains = ["10.0 (9.61 to 10.4)", "0.500 (0.480 to 0.520)", "1.01 (not told apart)"]
+    speeds = ["1,000", "500", "505"]
+    assert words(axis.texts) == ["100", *(f"{speed} {TIMES}{gain}" for speed, gain in zip(speeds, gains, strict=True))]
+    assert words(axis.get_yticklabels())[:2] == ["1. naive a", "2. a change b"]
+    assert words(figure.legends[0].get_texts()) == ["where it begins", "faster than the rung below", "slower"]
+    assert "Measured on tier ram, warm cache." in figure.get_supxlabel()
+
+
+def test_slower_is_hatched_and_of_another_colour(figure_of):
+    _, axis = figure_of([rung("a", 100.0), rung("b", 1000.0), rung("c", 500.0)])
+    first, faster, slower = axis.patches
+    assert len({bar.get_facecolor() for bar in (first, faster, slower)}) == 3
+    assert slower.get_hatch() and not faster.get_hatch()
+
+
+def test_a_rung_without_a_speed_has_its_reason_in_words(figure_of):
+    figure, axis = figure_of([rung("a", 100.0), lost(["failed"] * 5), ("pinned", None, NO_COPY), rung("b", 300.0)])
+    said = words(axis.texts)
+    assert said[1].startswith("failed: the verification found wrong data") and said[2] == f"skipped: {NO_COPY}"
+    assert "Step 4: the gain is over step 1, the last below with a speed." in " ".join(figure.get_supxlabel().split())
+    assert words(axis.get_yticklabels())[2] == "3. pinned a"
+    assert len(axis.patches) == 2
+
+
+def test_every_text_stays_within_the_figure(figure_of):
+    long = "a change whose name goes on and on, as somebody may well write it down, who has much to say of it"
+    figure, _ = figure_of([rung("a" * 60, 0.5, long), rung("b", 1e6, long), ("pinned", None, NO_COPY * 9)])
+    renderer = figure.canvas.get_renderer()
+    edges = figure.bbox
+    for text in (*figure.axes[0].texts, *figure.axes[0].get_yticklabels()):
+        box = text.get_window_extent(renderer)
+        assert edges.x0 <= box.x0 and box.x1 <= edges.x1, text.get_text()
+
+
+def test_texts_from_outside_are_texts(figure_of):
+    odd = "<script>\n$x$\t\x1b[31m & {{ 7 }}"
+    _, axis = figure_of([rung("a", 100.0, odd), rung("b" + odd, 300.0), ("pinned", None, odd)])
+    assert words(axis.get_yticklabels())[0] == "1. <script> $x$ [31m & {{ 7 }} a"
+    assert words(axis.texts)[2] == "skipped: <script> $x$ [31m & {{ 7 }}"
+
+
+def test_single_runs_have_no_interval(figure_of):
+    _, axis = figure_of([rung("a", 100.0, runs=[1.0]), rung("b", 300.0, runs=[1.0])])
+    assert words(axis.texts) == ["100", f"300 {TIMES}3.00 (one run: no interval)"]
+
+
+def test_one_rung_is_drawn_and_nothing_is_said_of_gains(figure_of):
+    figure, axis = figure_of([rung("a", 100.0)])
+    assert words(axis.texts) == ["100"] and "times" not in figure.get_supxlabel()
+    assert len([tick for tick in axis.get_xticks() if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("rungs", "expected"),
+    [
+        ([], "The ladder was not measured: preset: ladder in config.yaml"),
+        ([lost(["failed"] * 2)], "No rung of the ladder has a verified speed. Step 1, failed: the verification found"),
+    ],
+    ids=["none", "failed"],
+)
+def test_nothing_to_draw_is_said_in_words(climbed, rungs, expected):
+    tables = climbed(rungs or [rung("a", 1.0)])
+    figure = ladder.ladder(tables if rungs else {**tables, "ladder": []})
+    [said] = words(figure.axes[0].texts)
+    plt.close(figure)
+    assert said.startswith(expected)

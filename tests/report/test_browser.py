@@ -1,0 +1,340 @@
+"""The report in a headless browser: what a reader meets on a screen, on paper, by keyboard and without scripts."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import browser
+from tests.support.made_runs import Made, campaign
+from tests.support.report_pages import report_of
+
+HOSTILE = "<script>alert(1)</script>"
+LOADERS, WORKERS = 25, range(10)
+WIDTHS = (400, 1000, 1600)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all tests of this file."""
+    with browser.launched() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def campaign_page(tmp_path_factory):
+    """The report of an experiment in which everything there is was measured."""
+    browser.program()
+    return written(tmp_path_factory.mktemp("campaign"), **campaign(3))
+
+
+@pytest.fixture(scope="module")
+def large_page(tmp_path_factory):
+    """The report of 500 results, some of which have odd names."""
+    browser.program()
+    warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
+    names = [HOSTILE, "a" * 90, "ünïcode 音声 🎧", "\"quoted\" & 'single'", "${alert(1)}{{ 7 * 7 }}"]
+    names += [f"loader_{number}" for number in range(LOADERS - len(names))]
+    made = [
+        Made(name, tier, [100.0 + 7 * place + workers], workers=workers, warnings=[warning] if not workers else [])
+        for place, name in enumerate(names)
+        for tier in ("ram", HOSTILE)
+        for workers in WORKERS
+    ]
+    made[-1] = Made(names[-1], HOSTILE, ["failed"], workers=9, problems=[HOSTILE])
+    made[-2] = Made(names[-1], HOSTILE, ["skipped"], workers=8, reason=HOSTILE)
+    return written(tmp_path_factory.mktemp("large"), made=made, bounds={("cpu", 32): [400.0]})
+
+
+def written(root: Path, **made) -> Path:
+    """Return the path of a report of made runs."""
+    path = root / "index.html"
+    path.write_text(report_of(root, **made)[2], encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def visit(chromium):
+    """A function that opens a page; what is open is closed after the test, and must have had nothing to complain of."""
+    visits = []
+
+    def open_page(path, width=1000, **options):
+        visits.append(browser.Visit(chromium, path, width, **options))
+        return visits[-1]
+
+    yield open_page
+    for one in visits:
+        one.close()
+    assert [one.complaints for one in visits] == [[] for _ in visits]
+    assert [one.foreign for one in visits] == [[] for _ in visits]
+
+
+def shown(page, table="all-results"):
+    """Return the names in the rows that are shown, from the top."""
+    rows = page.locator(f"#{table} tbody tr:visible th").all_inner_texts()
+    return [" ".join(row.split()) for row in rows]
+
+
+def values(page, column):
+    """Return what the cells of a column of the table of all results note as their numbers, counted from 1."""
+    cells = page.locator(f"#all-results tbody tr > :nth-child({column})")
+    return cells.evaluate_all("cells => cells.map(cell => cell.dataset.value)")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
+    there = visit(campaign_page, width)
+    there.draw_all()
+    sizes = there.page.evaluate(
+        "() => [...document.querySelectorAll('.chart')].map(c => [c.querySelector('svg').clientWidth, c.clientWidth])"
+    )
+    assert len(sizes) > 8
+    assert all(0 < inner <= outer for inner, outer in sizes), sizes
+    assert there.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert there.page.locator("figure .picture:visible").count() == 0
+
+
+def test_the_first_screen_answers(visit, campaign_page):
+    page = visit(campaign_page).page
+    text = page.inner_text("header")
+    assert "Use numpy_memmap with format memmap on tier ram" in text
+    for part in ("24,000 clips/s", "82 %", "reading (from the page cache)", "import"):
+        assert part in text, part
+    tops = page.locator(".tiles > div").evaluate_all("tiles => tiles.map(tile => tile.getBoundingClientRect().bottom)")
+    assert len(tops) == 4
+    assert max(tops) < 1000
+
+
+def test_a_click_on_a_head_sorts(visit, campaign_page):
+    page = visit(campaign_page).page
+    head = page.locator("#all-results thead th").filter(has_text="Clips/s").first
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert [float(value) for value in values(page, 4)] == sorted(float(value) for value in values(page, 4))
+    assert "Sorted by Clips/s" in page.inner_text("#announcer")
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    speeds = [float(value) for value in values(page, 4)]
+    assert speeds == sorted(speeds, reverse=True)
+    page.locator("#all-results thead th").filter(has_text="Loader").locator("button").click()
+    assert page.locator("#all-results [aria-sort]").count() == 1
+    assert shown(page) == sorted(shown(page), key=lambda name: name.split()[0])
+
+
+def test_rows_without_a_number_stand_last(visit, large_page):
+    page = visit(large_page).page
+    button = page.locator("#all-results thead th").filter(has_text="Clips/s").first.locator("button")
+    for _ in range(2):
+        button.click()
+        cells = values(page, 4)
+        assert cells[-2:] == ["", ""]
+        assert "" not in cells[:-2]
+
+
+def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
+    page = visit(campaign_page).page
+    rows = page.locator("#all-results tbody tr").count()
+    count = page.locator("#all-results-count")
+    assert count.inner_text() == f"{rows} of {rows} rows shown"
+    assert count.get_attribute("role") == "status"
+    page.get_by_label("Tier", exact=True).first.select_option("slow (emulated)")
+    page.get_by_label("Cache", exact=True).select_option("cold")
+    assert len(shown(page)) == 4
+    page.get_by_label("Text").fill("torch WAV")
+    assert [name.split(",")[0] for name in shown(page)] == ["torchaudio slow (emulated)"]
+    assert count.inner_text() == f"1 of {rows} rows shown"
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_function(f"() => document.getElementById('all-results-count').textContent.startsWith('{rows} of')")
+    page.get_by_label("best settings only").check()
+    assert 0 < len(shown(page)) < rows
+
+
+def test_a_chart_tells_its_numbers_when_hovered(visit, campaign_page):
+    page = visit(campaign_page).page
+    page.locator("#figure-throughput").scroll_into_view_if_needed()
+    page.wait_for_selector("#figure-throughput .chart svg")
+    points = page.locator("#figure-throughput .chart .mark-symbol.role-mark path")
+    points.last.hover(force=True)
+    page.wait_for_selector("#vg-tooltip-element.visible")
+    tooltip = page.inner_text("#vg-tooltip-element")
+    assert "Loader" in tooltip
+    assert "batch 32" in tooltip
+
+
+def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_path):
+    made = [Made("a", "ram", [14775.0]), Made("b", "ram", [0.0123])]
+    page = visit(written(tmp_path, made=made)).page
+    page.locator("#figure-throughput").scroll_into_view_if_needed()
+    page.wait_for_selector("#figure-throughput .chart svg")
+    said = ""
+    for point in page.locator("#figure-throughput .chart .mark-symbol.role-mark path").all():
+        point.hover(force=True)
+        page.wait_for_selector("#vg-tooltip-element.visible")
+        said += " ".join(page.inner_text("#vg-tooltip-element").split()) + "; "
+    assert all(text in said for text in ("Clips per second 14,780", "Clips per second 0.0123", "Runs 1;"))
+    assert not any(text in said for text in ("Bound", "Interval", "null", "undefined")), "they have none"
+
+
+def test_a_menu_changes_what_a_chart_shows(visit, campaign_page):
+    page = visit(campaign_page).page
+    page.locator("#figure-throughput").scroll_into_view_if_needed()
+    page.wait_for_selector("#figure-throughput .chart svg")
+    before = page.inner_html("#figure-throughput .chart svg")
+    page.locator("#figure-throughput").get_by_label("Condition").select_option("CPU, cold cache")
+    page.wait_for_function(
+        "old => document.querySelector('#figure-throughput .chart svg')?.innerHTML !== old", arg=before
+    )
+
+
+def test_programs_are_copied(visit, campaign_page):
+    page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
+    page.locator(".copy").first.click()
+    page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#program-first")
+
+
+def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
+    page = visit(campaign_page).page
+    page.locator("#figure-cold").scroll_into_view_if_needed()
+    for name, beginning in (("cold.csv", b"panel,loader"), ("cold.svg", b"<svg"), ("cold.png", b"\x89PNG")):
+        with page.expect_download() as found:
+            page.locator("#figure-cold").get_by_text(name).click()
+        found.value.save_as(tmp_path / name)
+        assert found.value.suggested_filename == name
+        assert (tmp_path / name).read_bytes().startswith(beginning)
+
+
+def test_an_address_within_opens_what_it_points_to(visit, campaign_page):
+    page = visit(campaign_page).page
+    assert not page.locator("#program-2").is_visible()
+    page.evaluate("location.hash = 'program-2'")
+    page.locator("#program-2").wait_for(state="visible")
+
+
+def test_it_prints(visit, campaign_page):
+    there = visit(campaign_page)
+    there.draw_all()
+    there.page.emulate_media(media="print")
+    assert there.page.locator(".chart:visible").count() == 0
+    assert there.page.locator("figure .picture:visible").count() > 8
+    paper = there.page.pdf()
+    assert paper.startswith(b"%PDF")
+    assert len(paper) > 100_000
+
+
+def test_without_scripts_it_is_a_document(visit, campaign_page):
+    page = visit(campaign_page, java_script_enabled=False).page
+    assert page.locator("figure .picture").count() > 8
+    assert all(one.bounding_box()["width"] > 100 for one in page.locator("figure img").all())
+    assert not page.locator("form.filters").is_visible()
+    assert not page.locator(".copy").first.is_visible()
+    assert page.locator("#all-results tbody tr").count() == len(shown(page))
+    assert "Use numpy_memmap" in page.inner_text("h1")
+    with page.expect_download() as found:
+        page.get_by_role("link", name="cold.csv").click()
+    assert found.value.suggested_filename == "cold.csv"
+
+
+def test_five_hundred_results_with_odd_names(visit, large_page):
+    assert large_page.stat().st_size < 5_000_000
+    there = visit(large_page)
+    there.page.on("dialog", lambda dialog: there.complaints.append(f"dialog: {dialog.message}"))
+    assert there.page.locator("#all-results tbody tr").count() == LOADERS * 2 * len(WORKERS)
+    there.draw_all()
+    there.page.get_by_label("Text").fill(HOSTILE)
+    assert len(shown(there.page)) > len(WORKERS)
+    assert there.page.locator("h1, td, th, p").filter(has_text=HOSTILE).count() > 10
+    points = there.page.locator("#figure-throughput .chart .mark-symbol.role-mark path")
+    points.last.hover(force=True)
+    there.page.wait_for_selector("#vg-tooltip-element.visible")
+    assert there.page.locator("#vg-tooltip-element script").count() == 0
+    assert there.page.evaluate("document.scripts.length") == there.page.evaluate(
+        "document.querySelectorAll('body > script').length"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_stands_in_the_way_of_any_reader(visit, campaign_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    there = visit(campaign_page, color_scheme=scheme, bypass_csp=True)
+    there.draw_all()
+    there.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    found = axe.Axe().run(there.page, options={"resultTypes": ["violations"]}).response["violations"]
+    serious = [
+        (one["id"], [node["html"][:120] for node in one["nodes"][:3]])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_charts_follow_the_dark_mode(visit, campaign_page):
+    there = visit(campaign_page, color_scheme="light")
+    page = there.page
+    page.locator("#figure-cold").scroll_into_view_if_needed()
+    page.wait_for_selector("#figure-cold .chart svg")
+    colour = "document.querySelector('#figure-cold .chart svg text')?.getAttribute('fill')"
+    assert page.evaluate(colour) == "#1f2328"
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"() => {colour} === '#e6edf3'")
+
+
+A4_INNER_PIXELS = {"upright": 703, "across": 1031}
+"""Width of A4 paper in CSS pixels, less the margins of `report/template/print.css`."""
+
+WIDER = """() => {
+  const wide = document.querySelector("section:has(> .scroll > #all-results)");
+  return [...document.querySelectorAll("table, pre")].filter(one => one.checkVisibility()).map(one => {
+    const around = one.closest(".scroll, .code") ?? one.parentElement;
+    const over = Math.max(around.scrollWidth - around.clientWidth, one.scrollWidth - one.clientWidth);
+    const below = one.matches("pre") ? one.scrollHeight - one.clientHeight : 0;
+    return {across: Boolean(wide?.contains(one)), over, below, text: one.textContent.trim().slice(0, 60)};
+  });
+}"""
+
+
+def pages_of(paper: Path) -> list[str]:
+    """Return the text of each page of a PDF; skips the test where no program reads one."""
+    reader = shutil.which("pdftotext")
+    if reader is None:
+        pytest.skip("pdftotext (Debian's poppler-utils) is not installed")
+    text = subprocess.run([reader, "-layout", paper, "-"], check=True, capture_output=True, text=True).stdout
+    return text.split("\f")[:-1]
+
+
+@pytest.mark.parametrize("layout", A4_INNER_PIXELS)
+@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
+def test_on_paper_no_table_and_no_code_is_cut_off(visit, request, layout, report):
+    page = visit(request.getfixturevalue(report), A4_INNER_PIXELS[layout]).page
+    page.emulate_media(media="print")
+    found = [one for one in page.evaluate(WIDER) if one["across"] == (layout == "across")]
+    assert found
+    assert [one for one in found if one["over"] > 0 or one["below"] > 0] == []
+
+
+@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
+def test_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, report):
+    page = visit(request.getfixturevalue(report)).page
+    page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
+    pages = [" ".join(text.split()) for text in pages_of(tmp_path / "report.pdf")]
+    assert [number for number, text in enumerate(pages, 1) if not text] == []
+    titles = page.locator("h2").all_inner_texts()
+    assert [text for text in pages if text.endswith(tuple(titles))] == [], "a heading stays with what follows"
+    results = [text for text in pages if "✓ yes" in text]
+    assert results
+    assert [text for text in results if "Verified" not in text or "Warnings" not in text] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_scrolls_tables_below_a_caption_that_stays(visit, campaign_page, scheme):
+    page = visit(campaign_page, 400, color_scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    around = page.locator(".scroll:has(> #all-results)")
+    around.evaluate("one => { one.scrollLeft = 300; }")
+    assert around.evaluate("one => one.scrollLeft") == 300
+    inner, outer = around.locator("caption").bounding_box(), around.bounding_box()
+    assert outer["x"] <= inner["x"]
+    assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
+    assert around.evaluate("one => getComputedStyle(one).backgroundAttachment") == "local, local, scroll, scroll"

@@ -1,0 +1,114 @@
+"""The figure of workers against batch size, drawn from made results."""
+
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import LogNorm
+
+from scripts.report.charts import concurrency
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, make_results
+
+
+def grid(loader, tier="ram", speed=100.0, workers=(1, 2), sizes=(32, 64), **more):
+    """Results of a loader whose speed in a cell is `speed` times workers, plus the batch size."""
+    return [
+        Made(loader, tier, [speed * (count or 1) + size] * 3, workers=count, batch_size=size, **more)
+        for count in workers
+        for size in sizes
+    ]
+
+
+@pytest.fixture
+def panels(tmp_path):
+    """Draw made results; return the panels as {title: {(workers, batch size): text}}, the note and the figure."""
+
+    def drawn(made):
+        plan = make_results(tmp_path, made)
+        make_tables.make_tables(read_plan(plan), tmp_path, tmp_path / "tables")
+        figure = concurrency.concurrency(read_tables(tmp_path / "tables"))
+        figure.canvas.draw()
+        return (
+            {axis.get_title(): cells(axis) for axis in figure.axes if axis.get_title()},
+            figure.get_supxlabel(),
+            figure,
+        )
+
+    yield drawn
+    plt.close("all")
+
+
+def cells(axis):
+    workers = [int(label.get_text()) for label in axis.get_xticklabels()]
+    sizes = [int(label.get_text()) for label in axis.get_yticklabels()]
+    places = {text.get_position(): text.get_text() for text in axis.texts}
+    return {
+        (count, size): places[column + 0.5, line + 0.5]
+        for column, count in enumerate(workers)
+        for line, size in enumerate(sizes)
+    }
+
+
+def test_each_cell_has_its_number_and_the_fastest_loader_stands_first(panels):
+    found, note, _ = panels([*grid("slow"), *grid("fast", speed=500.0)])
+    assert list(found) == ["fast", "slow"]
+    assert found["slow"] == {(1, 32): "132", (1, 64): "164", (2, 32): "232", (2, 64): "264"}
+    assert found["fast"][2, 64] == "1,064"
+    assert note == "Measured on tier ram."
+
+
+def test_the_first_tier_is_drawn_and_the_others_are_named(panels):
+    found, note, _ = panels([*grid("a", "ram"), *grid("a", "disk", speed=50.0), *grid("b", "ram")])
+    assert list(found) == ["a"] and found["a"][2, 32] == "132"
+    assert note == "Measured on tier disk. Not drawn: tier ram."
+
+
+def test_speeds_of_one_magnitude_share_a_linear_scale(panels):
+    _, _, figure = panels([*grid("a"), *grid("b", speed=150.0)])
+    assert not isinstance(figure.axes[0].collections[0].norm, LogNorm)
+    assert figure.axes[-1].get_ylabel() == "clips per second"
+
+
+def test_speeds_that_span_much_share_a_logarithmic_scale(panels):
+    found, _, figure = panels([*grid("a"), *grid("b", speed=9000.0)])
+    assert list(found) == ["b", "a"]
+    norms = [axis.collections[0].norm for axis in figure.axes[:2]]
+    assert norms[0] is norms[1] and isinstance(norms[0], LogNorm)
+    assert "logarithmic" in figure.axes[-1].get_ylabel()
+
+
+def test_of_several_results_the_fastest_and_without_a_speed_a_dash(panels):
+    made = grid("a", workers=(1, 2, 4))
+    made[-1].outcomes = ["failed"] * 3
+    made += grid("a", speed=5.0, workers=(1, 2), options={"where": "elsewhere"})
+    found, note, _ = panels(made)
+    assert found["a"][4, 64] == "-" and found["a"][4, 32] == "432"
+    assert found["a"][1, 32] == "132"
+    assert note == "Measured on tier ram. -: no verified speed."
+
+
+def test_devices_have_panels_of_their_own(panels):
+    found, _, _ = panels([*grid("a"), *grid("a", device="cuda", speed=50.0)])
+    assert list(found) == ["a (CPU)", "a (CUDA)"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        grid("a", workers=(2,)),
+        grid("a", sizes=(32,)),
+        grid("a", workers=(None,)),
+        grid("a", cache="cold", tier="disk"),
+        grid("a", task="loop"),
+        grid("a", step_ms=20),
+    ],
+    ids=["workers", "sizes", "without workers", "cold", "task", "step"],
+)
+def test_without_such_results_it_says_what_it_would_need(panels, made):
+    found, _, figure = panels(made)
+    assert found == {}
+    [text] = figure.axes[0].texts
+    said = " ".join(text.get_text().split())
+    assert "No loader has verified results for two numbers of workers times two batch sizes" in said
+    assert "preset: concurrency" in said

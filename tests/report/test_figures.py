@@ -1,0 +1,365 @@
+"""The figures of single questions, drawn from made results whose answer is known."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from matplotlib import colors
+from matplotlib import pyplot as plt
+from matplotlib.text import Text
+
+from scripts.report import draw_figures, render_report
+from scripts.report.charts._parts import BOUND, INK, MOST_LINES, PAPER, RULE
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, campaign, make_results
+from tests.support.workflow_rules import WORKFLOW, rules
+
+HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }} and a name that does not end"
+PROJECT = WORKFLOW.parent
+
+
+def tables_of(root, made, bounds=None, **kwargs):
+    make_tables.make_tables(read_plan(make_results(root, made, bounds, **kwargs)), root, root / "tables")
+    return read_tables(root / "tables")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The tables of an experiment in which everything there is was measured."""
+    return tables_of(tmp_path_factory.mktemp("campaign"), **campaign())
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """The tables of 27 loaders of 13 formats on two tiers, with three numbers of workers and two batch sizes."""
+    made = [
+        Made(f"loader_{number:02d}", tier, [speed, speed * 1.01, speed * 0.98], f"format_{number % 13}", **settings)
+        for number in range(27)
+        for tier, share in (("ram", 1.0), ("disk", 0.8))
+        for speed, settings in (
+            *((20000 * 0.8**number * share * (1 + workers), {"workers": workers}) for workers in (0, 2, 4)),
+            (25000 * 0.8**number * share, {"workers": 2, "batch_size": 64}),
+            (1000 * 0.9**number * share, {"cache": "cold"}),
+            (900 * 0.9**number * share, {"task": "train", "au": 50.0}),
+        )
+    ]
+    return tables_of(tmp_path_factory.mktemp("many"), made, {("cpu", 32): [120000.0], ("cpu", 64): [120000.0]})
+
+
+@pytest.fixture
+def drawn():
+    """Draw a figure by its name, laid out as it is in the report."""
+    with draw_figures.style():
+
+        def draw(name, tables):
+            figure = draw_figures.FIGURES[name](tables)
+            figure.canvas.draw()
+            return figure
+
+        yield draw
+        plt.close("all")
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text().strip()]
+
+
+def words(figure):
+    return " ".join(" ".join(texts(figure)).split())
+
+
+def points(axis, marker=None):
+    """The single points of an axis as (x, y), of all markers or of one."""
+    return [
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        for line in axis.lines
+        if len(line.get_xdata()) == 1 and line.get_marker() not in ("None", "") and marker in (None, line.get_marker())
+    ]
+
+
+def legend_labels(axis_or_figure):
+    legends = getattr(axis_or_figure, "legends", None) or [axis_or_figure.get_legend()]
+    return [text.get_text() for text in legends[0].get_texts()]
+
+
+# What each figure shows
+
+
+def test_latency_marks_the_median_and_the_99th_percentile(drawn, tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [461.0] * 2), Made("b", "ram", [922.0, 461.0])])
+    figure = drawn("latency", tables)
+    [axis] = figure.axes
+    assert points(axis, "o") == [(pytest.approx(375.0), 50), (pytest.approx(500.0), 99)]  # b, the faster one
+    assert legend_labels(axis)[0] == "b\np50 375 ms, p99 500 ms"
+    assert legend_labels(axis)[1] == "a\np50 500 ms, p99 500 ms"
+    assert "Fewer than 100 batches, so that p99 is hardly known: a, b." in words(figure)
+
+
+def test_scaling_has_the_median_and_the_range_of_each_number_of_workers(drawn, tmp_path):
+    made = [Made("a", "ram", [90.0, 100.0, 120.0], workers=count) for count in (0, 1, 2, 32)]
+    made += [Made("b", "ram", [80.0] * 3), Made("a", "disk", [50.0] * 3, cache="cold")]
+    figure = drawn("scaling", tables_of(tmp_path, made))
+    [axis] = figure.axes
+    [line] = axis.containers
+    assert line[0].get_xdata().tolist() == [0, 1, 2, 32]
+    assert line[0].get_ydata().tolist() == [100.0] * 4
+    assert {tuple(segment[:, 1]) for segment in line[2][0].get_segments()} == {(90.0, 120.0)}
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "32"]  # 0 and 1 would lie on 2
+    assert "One number of workers only: b." in words(figure)
+    assert "One number of workers only for all loaders: CPU, cold cache." in words(figure)
+    assert legend_labels(figure) == ["ram"]
+
+
+def test_scaling_with_the_batch_size_takes_the_fastest_of_each(drawn, tmp_path):
+    made = [
+        Made("a", "ram", [speed] * 3, batch_size=size, workers=workers)
+        for size, workers, speed in ((16, 0, 10.0), (16, 2, 40.0), (64, 0, 80.0), (64, 2, 60.0))
+    ]
+    [axis] = drawn("batch_size", tables_of(tmp_path, made)).axes
+    [line] = axis.containers
+    assert list(zip(line[0].get_xdata(), line[0].get_ydata(), strict=True)) == [(16, 40.0), (64, 80.0)]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["16", "64"]
+
+
+def test_memory_has_a_marker_for_each_number_of_workers(drawn, measured):
+    ranking = [
+        {**row, "pss_peak_bytes": (300 if row["loader"] == "torchaudio" else 500) * 10**6 * (1 + row["workers"])}
+        for row in measured["ranking"]
+    ]
+    figure = drawn("memory", {**measured, "ranking": ranking})
+    assert legend_labels(figure) == ["0 workers", "2 workers"]
+    disk = figure.axes[0]
+    assert disk.get_yticklabels()[0].get_text() == "torchaudio"
+    assert points(disk)[:2] == [(0.3, 0), (0.9, 0)]
+    assert "1.50 GB" in texts(figure) and "900 MB" in texts(figure)
+
+
+def test_a_cold_cache_stands_beside_the_warm_one(drawn, measured):
+    figure = drawn("cold", measured)
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["disk", "slow (emulated)"]
+    assert "cold 2,430, 28 % of warm" in texts(figure)  # dali_npy: 2,430 of 8,550
+    assert texts(figure).count("cold 126") == 4
+    assert points(figure.axes[0])[:3] == [(8550.0, 0), (2430.0, 0), (4590.0, 0)]
+    assert "Not measured with a warm cache: slow (emulated)." in words(figure)
+    assert "Limited: the page cache had room for 50 % of the data." in words(figure)
+    assert legend_labels(figure) == ["warm cache", "cold cache", "limited cache"]
+
+
+def test_the_distance_to_the_bound_is_that_of_the_table(drawn, measured):
+    figure = drawn("roofline", measured)
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["disk", "ram", "slow (emulated)"]
+    percents = {
+        row["percent_of_bound"] for row in measured["best"] if row["tier"] == "ram" and row["task"] == "traverse"
+    }
+    assert {x for x, _ in points(figure.axes[1])} == percents
+    labels = {"warm cache: what memory allows", "cold cache: what its storage allows"}
+    assert labels < set(legend_labels(figure)) and "20 ms step: what the steps allow" in legend_labels(figure)
+    assert len({axis.get_xlim() for axis in figure.axes}) == 1
+    assert "logarithmic" in figure.axes[0].get_xlabel()  # torchaudio is below 1 %
+
+
+def test_the_ways_of_training_that_occur_are_in_the_legend(drawn, measured):
+    assert legend_labels(drawn("training", measured))[-2:] == ["bare loop", "Lightning"]
+    rows = [{**row, "bare_clips_per_second": None} for row in measured["training"]]
+    assert legend_labels(drawn("training", {**measured, "training": rows}))[-2:] == ["median", "Lightning"]
+
+
+def test_titles_of_the_timeline_say_where_faster_loaders_note_no_reads(drawn, measured):
+    spans = [
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        | {"start_ms": 0.0, "end_ms": 3.5}
+        for row in measured["best"]
+        if (row["task"], row["cache"], row["tier"]) == ("traverse", "warm", "ram") and row["clips_per_second"]
+        for lane, phase in (
+            [("main", "wait")] if row["loader"] == "numpy_memmap" else [("main", "wait"), ("worker 0", "read")]
+        )
+    ]
+    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
+    assert "\nof those whose reads are noted: batch " in title
+    spans = [span for span in spans if span["loader"] != "numpy_memmap"]
+    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
+    assert "\nbatch " in title
+
+
+def test_a_format_has_paid_where_the_lines_cross(drawn, tmp_path):
+    formats = {"slow": "arrow", "fast": "memmap", "same": "npy", "slower": "wav"}  # 1.5, 3, 4.5 and 6 s to write
+    speeds = {"slow": 512.0, "fast": 5120.0, "same": 512.0, "slower": 256.0}
+    made = [Made(name, "ram", [speeds[name]] * 5, format) for name, format in formats.items()]
+    figure = drawn("break_even", tables_of(tmp_path, made))
+    [axis] = figure.axes
+    [(epochs, minutes)] = points(axis)
+    assert epochs == pytest.approx((3 - 1.5) / (1 - 0.1))
+    assert minutes * 60 == pytest.approx(1.5 + epochs * 1.0) and minutes * 60 == pytest.approx(3 + epochs * 0.1)
+    found = {label.split(",")[0]: " ".join(label.split("\n")[1:]) for label in legend_labels(axis)}
+    assert found["memmap"] == "pays after 1.7 epochs"
+    assert found["arrow"] == "itself the cheapest to prepare"
+    assert "never pays" in found["wav"] and "not distinguishable" in found["npy"]
+
+
+def test_a_format_that_is_cheaper_and_faster_pays_at_once(drawn, tmp_path):
+    made = [Made("a", "ram", [900.0] * 5, "arrow"), Made("b", "ram", [100.0] * 5, "wav")]
+    [axis] = drawn("break_even", tables_of(tmp_path, made)).axes
+    assert legend_labels(axis)[0] == "arrow, by a:\npays within the first epoch"
+    assert points(axis) == []
+
+
+def test_the_size_of_the_data_set_stands_beside_the_memory(drawn, measured):
+    figure = drawn("sizes", measured)
+    assert legend_labels(figure) == ["memory of the machine, 64.0 GB"]
+    assert "328 MB, 0.51 % of memory" in texts(figure)
+    assert (0.328, 0) in points(figure.axes[0])
+
+
+def test_sizes_without_and_with_several_memories(drawn, measured):
+    host = measured["host"]["hosts"][0]
+    unknown = {**measured, "host": {**measured["host"], "hosts": [{**host, "host": {}}]}}
+    figure = drawn("sizes", unknown)
+    assert "328 MB" in texts(figure) and "How much memory the machine has is not known" in words(figure)
+    several = [{"runs": 1, "host": {"memory_bytes": size * 10**9}} for size in (32, 16)]
+    figure = drawn("sizes", {**measured, "host": {**measured["host"], "hosts": several}})
+    assert legend_labels(figure) == ["memory of the machine, 16.0 GB", "memory of the machine, 32.0 GB"]
+    assert "328 MB, 2.0 % of memory" in texts(figure)
+
+
+# What holds for all figures
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("latency", "No loader has noted the time from one batch to the next"),
+        ("scaling", "two numbers of workers: sweep.workers in config.yaml"),
+        ("batch_size", "two batch sizes: sweep.batch_size in config.yaml"),
+        ("memory", "No loader has its memory noted: it is of results that traverse from a warm cache"),
+        ("cold", "sweep.cache: [warm, cold, limited] in config.yaml"),
+        ("roofline", "No result has a bound to be compared with"),
+        ("break_even", "No format has both a record of its conversion and a verified loader"),
+        ("throughput", "No loader has a verified result to draw"),
+        ("first_batch", "No loader has a verified result to draw"),
+        ("training", "No loader has a verified training to draw: task train or lightning"),
+    ],
+)
+def test_a_figure_without_data_says_what_it_would_need(drawn, tmp_path, name, said):
+    tables = tables_of(tmp_path, [Made("a", "ram", ["failed"])])
+    assert said in words(drawn(name, tables))
+
+
+@pytest.mark.parametrize("name", ["conversion", "sizes"])
+def test_without_formats_there_are_words(drawn, measured, name):
+    formats = [{**row, "bytes": None, "seconds": None} for row in measured["formats"]]
+    assert re.search("No format has (a record|been written)", words(drawn(name, {**measured, "formats": formats})))
+
+
+@pytest.mark.parametrize("name", draw_figures.FIGURES)
+def test_nothing_is_cut_off_and_all_text_follows_dark_mode(drawn, measured, name):
+    figure = drawn(name, measured)
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    assert min(box.x0, box.y0) >= 0 and box.x1 <= width and box.y1 <= height
+    shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    if name not in ("concurrency", "timeline"):  # whose words stand on colours that stay
+        assert {colors.to_hex(text.get_color()) for text in shown} <= {INK, PAPER}
+
+
+def test_the_plain_colours_are_those_that_the_report_recolours():
+    assert set(render_report._DARK) == {INK, RULE, PAPER}
+    for paper in (PAPER, render_report._DARK[PAPER]):
+        assert contrast(BOUND, paper) > 3
+
+
+def contrast(one, other):
+    """The contrast of two colours after WCAG 2, from 1 to 21."""
+    light = []
+    for colour in (one, other):
+        parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colors.to_rgb(colour)]
+        light.append(sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True)))
+    return (max(light) + 0.05) / (min(light) + 0.05)
+
+
+@pytest.mark.parametrize("name", ["latency", "cold", "memory", "roofline", "throughput", "training", "scaling"])
+def test_of_many_loaders_the_best_are_drawn_and_it_is_said(drawn, many, name):
+    figure = drawn(name, many)
+    [said] = re.findall(r"Each panel shows the (\d+) \D*? of up to 27 loaders; the tables hold all", words(figure))
+    per_panel = {
+        "scaling": lambda: len(figure.axes),
+        "latency": lambda: len(legend_labels(figure.axes[0])),
+    }.get(name, lambda: len(figure.axes[0].get_yticklabels()))
+    assert per_panel() == int(said) < 27
+    assert "loader_00" in words(figure)
+    assert figure.get_size_inches()[1] < 30
+
+
+def test_of_many_formats_the_cheapest_and_the_fastest_are_drawn(drawn, many):
+    figure = drawn("break_even", many)
+    assert len(legend_labels(figure.axes[0])) == MOST_LINES
+    assert "Each panel shows the cheapest format and the 7 fastest of up to 13" in words(figure)
+    cheapest = min(many["break_even"], key=lambda row: row["prepare_seconds"])["format"]
+    assert legend_labels(figure.axes[0])[0].startswith(f"{cheapest}, by ")
+
+
+def test_lines_differ_in_more_than_their_colour(drawn, many):
+    [axis, *_] = drawn("latency", many).axes
+    handles = axis.get_legend().legend_handles
+    assert len({handle.get_marker() for handle in handles}) == MOST_LINES
+    assert len({handle.get_color() for handle in handles}) == MOST_LINES
+
+
+def hostile(tables):
+    """The tables with every name in them turned into an attack."""
+    names = {row[key] for row in tables["ranking"] for key in ("loader", "tier", "format")}
+    attack = {name: f"{name[:2]}{HOSTILE}" for name in names}
+
+    def turned(value):
+        if isinstance(value, list):
+            return [turned(part) for part in value]
+        if isinstance(value, dict):
+            return {key: turned(part) for key, part in value.items()}
+        return attack.get(value, value) if isinstance(value, str) else value
+
+    return turned(tables)
+
+
+def test_hostile_names_stay_on_one_line_and_are_text(drawn, measured):
+    tables = hostile(measured)
+    for name in draw_figures.FIGURES:
+        figure = drawn(name, tables)
+        with io.StringIO() as file:
+            figure.savefig(file, format="svg")
+            assert "<script" not in file.getvalue(), name
+        assert "does not end" not in words(figure), name
+
+
+def test_the_same_tables_give_the_same_bytes(measured, tmp_path):
+    for folder in ("first", "second"):
+        draw_figures.draw(measured, tmp_path / folder)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+
+
+# The rule
+
+
+def test_every_figure_is_in_the_report_of_snakemake():
+    [rule] = [rule for rule in rules() if rule.name == "draw_figures"]
+    assert [entry.split("=")[0] for entry in rule.entries("output")] == sorted_as_listed(draw_figures.FIGURES)
+    found = re.findall(r"(?s)(\w+)=report\((.*?)\n\),", rule.parts["output"])
+    for name, text in found:
+        assert f'"report/figures/{name}.svg"' in text and f"captions/{name}.rst" in text
+        assert re.findall(r'"(\w+)": "', text) == ["figure", "question", "data"]
+        lines = (PROJECT / "report" / "captions" / f"{name}.rst").read_text(encoding="utf-8").splitlines()
+        assert 1 <= len(lines) <= 3 and all(line.endswith(".") for line in lines), name
+
+
+def sorted_as_listed(names):
+    text = (WORKFLOW / "rules" / "report.smk").read_text(encoding="utf-8")
+    return sorted(names, key=lambda name: text.index(f" {name}=report("))
+
+
+def test_a_change_of_any_figures_code_draws_anew():
+    text = (WORKFLOW / "rules" / "report.smk").read_text(encoding="utf-8")
+    listed = set(re.findall(r"\b(?:draw_figures|figure_\w+)\b", text[: text.index("rule draw_figures")]))
+    scripts = Path(draw_figures.__file__).parent
+    assert listed == {"draw_figures", *(path.stem for path in scripts.glob("figure_*.py"))}

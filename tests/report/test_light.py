@@ -1,0 +1,206 @@
+"""The light page: what Snakemake's report shows of ours, as a data address in an iframe."""
+
+import base64
+import re
+import subprocess
+from xml.etree import ElementTree
+
+import pytest
+
+from scripts.report import light as light_page
+from scripts.report import render_report
+from tests.support import browser
+from tests.support.made_runs import Made, campaign
+from tests.support.programs import program_line
+from tests.support.report_pages import Page, links, report_of, section
+from tests.support.report_pages import sections as sections_of
+
+FULL = "report/index.html"
+LONGEST_ADDRESS = 2 * 1024 * 1024  # of what Chromium opens
+
+
+def five_hundred():
+    """Return the runs of 500 results."""
+    return [
+        Made(f"loader_{number}", tier, [100.0 + 7 * number + workers + repeat for repeat in range(2)], workers=workers)
+        for number in range(25)
+        for tier in ("ram", "disk")
+        for workers in range(10)
+    ]
+
+
+def light_of(report):
+    """Return the light page of a report that is (tables, figures folder, HTML)."""
+    tables, figures, _ = report
+    return render_report.render(tables, figures, figures.parent / "tables", light_of=FULL)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The report of an experiment in which everything there is was measured."""
+    return report_of(tmp_path_factory.mktemp("usual"), **campaign(3))
+
+
+@pytest.fixture(scope="module")
+def usual(measured):
+    """Its light and its full page."""
+    return light_of(measured), measured[2]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """The light and the full page of 500 results."""
+    report = report_of(tmp_path_factory.mktemp("large"), five_hundred(), {("cpu", 32): [400.0] * 2})
+    return light_of(report), report[2]
+
+
+def below_the_limit(html):
+    return len(html.encode()) <= light_page.LIMIT
+
+
+def tables_of(html):
+    """Return the words of the page's tables."""
+    html = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    return [Page(table).words for table in re.findall(r"<table.*?</table>", html, flags=re.DOTALL)]
+
+
+def test_the_limit_leaves_room_for_base64_and_the_head_of_the_address():
+    assert 4 / 3 * light_page.LIMIT + 200 < LONGEST_ADDRESS
+
+
+def test_the_same_sections_and_tables_without_charts(usual):
+    light, full = usual
+    assert below_the_limit(light)
+    assert sections_of(light) == sections_of(full)
+    assert tables_of(light) == tables_of(full)
+    assert render_report.vega() not in light
+    assert "application/json" not in light
+    page = Page(light)
+    assert page.open == []
+    assert sum(tag == "img" for tag, _ in page.tags) == sum(tag == "img" for tag, _ in Page(full).tags)
+    assert f"is {FULL}" in page.words
+    assert FULL not in Page(full).words
+
+
+def test_small_files_stay_and_the_page_says_where_the_others_are(usual):
+    light, full = usual
+    files = links(light)
+    assert {"config.yaml", "ranking.csv"} <= files.keys() <= links(full).keys()
+    assert all(links(full)[name] == address for name, address in files.items())
+    for name in links(full).keys() - files.keys():
+        assert re.search(rf"{re.escape(name)}\b.*{FULL}", Page(light).words), name
+
+
+def test_files_go_first_and_then_pictures(measured, usual, monkeypatch):
+    made, full = usual
+    bare = len(re.sub(r'(src|href)="data:[^"]*"', "", made).encode())
+    pictures = re.findall(r'src="(data:image[^"]*)"', made)
+    monkeypatch.setattr(light_page, "LIMIT", bare + sum(map(len, pictures)) * 2 // 3)
+    light = light_of(measured)
+    assert below_the_limit(light)
+    assert 0 < light.count('src="data:image') < len(pictures)
+    assert light.count("With this picture the page would be too large") == len(pictures) - light.count('src="data:im')
+    figure = light.split('id="figure-throughput"')[1].split("</figure>")[0]
+    assert "<img" in figure, "the picture of the speeds is the last to go"
+    assert tables_of(light) == tables_of(full)
+    for name in links(full).keys() - links(light).keys():
+        assert f"{name} lies in {FULL}" in Page(light).words or FULL in section(light, "downloads")
+
+
+def test_tables_that_are_too_large_leave_a_page_that_says_so(measured, monkeypatch):
+    monkeypatch.setattr(light_page, "LIMIT", 100_000)
+    light = light_of(measured)
+    page = Page(light)
+    assert below_the_limit(light)
+    assert page.open == []
+    assert f"The report is too large to be shown here: open {FULL}." in page.words
+    assert "use numpy_memmap with format memmap on tier ram, 24,000 clips/s" in page.words
+
+
+def test_five_hundred_results_stay_below_the_limit(large):
+    light, full = large
+    assert below_the_limit(light)
+    assert "500 rows" in Page(light).words
+    assert tables_of(light) == tables_of(full)
+
+
+def test_without_any_result(tmp_path):
+    light = light_of(report_of(tmp_path, [Made("a", "ram", ["failed"])]))
+    assert "nothing to recommend" in Page(light).words
+    assert below_the_limit(light)
+
+
+def drawing(svg):
+    """Return the elements of a picture with what rounding must leave: their styles and scales."""
+    scales = r"scale\([^)]*\)"
+    elements = ElementTree.fromstring(svg).iter()
+    return [(one.tag, one.get("style"), re.findall(scales, one.get("transform", ""))) for one in elements]
+
+
+def test_a_picture_is_the_same_picture(usual):
+    """Each is XML whose elements are those of the full page's picture."""
+    pictures = [[a["src"] for tag, a in Page(html).tags if tag == "img"] for html in usual]
+    assert len(pictures[0]) > 8
+    for small, whole in zip(*pictures, strict=True):
+        text = small.split(",", 1)[1].replace("%23", "#").replace("%25", "%")
+        found, wanted = map(drawing, (text, base64.b64decode(whole.split(",")[1]).decode()))
+        assert found == wanted
+        assert len(small) < 0.75 * len(whole)
+
+
+def test_by_hand(measured, tmp_path):
+    tables, figures, full = measured
+    folder = figures.parent / "tables"
+    out, light = tmp_path / "index.html", tmp_path / "light.html"
+    command = [*program_line("render_report"), "--tables", folder, "--figures", figures]
+    subprocess.run([*command, "--out", out, "--light", light], check=True)
+    assert out.read_text(encoding="utf-8") == full
+    assert light.read_text(encoding="utf-8") == render_report.render(tables, figures, folder, light_of=str(out))
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all tests of this file."""
+    with browser.launched() as running:
+        yield running
+
+
+def framed(root, html):
+    """Return the path of a page that shows HTML as Snakemake's report does."""
+    common = pytest.importorskip("snakemake.report.common")
+    page, frame = root / "light.html", root / "snakemake.html"
+    page.write_text(html, encoding="utf-8")
+    address = common.data_uri_from_file(page)
+    frame.write_text(f'<!DOCTYPE html><iframe src="{address}" style="width: 95vw; height: 90vh"></iframe>')
+    return frame
+
+
+@pytest.mark.parametrize("of", ["usual", "large", "too large"])
+def test_snakemakes_report_shows_it(chromium, measured, tmp_path, monkeypatch, request, of):
+    if of == "too large":
+        monkeypatch.setattr(light_page, "LIMIT", 100_000)
+        html, heading = light_of(measured), "too large to be shown here"
+    else:
+        html, heading = request.getfixturevalue(of)[0], "Use "
+    there = browser.Visit(chromium, framed(tmp_path, html))
+    frame = there.page.frame_locator("iframe")
+    assert heading in frame.locator("h1").inner_text(timeout=10_000)
+    if of != "too large":
+        head = frame.locator("#all-results thead th").filter(has_text="Clips/s").first
+        head.locator("button").click()
+        assert head.get_attribute("aria-sort") == "ascending"
+        for picture in frame.locator("figure img").all():
+            picture.scroll_into_view_if_needed()
+            assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
+        frame.locator("nav a").last.click()
+        assert frame.locator("#downloads").is_visible()
+    there.close()
+    assert there.complaints == []
+    assert there.foreign == []
+
+
+def test_the_full_report_would_be_blank_there(chromium, tmp_path, usual):
+    """The reason for the light page; where this fails, it may not be needed any more."""
+    there = browser.Visit(chromium, framed(tmp_path, usual[1] + " " * 500_000))
+    assert [frame.url for frame in there.page.frames][1:] == ["about:blank#blocked"]
+    there.close()

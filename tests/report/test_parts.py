@@ -1,0 +1,263 @@
+"""The report's charts, its files to download and the programs in it: what they are made of."""
+
+import base64
+import gzip
+import json
+import re
+from html import unescape
+
+import pytest
+import vl_convert
+from matplotlib import colors
+from matplotlib import pyplot as plt
+
+from scripts.report import downloads, draw_figures, interactive, marks, names, render_report
+from scripts.report import rows as chart_rows
+from scripts.report.charts._parts import tier_look, tiers_of
+from scripts.report.charts.timeline import LOOK
+from scripts.tables.columns import read_tables, settings_text
+from tests.support.made_runs import Made, campaign
+from tests.support.report_pages import links, report_of, row_of, rows_in, section
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Tables, figures folder and report of an experiment in which everything there is was measured three times."""
+    return report_of(tmp_path_factory.mktemp("campaign"), **campaign(3))
+
+
+def test_figures_come_with_their_numbers(measured):
+    files = links(measured[2])
+    charts = [name for name in interactive.CHARTS if f"{name}.csv" in files]
+    assert {"throughput", "scaling", "latency", "cold", "roofline", "memory", "training", "break_even"} <= set(charts)
+    throughput = rows_in(files["throughput.csv"])
+    speeds = [row["clips_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
+    assert speeds == [
+        str(run["clips_per_second"])
+        for row in measured[0]["best"]
+        if row["loader"] == "dali_npy" and row["task"] not in ("train", "lightning")
+        for run in measured[0]["runs"]
+        if chart_rows.key(run) == chart_rows.key(row)
+    ]
+    assert len(rows_in(files["runs.csv"])) == len(measured[0]["runs"])
+    assert len(rows_in(files["ranking.csv"])) == len(measured[0]["ranking"])
+    assert rows_in(files["break_even.csv"])[0].keys() == measured[0]["break_even"][0].keys()
+
+
+def test_raw_records_come_along_without_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(names.getpass, "getuser", lambda: "wilhelmina")
+    warning = {"code": "x", "seen": "read /scratch/wilhelmina/a of /home/wilhelmina", "cause": "", "hint": ""}
+    html = report_of(tmp_path, [Made("a", "ram", [1.0, 2.0], warnings=[warning])])[2]
+    content = gzip.decompress(base64.b64decode(links(html)["records.jsonl.gz"].split(",")[1])).decode()
+    records = [json.loads(line) for line in content.splitlines()]
+    assert [record["clips_per_second"] for record in records] == [1.0, 2.0]
+    assert records[0]["warnings"][0]["seen"] == "read /scratch/USER/a of ~"
+    assert "wilhelmina" not in content + html
+    monkeypatch.setattr(downloads, "MOST", 100)
+    html = render_report.render(read_tables(tmp_path / "tables"), tmp_path / "figures", tmp_path / "tables")
+    assert "records.jsonl.gz" not in links(html)
+    assert "records.jsonl.gz : every raw record" in section(html, "downloads")
+    assert "too large to lie in here" in section(html, "downloads")
+
+
+@pytest.mark.parametrize("text", ["</script><b>", "<!--", "a & b \u2028", 'quote " and \\'])
+def test_text_cannot_end_the_data_of_a_chart(text):
+    embedded = interactive.embedded({"a": text})
+    assert not set("<>&\u2028") & set(embedded)
+    assert json.loads(embedded) == {"a": text}
+
+
+def test_text_in_backticks_is_code_and_nothing_more():
+    assert render_report.coded("set `a: <b>` & go") == "set <code>a: &lt;b&gt;</code> &amp; go"
+    assert render_report.coded("one ` <alone>") == "one ` &lt;alone&gt;"
+
+
+def rung(step, speed, times=None, low=None, high=None, status="ok"):
+    common = {"step": step, "change": f"change {step}", "loader": "a", "tier": "ram", "slug": "s", "runs": 3}
+    common |= {"interval_low": speed, "interval_high": speed, "status": status, "reason": ""}
+    return {
+        **common,
+        **{"clips_per_second": speed, "times_faster": times, "faster_low": low, "faster_high": high},
+        "times_faster_than_first": speed and speed / 10,
+    }
+
+
+def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
+    ladder = [
+        rung(1, 10.0),
+        rung(2, 40.0, 4.0, 3.8, 4.2),
+        rung(3, None, status="skipped"),
+        rung(4, 30.0, 0.75, 0.7, 0.8),
+        rung(5, 31.0, 1.03, 0.9, 1.1),
+    ]
+    rows = chart_rows.ladder({"ladder": ladder})
+    assert [row["before"] for row in rows] == [None, 10.0, 40.0, 40.0, 30.0]
+    assert [row["told"] for row in rows] == ["first", "faster", "no speed", "slower", "not told apart"]
+    html = render_report.render({**measured[0], "ladder": ladder}, measured[1])
+    assert row_of(html, "ladder", "change 2") == "2 change 2 a ram 40.0 4.00 3.80 to 4.20 4.00 s 3"
+    assert "skipped" in row_of(html, "ladder", "change 3")
+    assert "ladder.csv" in links(html)
+
+
+def test_a_ladder_without_any_speed_is_a_table_alone(measured):
+    html = render_report.render({**measured[0], "ladder": [rung(1, None, status="failed")]}, measured[1])
+    assert "failed" in row_of(html, "ladder", "change 1")
+    assert "ladder.csv" not in links(html)
+
+
+def test_cold_rows_say_their_share_of_the_warm_speed(measured):
+    rows = [row for row in chart_rows.cold(measured[0]) if (row["loader"], row["tier"]) == ("dali_npy", "disk")]
+    assert [row["cache"] for row in rows] == ["warm", "cold", "limited"]
+    assert [round(row["of_warm_percent"]) for row in rows] == [100, 28, 54]
+
+
+def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeypatch):
+    best = measured[0]["best"]
+    spans = [
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": "read"}
+        | {"start_ms": 1.0, "end_ms": 3.5}
+        for row in best[:3]
+        for lane in ("main", "worker 1")
+    ]
+    monkeypatch.setattr(chart_rows, "SPANS", 5)
+    tables = {**measured[0], "spans": list(reversed(spans))}
+    rows = chart_rows.timeline(tables)
+    assert rows[0]["run"] == f"{best[0]['loader']}, {best[0]['tier']}, {settings_text(best[0])}"
+    assert len({row["run"] for row in rows}) == 2, "the third does not fit"
+    assert {(row["lane"], row["lane_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
+    assert {row["milliseconds"] for row in rows} == {2.5}
+    html = render_report.render(tables, measured[1])
+    assert "Only the best 2 of 3 runs are here" in section(html, "timeline")
+
+
+def with_spans(tables, count=2):
+    """Return the tables with the spans of the best results: of the first by the main process alone."""
+    spans = [
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        | {"start_ms": 1.0, "end_ms": 3.5}
+        for place, row in enumerate(tables["best"][:count])
+        for lane, phase in (("main", "wait"), *([("worker 1", "read")] if place else []))
+    ]
+    return {**tables, "spans": spans}
+
+
+def test_the_best_result_stands_first_also_where_its_workers_are_not_noted(measured):
+    rows = chart_rows.timeline(with_spans(measured[0]))
+    assert rows[0]["run"].startswith(f"{measured[0]['best'][0]['loader']}, {measured[0]['best'][0]['tier']}, ")
+    assert {row["lane"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
+
+
+def test_runs_with_the_same_settings_in_words_are_called_by_their_slugs(measured):
+    tables = with_spans(measured[0], 1)
+    first = tables["best"][0]
+    twin = {**first, "slug": f"{first['slug']}-twin"}
+    spans = [*tables["spans"], *({**span, "slug": twin["slug"]} for span in tables["spans"])]
+    rows = chart_rows.timeline({**tables, "best": [first, twin], "ranking": [], "spans": spans})
+    assert list(dict.fromkeys(row["run"] for row in rows)) == [
+        f"{one['loader']}, {one['tier']}, {one['slug']}" for one in (first, twin)
+    ]
+
+
+def test_phases_have_the_colours_of_the_figure_and_a_legend_of_those_that_occur(measured):
+    spec, rows = interactive.charts(with_spans(measured[0]))["timeline"]
+    colour = spec["layer"][0]["encoding"]["color"]
+    colours = dict(zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True))
+    assert colours == {phase: look[0] for phase, look in LOOK.items()}
+    occurring = json.loads(colour["legend"]["values"]["expr"].removesuffix("[show_run]").strip("()"))
+    assert list(occurring.values()) == [["wait"], ["wait", "read"]]
+    assert set(occurring) == {row["run"] for row in rows}
+
+
+def test_a_tier_has_one_colour_in_all_charts_and_figures(measured):
+    found, tiers = interactive.charts(measured[0]), tiers_of(measured[0])
+    known = {tier: colors.to_hex(colour) for tier, (_, colour) in tier_look(tiers).items()}
+    for name, channel in (("throughput", "color"), ("first_batch", "color"), ("training", "stroke")):
+        spec, rows = found[name]
+        look = spec["layer"][-1]["encoding"][channel]
+        assert dict(zip(look["scale"]["domain"], look["scale"]["range"], strict=True)) == known, name
+        assert look["legend"]["values"] == [tier for tier in tiers if any(row["tier"] == tier for row in rows)]
+    assert found["roofline"][0]["layer"][1]["encoding"]["shape"]["scale"]["domain"] == tiers
+
+
+def drawn(spec):
+    """Return a chart as SVG, of a fixed width."""
+    return vl_convert.vegalite_to_svg({**spec, "width": 600})
+
+
+def insides(svg):
+    """Return how far the points of a chart, and those of its legend, are filled, as (way, opacity)."""
+    points = re.findall(r'<path aria-label="[^"]*Loop: ([\w ]+);[^>]* fill-opacity="([^"]+)"', svg)
+    return {(way, float(opacity)) for way, opacity in points}
+
+
+@pytest.mark.parametrize("lost", ["bare", "lightning", ""])
+def test_lightning_is_hollow_and_the_bare_loop_filled_also_alone(measured, lost):
+    without = {f"{lost}_clips_per_second": None} if lost else {}
+    tables = {**measured[0], "training": [{**row, **without} for row in measured[0]["training"]]}
+    svg = drawn(interactive.charts(tables)["training"][0])
+    known = {"bare": ("bare loop", 1.0), "lightning": ("Lightning", 0.0)}
+    assert insides(svg) == {look for way, look in known.items() if way != lost}
+    assert [">bare loop<" in svg, ">Lightning<" in svg] == [lost != "bare", lost != "lightning"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "labels"),
+    [
+        ({}, {0: "0", 0.02: "0.02", 500: "500", 1400: "1,400", 9999: "9,999", 10000: "10k", 12500: "12.5k", 2e6: "2M"}),
+        ({"type": "log"}, {0.05: "0.05", 1: "1", 1000: "1,000", 20000: "20k"}),
+    ],
+)
+def test_numbers_on_an_axis_are_plain_below_ten_thousand(scale, labels):
+    axis = marks.number_axis("a", "A", scale)
+    axis["axis"] = axis["axis"] | {"values": list(labels), "labelOverlap": False}
+    svg = drawn({"data": {"values": [{"a": value or 1} for value in labels]}, "mark": "tick", "encoding": {"x": axis}})
+    assert re.findall(r"<text[^>]*>([^<]*)</text>", svg)[: len(labels)] == list(labels.values())
+
+
+def test_labels_that_a_logarithmic_axis_leaves_out_stay_empty():
+    axis = marks.number_axis("a", "A", {"type": "log"})
+    svg = drawn({"data": {"values": [{"a": 1}, {"a": 1e6}]}, "mark": "tick", "encoding": {"x": axis}})
+    found = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text]
+    assert {"1", "10", "100", "1,000", "10k", "100k", "1M"} <= set(found)
+    assert not {"5", "50", "9,000", "0"} & set(found)
+
+
+def test_bytes_on_an_axis_have_their_unit_apart():
+    rows = [{"a": value} for value in (0, 900_000_000)]
+    axis = marks.number_axis("a", "A") | {"axis": marks.BYTES}
+    svg = drawn({"data": {"values": rows}, "mark": "point", "encoding": {"x": axis}})
+    assert ">300 MB<" in svg and ">0 B<" in svg
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(0.001, "seconds"), (1, "minutes"), (1000, "hours")])
+def test_the_chart_and_the_figure_of_break_even_have_one_unit(measured, factor, unit):
+    costs = {"prepare_seconds": 1.0, "epoch_seconds": 2.0}
+    rows = [{**row, **{name: value * factor for name, value in costs.items()}} for row in measured[0]["break_even"]]
+    tables = {**measured[0], "break_even": rows}
+    spec = interactive.charts(tables)["break_even"][0]
+    assert spec["layer"][0]["encoding"]["y"]["title"] == f"{unit.capitalize()}, conversion included (log scale)"
+    seconds = {"seconds": 1, "minutes": 60, "hours": 3600}[unit]
+    assert {"calculate": f"datum.seconds / {seconds}", "as": "together"} in spec["transform"]
+    with draw_figures.style():
+        figure = draw_figures.FIGURES["break_even"](tables)
+        assert figure.axes[0].get_ylabel().startswith(f"{unit}, conversion included")
+        line = figure.axes[0].lines[0]
+        assert line.get_ydata()[0] == pytest.approx(3.0 * factor / seconds)
+        plt.close(figure)
+
+
+def test_programs_to_paste_are_those_of_the_verdicts(measured):
+    html = measured[2]
+    first = unescape(re.search(r'<code id="program-first">(.*?)</code>', html, re.S)[1])
+    place, header = first.splitlines()[:2]
+    assert place == "# Measured on tier ram, /mnt/ram: copy the folder that `data` names there, and name the copy."
+    assert header.startswith("# numpy_memmap:")
+    assert "results/formats/demo/memmap/train" in first
+    compile(first, "program", "exec")
+
+
+@pytest.mark.parametrize(
+    ("epochs", "text"), [(0.2, "1 epoch"), (3.0, "3 epochs"), (3.1, "4 epochs"), (1200.5, "1,201 epochs")]
+)
+def test_epochs_are_whole(epochs, text):
+    assert render_report.epochs_text(epochs) == text

@@ -1,0 +1,445 @@
+"""The figures and the report, as a reader meets them."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.report import draw_figures, groups, render_report
+from scripts.report import names as report_names
+from tests.support.made_runs import WARNING, Made, campaign, example, explained
+from tests.support.programs import PROJECT, program_line
+from tests.support.report_pages import Page, links, report_of, row_of, section, sections, spaced
+
+HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }}"
+NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """The example's tables, figures and report."""
+    made, bounds = example()
+    no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
+    return report_of(tmp_path_factory.mktemp("example"), made, bounds, [no_gpu])
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The same of an experiment in which everything there is was measured ten times."""
+    return report_of(tmp_path_factory.mktemp("campaign"), **campaign())
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A report in which every text from outside is an attack."""
+    warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
+    made = [
+        Made(HOSTILE, HOSTILE, [5.0, 6.0], warnings=[warning], options={HOSTILE: HOSTILE}),
+        *(Made(HOSTILE, HOSTILE, [5.0, 6.0], task=task, au=50.0) for task in ("loop", "train", "lightning")),
+        Made(HOSTILE, HOSTILE, [4.0] * 2, cache="cold", shortest=[9.0] * 2, explained=explained(4.0, read=5.0)),
+        Made("b", "ram", ["failed"] * 2, problems=[HOSTILE]),
+        Made("c", "ram", ["skipped"] * 2, reason=HOSTILE),
+    ]
+    return report_of(tmp_path_factory.mktemp("hostile"), made)
+
+
+def test_every_figure_is_there_as_svg_and_png(drawn):
+    _, figures, _ = drawn
+    names = {f"{name}.{kind}" for name in draw_figures.FIGURES for kind in ("svg", "png")}
+    assert {path.name for path in figures.iterdir()} == names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures.glob("*.png"))
+
+
+def test_figures_are_the_same_bytes_each_time(drawn, tmp_path):
+    tables, figures, _ = drawn
+    draw_figures.draw(tables, tmp_path)
+    for path in figures.iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+
+
+def test_the_axes_say_when_they_are_logarithmic(drawn):
+    tables, _, _ = drawn
+    label = draw_figures.throughput(tables).axes[0].get_xlabel()
+    assert "logarithmic" in label  # torchaudio is 370 times below the bound
+    few = {**tables, "best": [row for row in tables["best"] if "memmap" in row["loader"]]}
+    assert "logarithmic" not in draw_figures.throughput(few).axes[0].get_xlabel()
+
+
+def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
+    tables, _, _ = drawn
+    axis = draw_figures.throughput(tables).axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()][-1] == "dali_wav"
+    assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped", None])
+def test_nothing_to_draw_is_said_in_words(tmp_path, outcome):
+    _, figures, html = report_of(tmp_path, [Made("a", "ram", [outcome])])
+    assert (figures / "throughput.png").stat().st_size > 0
+    assert "No loader has a verified result, so there is nothing to recommend" in Page(html).words
+
+
+def test_one_run_of_one_loader_and_no_bound(tmp_path):
+    _, _, html = report_of(tmp_path, [Made("only", "ram", [1234.0])])
+    words = Page(html).words
+    assert "On the CPU, only was the fastest in a single run: 1,234 clips/s" in words
+    assert "how near that is to what is possible was not measured" in words
+    assert "Each number is 1 run" in words
+    assert "preset: publishable in config.yaml, which makes 10 runs" in words
+
+
+def test_two_devices_have_two_verdicts(tmp_path):
+    made = [Made("a", "ram", [10.0]), Made("a", "ram", [20.0], device="cuda"), Made("b", "ram", [9.0])]
+    words = Page(report_of(tmp_path, made)[2]).words
+    assert "On the CPU, a was the fastest" in words
+    assert "On the GPU, a was the fastest" in words
+
+
+def test_five_runs_need_no_caveat(tmp_path):
+    words = Page(report_of(tmp_path, [Made("a", "ram", [1.0, 2.0, 3.0, 4.0, 5.0])])[2]).words
+    assert "median of 5 runs" in words
+    assert "not fit to publish" not in words
+
+
+def test_the_verdict_names_the_tie_the_bound_and_what_to_do(drawn):
+    words = Page(drawn[2]).words
+    assert "On the CPU, numpy_memmap is the fastest: 24,000 clips/s, 77 % of what memory allows" in words
+    assert "reading format memmap from tier ram with batch 32, 0 workers, prefetch 2. Not distinguishable" in words
+    assert "Not distinguishable from it: lazy_memmap on ram." in words
+    assert "fewer than 5 runs this ranking is not fit to publish: set preset: publishable" in words
+
+
+def test_a_cold_cache_has_a_verdict_and_panels_of_its_own(tmp_path):
+    made = [
+        Made(name, "disk", [speed] * 3, cache=cache, workers=workers)
+        for name, speed, cache, workers in (
+            ("a", 100.0, "warm", 0),
+            ("a", 120.0, "warm", 2),
+            ("a", 10.0, "cold", 0),
+            ("a", 12.0, "cold", 2),
+        )
+    ]
+    _, figures, html = report_of(tmp_path, made, {("cpu", 32): [200.0]})
+    words = Page(html).words
+    assert "On the CPU, a is the fastest: 120 clips/s, 60 % of what memory allows" in words
+    assert "On the CPU, from a cold cache, a is the fastest: 12.0 clips/s, 6.0 % of what memory allows" in words
+    assert "Best settings of each loader and tier, CPU, cold cache" in words
+    for name in ("throughput", "scaling"):
+        drawn = (figures / f"{name}.svg").read_text()
+        assert "cold cache" in drawn
+
+
+def test_the_report_has_all_its_parts(drawn):
+    words = Page(drawn[2]).words
+    for part in (
+        "3 clips altered, first 17",
+        "no such library: dali",
+        "no GPU is visible",
+        WARNING["seen"],
+        WARNING["hint"],
+        "shorter than 0.5 s",
+        "0123456789abcdef",
+        "Example CPU 9000",
+        "64.0 GB",
+        "2.11.0",
+        "2,146 MB/s",
+        "fio is not installed",
+        "1.33 hours",
+        "2026-01-01T00:00:00Z",
+    ):
+        assert part in words, part
+
+
+SECTIONS = [
+    "goals",
+    "ranking",
+    "results",
+    "ladder",
+    "holding",
+    "steps",
+    "takes",
+    "figures",
+    "scaling",
+    "latency",
+    "timeline",
+    "memory",
+    "training",
+    "seconds",
+    "failed",
+    "skipped",
+    "warnings",
+    "noise",
+    "moves",
+    "cold",
+    "roofline",
+    "conversion",
+    "break-even",
+    "sizes",
+    "tiers",
+    "bounds",
+    "dataset",
+    "method",
+    "downloads",
+]
+EMPTY = {  # of one loader that was run once, and what a section says then
+    "ladder": "snakemake --config preset=ladder",
+    "holding": "explain: first",
+    "steps": "step_limit_ms: 200",
+    "scaling": "sweep.workers",
+    "timeline": "timeline: first",
+    "memory": "sweep.workers",
+    "training": "sweep.task",
+    "seconds": "preset=tensordict",
+    "failed": "Nothing failed",
+    "skipped": "Everything that the plan lists could run",
+    "warnings": "No run gave a warning",
+    "noise": "the warm bound",
+    "moves": "moves: true",
+    "cold": "cache: [warm, cold]",
+    "roofline": "results with a bound",
+}
+
+
+def test_every_section_is_there_and_says_what_it_would_need(measured, tmp_path):
+    bare = report_of(tmp_path, [Made("a", "disk", [1.0])])[2]
+    assert sections(bare) == sections(measured[2]) == SECTIONS
+    for name, text in EMPTY.items():
+        assert text in section(bare, name), name
+        assert text not in section(measured[2], name) or name in ("ladder", "timeline", "failed"), name
+    for html in (bare, measured[2]):
+        assert re.findall(r'<li><a href="#([\w-]+)">', html[html.index("<nav") : html.index("</nav>")]) == SECTIONS
+
+
+def test_a_result_stands_with_its_interval_its_bound_and_what_holds_it_back(measured):
+    row = row_of(measured[2], "ranking", "lazy_memmap", "23,800")
+    assert row.startswith(
+        "1= lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 23,800 23,443 to 24,157 81 % warm 1.01 0.988 "
+        "to 1.03 reading 62 %"
+    )
+    assert row.endswith(" 10")
+    assert row_of(measured[2], "ranking", "dali_npy disk", "8,550").endswith("10 10 disturbed")
+    assert row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ").count("storage") == 1
+    assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk, npy", " 1,500 ")
+    assert 'title="reading (from the page cache) 62 % (without:' in measured[2]
+
+
+def test_a_verdict_names_conditions_bound_and_bottleneck(measured):
+    words = Page(measured[2]).words
+    assert "24,000 clips/s, 82 % of what memory allows, reading format memmap from tier ram" in words
+    assert "What holds it back: reading (from the page cache), 62 % of the time." in words
+    assert "On the CPU, with a step of 20 ms, dali_npy is the fastest: 1,500 clips/s, 94 % of what the steps" in words
+    assert "On the CPU, from a cold cache, dali_npy is the fastest: 2,430 clips/s, 71 % of what its storage" in words
+    assert "from a cache with room for a part of the data" in words
+    assert "On the CPU, training by Lightning, dali_npy is the fastest: 2,019 clips/s, 92 % of what the steps" in words
+    assert "The machine was not steady: the same work, repeated 12 times" in words
+    assert "not fit to publish" not in words
+
+
+def test_a_steady_machine_is_not_called_unsteady(tmp_path):
+    html = report_of(tmp_path, [Made("a", "ram", [1.0])], {("cpu", 32): [100.0, 101.0, 100.0, 101.0]})[2]
+    assert "The machine was not steady" not in Page(html).words
+    assert row_of(html, "noise", "cpu").endswith("not distinguishable")
+
+
+def test_shares_of_the_parts(measured):
+    html = measured[2]
+    row = row_of(html, "holding", "torchaudio ram")
+    assert row.startswith("torchaudio ram, wav batch 32, 0 workers, prefetch 2 decoding 71 % 9 % 71 % 17 % 2 % 1 %")
+    assert "training" not in row_of(html, "holding", "numpy_memmap")
+    head = row_of(html, "holding", "Held back by")
+    assert head == "Loader tier, format, settings Held back by reading decoding transfer python memory Evidence"
+
+
+def test_the_step_that_is_fed_is_that_of_the_best_settings_for_it(tmp_path):
+    made = [
+        Made("a", "ram", [100.0] * 3, workers=0, shortest=[50.0] * 3),
+        Made("a", "ram", [60.0] * 3, workers=2, shortest=[20.0] * 3),
+        Made("b", "ram", [50.0] * 3, shortest=[None] * 3),
+        Made("c", "ram", [40.0] * 3),
+    ]
+    html = report_of(tmp_path, made)[2]
+    assert row_of(html, "steps", "a ram") == "a ram, memmap batch 32, 2 workers, prefetch 2 20 ms"
+    assert "> 200 ms" in row_of(html, "steps", "b ram")
+    with pytest.raises(StopIteration):
+        row_of(html, "steps", "c ram")
+
+
+def test_training_and_seconds(measured):
+    html = measured[2]
+    row = row_of(html, "training", "dali_npy", "disk")
+    assert row.startswith("dali_npy disk cpu-b32-w2-p2 2,100 2,019 +4.0 % (+1.9 % to +6.1 %)")
+    assert row.endswith("96 % 92 % 10 and 10")
+    words = Page(html).words
+    assert "TensorBoard's logs of all trainings are under results/tensorboard" in words
+    assert "tensorboard --logdir results/tensorboard" in words
+    assert "Seconds per 5 epochs" in words
+    row = row_of(html, "seconds", "torchaudio", "ram")
+    assert row.startswith("torchaudio ram 3.72 (0.055) 7.73 (0.12) 5 x 10")
+
+
+def test_moves(measured):
+    assert row_of(measured[2], "moves", "numpy").startswith("numpy cpu 32 15,500")
+    assert row_of(measured[2], "moves", "numpy").endswith("9,920 2.00 10")
+
+
+def test_what_a_loader_takes(measured):
+    row = row_of(measured[2], "takes", "torchaudio ram")
+    assert row == "torchaudio ram, wav batch 32, 0 workers, prefetch 2 0.950 s 4.84 s 812 MB 203 MB 14 37"
+
+
+def test_emulated_storage_is_called_so_wherever_it_is_named(measured):
+    words = spaced(measured[2])
+    assert len(re.findall(r"\bslow\b", words)) == words.count("slow (emulated)") + words.count("/mnt/slow") > 10
+    assert "A tier called emulated is this machine's storage, slowed down" in words
+
+
+def test_bounds_are_explained(measured):
+    html = measured[2]
+    assert row_of(html, "bounds", "slow (emulated)", "wav 2").endswith("2 171")
+    assert row_of(html, "bounds", "cpu", "32").startswith("cpu 32 29,250")
+    assert "torchaudio ram" in row_of(html, "bounds", "cpu-b32-w0-p2")
+    words = Page(html).words
+    assert all(text in words for _, text in groups.BOUNDS.values())
+
+
+def test_trainings_have_a_figure_of_their_own(measured):
+    tables, _, _ = measured
+    titles = [axis.get_title(loc="left") for axis in draw_figures.throughput(tables).axes]
+    assert titles == ["CPU", "CPU, 20 ms step", "CPU, cold cache", "CPU, limited cache", "CPU, plain loop"]
+    figure = draw_figures.training(tables)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts.count("2,100") == texts.count("2,019") == 6
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["disk", "ram", "median", "bare loop", "Lightning"]
+
+
+@pytest.mark.parametrize(("runs", "low", "high"), [(10, 98.0, 102.0), (3, 97.0, 105.0), (1, 105.0, 105.0)])
+def test_the_bar_of_a_result_is_its_interval(tmp_path, runs, low, high):
+    speeds = [105.0, 97.0, 98.0, 102.0, 100.0, 100.0, 100.0, 98.0, 102.0, 100.0][:runs]
+    tables, _, _ = report_of(tmp_path, [Made("a", "ram", speeds)])
+    bars = [sorted(line.get_xdata()) for line in draw_figures.throughput(tables).axes[0].lines]
+    assert [low, high] in bars
+
+
+def test_tables_are_readable_without_eyes(measured):
+    page = Page(measured[2])
+    assert page.open == []
+    assert all(attrs.get("scope") for tag, attrs in page.tags if tag == "th")
+    assert all(len(attrs.get("alt", "")) > 20 for tag, attrs in page.tags if tag == "img")
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    links = [a for tag, a in page.tags if tag == "a"]
+    assert {a["href"][1:] for a in links if "download" not in a} <= set(ids)
+    assert all(a["href"].startswith("data:") for a in links if "download" in a)
+    assert {a["aria-labelledby"] for _, a in page.tags if "aria-labelledby" in a} <= set(ids)
+
+
+def test_text_from_outside_is_text(hostile):
+    _, _, html = hostile
+    page = Page(html)
+    own = [kind for name, kind, _ in page.scripts if name == "script" and kind is None]
+    charts = [text for name, kind, text in page.scripts if kind == "application/json"]
+    assert len(own) == len(render_report.SCRIPTS) + 2
+    assert html.count("<script") == len(own) + len(charts)
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert any(HOSTILE in row.values() for text in charts for row in json.loads(text)["data"]["values"])
+
+
+def test_hostile_names_do_not_break_the_figures(hostile):
+    _, figures, _ = hostile
+    svg = (figures / "throughput.svg").read_text(encoding="utf-8")
+    assert "<script" not in svg
+    assert "alert(1)" not in svg or "&lt;script" in svg
+
+
+def everything_in(html):
+    """Return the report's text with its pictures decoded, without the library of charts."""
+    pictures = re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", html)
+    assert len(pictures) > 6
+    text = html.replace(render_report.vega(), "")
+    assert len(text) < len(html)
+    return text + "".join(base64.b64decode(picture).decode() for picture in pictures)
+
+
+def test_the_report_needs_nothing_from_outside(drawn):
+    text = everything_in(drawn[2])
+    for namespace in NAMESPACES:
+        text = text.replace(f'="{namespace}"', "")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "@import" not in text
+    assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", text))
+
+
+def test_only_the_scripts_of_the_report_may_run(drawn):
+    page = Page(drawn[2])
+    policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    scripts = [text for name, kind, text in page.scripts if name == "script" and kind is None]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = next(part for part in policy.split("; ") if part.startswith("script-src "))
+    assert allowed.split()[1:] == [f"'sha256-{one}'" for one in hashes]
+    assert "default-src 'none'" in policy
+
+
+def test_five_hundred_runs_stay_below_five_megabytes(tmp_path):
+    settings = [(loader, tier, workers) for loader in range(5) for tier in ("ram", "disk") for workers in range(10)]
+    made = [
+        Made(f"loader_{loader}", tier, [100.0 + loader * 7 + repeat for repeat in range(5)], workers=workers)
+        for loader, tier, workers in settings
+    ]
+    tables, _, html = report_of(tmp_path, made, {("cpu", 32): [200.0]})
+    assert len(tables["runs"]) == 500
+    assert len(html.encode()) < 5_000_000
+
+
+def test_homes_and_user_names_are_left_out(monkeypatch):
+    monkeypatch.setattr(report_names.getpass, "getuser", lambda: "alice")
+    monkeypatch.setenv("HOME", "/var/lib/dora")
+    value = {"a": ["/var/lib/dora/data", "/home/bob/x", "cannot read '/Users/carol/y z'", "/scratch/alice/feedrate"]}
+    assert report_names.anonymous(value) == {"a": ["~/data", "~/x", "cannot read '~/y z'", "/scratch/USER/feedrate"]}
+    assert report_names.anonymous("/var/lib/doras/home/x 24 clips/s alice") == "/var/lib/doras/home/x 24 clips/s alice"
+
+
+def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):
+    with pytest.raises(UserError, match="draw_figures"):
+        render_report.render(drawn[0], tmp_path)
+
+
+def test_programs_by_hand(drawn, tmp_path):
+    tables = drawn[1].parent / "tables"
+    for program, arguments in (
+        ("draw_figures.py", ["--tables", tables, "--out", tmp_path / "figures"]),
+        ("render_report.py", ["--tables", tables, "--figures", drawn[1], "--out", tmp_path / "index.html"]),
+    ):
+        done = subprocess.run([*program_line(program), *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "index.html").read_text(encoding="utf-8") == drawn[2]
+    done = subprocess.run(
+        [*program_line("draw_figures"), "--tables", tmp_path / "none", "--out", tmp_path / "no"],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(("task", "lacking"), [("lightning", "bare loop"), ("train", "Lightning")])
+def test_half_of_a_training_says_what_the_other_would_need(tmp_path, task, lacking):
+    words = section(report_of(tmp_path, [Made("a", "ram", [9.0, 8.0], task=task, au=50.0)])[2], "training")
+    assert f"{lacking} was not measured" in words.replace("The bare", "bare")
+
+
+def test_what_a_program_imports_of_feedrate_lies_in_the_report(tmp_path):
+    html = report_of(tmp_path, [Made("ring", "ram", [9.0, 8.0]), Made("numpy_memmap", "ram", [2.0, 1.0])])[2]
+    files = links(html)
+    content = base64.b64decode(files["ring_reader.py"].split(",")[1])
+    assert content == (PROJECT / "scripts" / "loaders" / "_ring" / "ring_reader.py").read_bytes()
+    assert "# Measured on tier ram" in html and ": copy the folder that `data` names there, and name the copy." in html
+    without = links(report_of(tmp_path / "b", [Made("numpy_memmap", "ram", [2.0, 1.0])])[2])
+    assert "ring_reader.py" not in without

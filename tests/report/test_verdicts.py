@@ -1,0 +1,482 @@
+"""What the report says to do, from made runs whose answer is known, the sad cases among them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common import plugins
+from scripts.common.files import read_json, write_json
+from scripts.report import print_ranking, verdict_texts
+from scripts.report.verdicts import verdicts
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import DISTURBED, WARNING, Made, campaign, example, explained, make_results
+
+GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
+HOSTILE = "<script>alert(1)</script>\"'\n\033[31m$x$ & {{ 7 * 7 }}"
+
+
+def runs(speed, count=5):
+    """Return speeds of runs that differ by 0.1 % each, with `speed` in the middle."""
+    return [speed * (1 + 0.001 * (run - (count - 1) / 2)) for run in range(count)]
+
+
+def tables_of(root, made, now=None, step_ms=20, formats=None, memory=None, **kwargs):
+    """Return the tables of made runs, with what config.yaml says below `report`.
+
+    `formats`: by name (seconds, bytes, files) of its conversion. `memory`: by loader and tier the runs' PSS in bytes.
+    """
+    plan = read_plan(make_results(root, made, **kwargs))
+    plan["config"]["report"] = {"now": now, "step_ms": step_ms}
+    for name, (seconds, size, files) in (formats or {}).items():
+        record = {
+            "format": name,
+            "seconds": seconds,
+            "bytes": size,
+            "files": files,
+            "clips": 512,
+            "clip_bytes": 640_000,
+        }
+        write_json(root / "results" / "formats" / "demo" / f"{name}.json", record)
+    for entry in plan["runs"] if memory is not None else ():
+        record = read_json(root / entry["path"])
+        peaks = memory.get((entry["loader"], entry["tier"]))
+        record["memory"] = record["memory"] | {"pss_peak_bytes": peaks and peaks[entry["repeat"]]}
+        write_json(root / entry["path"], record)
+    make_tables.make_tables(plan, root, root / "tables")
+    return read_tables(root / "tables")
+
+
+def by_goal(tables):
+    return {verdict["goal"]: verdict for verdict in verdicts(tables)}
+
+
+def named(verdict):
+    """Return the recommended (loader, tier) and those that tie with it."""
+    row = verdict["row"]
+    return row and (row["loader"], row["tier"]), [(one["loader"], one["tier"]) for one in verdict["ties"]]
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """The verdicts of an experiment in which everything there is was measured ten times."""
+    experiment = campaign()
+    return by_goal(tables_of(tmp_path_factory.mktemp("campaign"), experiment.pop("made"), "torchaudio", **experiment))
+
+
+def test_each_goal_has_its_answer(everything):
+    assert list(everything) == GOALS
+    assert {goal: named(verdict) for goal, verdict in everything.items()} == {
+        "fastest": (("numpy_memmap", "ram"), [("lazy_memmap", "ram")]),
+        "fastest_cold": (("dali_npy", "disk"), [("lazy_memmap", "disk"), ("numpy_memmap", "disk")]),
+        "least_memory": (("numpy_memmap", "disk"), [("lazy_memmap", "disk")]),
+        "simplest": (("dali_npy", "disk"), []),  # in the made records npy has 2 files, memmap and tensordict 512
+        "cheapest": (("numpy_memmap", "ram"), []),
+    }
+    assert all(verdict["lacking"] == "" for verdict in everything.values())
+    assert [everything[goal]["title"] for goal in GOALS] == [
+        *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)", "Least memory (CPU)"),
+        *("Simplest that feeds a training step of 20 ms at 90 % AU (CPU)", "Cheapest to prepare (CPU)"),
+    ]
+
+
+def test_the_reason_names_interval_bound_and_what_holds_it_back(everything):
+    assert everything["fastest"]["reason"] == (
+        "24,000 clips/s (95 % interval 23,640 to 24,360 of 10 runs), 82 % of what memory allows. "
+        "Held back by reading (from the page cache) (62 % of the time)."
+    )
+    assert "71 % of what its storage allows. Held back by transfer" in everything["fastest_cold"]["reason"]
+    assert "at most 2 times slower than the fastest" in everything["least_memory"]["reason"]
+    assert "The fewest workers" in everything["simplest"]["reason"]
+    assert "Each was written once" in everything["cheapest"]["reason"]
+
+
+def test_it_is_this_much_faster_than_what_you_have_now(everything):
+    against = everything["fastest"]["against"]
+    assert (against["row"]["loader"], against["row"]["tier"]) == ("torchaudio", "ram")
+    assert against["times_faster"] == pytest.approx(24000 / 310, rel=1e-3)
+    assert against["faster_low"] < against["times_faster"] < against["faster_high"]
+    assert against["text"] == (
+        "77.4 times faster (99 % interval 75.9 to 79.0) than torchaudio on ram, which you have now."
+    )
+    cold = everything["fastest_cold"]["against"]
+    assert (cold["row"]["cache"], cold["row"]["tier"]) == ("cold", "disk")
+    assert cold["times_faster"] == pytest.approx(2430 / 279, rel=1e-3)
+
+
+def test_what_one_has_now_may_be_the_answer_a_tie_slower_or_without_a_speed(tmp_path):
+    made = [
+        Made("a", "disk", runs(100.0)),
+        Made("b", "disk", runs(99.95)),
+        Made("c", "disk", runs(50.0), "npy"),
+        Made("d", "disk", ["failed"] * 5),
+    ]
+    formats = {"memmap": (9.0, 1, 1), "npy": (1.0, 1, 1)}
+
+    def against(now, goal="fastest"):
+        return by_goal(tables_of(tmp_path / f"{now}-{goal}", made, now, formats=formats))[goal]
+
+    same = against("a")["against"]
+    assert (same["times_faster"], same["faster_low"], same["text"]) == (1.0, None, "It is what you have now.")
+    tie = against("b")["against"]
+    assert tie["faster_low"] < 1 < tie["faster_high"]
+    assert tie["text"].startswith("Not distinguishable in speed from b on disk, which you have now (1.0")
+    slower = against("a", "cheapest")
+    assert slower["row"]["loader"] == "c"
+    assert slower["against"]["faster_high"] < 1
+    assert slower["against"]["text"].startswith("2.00 times slower (99 % interval 1.99 to 2.01) than a on disk")
+    for now in ("d", "elsewhere"):
+        verdict = against(now)
+        assert verdict["against"] is None
+        assert f"{now}, which `report.now` in config.yaml names, has no verified speed" in verdict["caveat"]
+    nothing = against(None)
+    assert nothing["against"] is None and "report.now" not in nothing["caveat"]
+
+
+def test_a_tie_shares_the_rank_and_single_runs_tell_nothing_apart(tmp_path):
+    tied = by_goal(tables_of(tmp_path / "tied", [Made("a", "disk", runs(100.0)), Made("b", "disk", runs(99.95))]))
+    assert named(tied["fastest"]) == (("a", "disk"), [("b", "disk")])
+    told = by_goal(tables_of(tmp_path / "told", [Made("a", "disk", runs(100.0)), Made("b", "disk", runs(95.0))]))
+    assert named(told["fastest"]) == (("a", "disk"), [])
+    made = [Made("a", "disk", [100.0]), Made("b", "disk", [1.0])]
+    single = by_goal(tables_of(tmp_path / "single", made, "b"))["fastest"]
+    assert named(single) == (("a", "disk"), [("b", "disk")])
+    assert "(a single run)" in single["reason"]
+    assert "A single run, which tells nothing apart" in single["caveat"]
+    assert "preset: publishable" in single["caveat"]
+    assert single["against"]["faster_low"] is None
+    assert "a single run tells nothing apart" in single["against"]["text"]
+
+
+def test_few_runs_and_disturbed_ones_are_said(tmp_path):
+    made = [
+        Made("a", "disk", [100.0, 101.0, 102.0], warnings=[DISTURBED, WARNING]),
+        Made("b", "disk", [9.0, None, 9.0]),
+    ]
+    verdict = by_goal(tables_of(tmp_path / "few", made))["fastest"]
+    assert "3 runs; fewer than 5 are not fit to publish" in verdict["caveat"]
+    assert "beside 3 of the 3 runs of a on disk, and disturbed them" in verdict["caveat"]
+    assert "gave 3 other warnings" in verdict["caveat"]
+    assert verdict["caveat"] == " ".join(verdict["cautions"])
+    assert "(range 100 to 102 of 3 runs), " not in verdict["reason"], "no bound was measured"
+    assert "(range 100 to 102 of 3 runs). What holds it back is not known" in verdict["reason"]
+    partly = by_goal(tables_of(tmp_path / "partly", made[1:]))["fastest"]
+    assert "b on disk: 2 of 3 planned runs are there." in partly["caveat"]
+    enough = by_goal(tables_of(tmp_path / "enough", [Made("a", "disk", runs(1.0)), Made("b", "disk", runs(2.0))]))
+    assert enough["fastest"]["caveat"] == ""
+
+
+def test_each_device_has_its_own_answers(tmp_path):
+    made = [Made("a", "disk", runs(100.0)), Made("b", "disk", runs(50.0))]
+    made += [Made("a", "disk", runs(10.0), device="cuda"), Made("b", "disk", runs(20.0), device="cuda")]
+    found = verdicts(tables_of(tmp_path, made))
+    assert [(one["goal"], one["device"]) for one in found] == [(goal, dev) for goal in GOALS for dev in ("cpu", "cuda")]
+    assert [named(one)[0][0] for one in found[:2]] == ["a", "b"]
+    assert found[1]["title"] == "Fastest (CUDA)"
+
+
+def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
+    made = [Made("a", "disk", runs(100.0), task="loop"), Made("b", "disk", runs(9.0), task="loop")]
+    made += [Made("b", "disk", runs(8.0), task="lightning", au=50.0)]
+    gone = {"loader": "gone", "tier": None, "settings": {"device": "cpu"}, "reason": "no such thing"}
+    found = by_goal(tables_of(tmp_path, made, skipped=[gone]))
+    assert (found["fastest"]["title"], named(found["fastest"])[0]) == ("Fastest (CPU, plain loop)", ("a", "disk"))
+    assert "A plain loop need not read its batches" in found["fastest"]["caveat"]
+
+
+def test_an_emulated_disk_is_said_to_be_one(tmp_path):
+    made = [Made("a", "slow", runs(10.0), cache="cold"), Made("b", "slow", runs(5.0), cache="cold")]
+    verdict = by_goal(tables_of(tmp_path, made, emulated=["slow"]))["fastest_cold"]
+    assert named(verdict)[0] == ("a", "slow (emulated)")
+    assert "slow (emulated): reads were slowed down to those of other storage" in verdict["caveat"]
+
+
+def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
+    made = [Made("resident", "disk", runs(900.0)), Made("numpy_memmap", "ram", runs(300.0))]
+    formats = {"memmap": (1.0, 328_000_000, 4)}
+    caveat = by_goal(tables_of(tmp_path, made, formats=formats))["fastest"]["caveat"]
+    assert caveat == (
+        "resident holds the whole set in memory, 812 MB at its peak (PSS): the set must fit, and storage has no part "
+        "in it."
+    )
+    lean = by_goal(tables_of(tmp_path / "ram", made[1:], formats=formats))["fastest"]["caveat"]
+    assert lean == ("The files on ram lie in memory (328 MB as memmap), beside what the loader takes: they must fit.")
+
+
+def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_path):
+    made = [
+        Made("webdataset", "disk", runs(900.0), cache="cold"),
+        Made("webdataset", "ram", runs(30.0), cache="cold"),
+    ]
+    assert by_goal(tables_of(tmp_path, made))["fastest_cold"]["caveat"].startswith(
+        "webdataset's order is not quite random: shards in random order, then a shuffle buffer."
+    )
+
+
+def test_the_fastest_in_random_order_is_one_whose_order_is_random(tmp_path):
+    made = [
+        Made("webdataset", "disk", runs(900.0), cache="cold"),
+        Made("numpy_memmap", "disk", runs(30.0), cache="cold"),
+        Made("ring", "disk", ["failed"] * 10, cache="cold"),
+    ]
+    found = by_goal(tables_of(tmp_path, made))["fastest_cold"]
+    assert (found["row"]["loader"], found["ties"]) == ("numpy_memmap", [])
+    assert by_goal(tables_of(tmp_path, made))["fastest"]["row"]["loader"] == "webdataset"
+
+
+def test_ties_are_all_that_cannot_be_told_from_the_best_also_behind_others(tmp_path):
+    """`behind` has a lower median than `slower`, but one so unsteady that it may be as fast as the best."""
+    made = [
+        Made("best", "ram", [100.0, 101.0, 102.0, 103.0, 104.0, 105.0]),
+        Made("slower", "ram", [50.0, 50.5, 51.0, 51.5, 52.0, 52.5]),
+        Made("behind", "ram", [20.0, 21.0, 22.0, 23.0, 110.0, 120.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    low = {row["loader"]: row["slower_low"] for row in tables["best"]}
+    assert low["slower"] > 1 > low["behind"], "as the ranking's own intervals say"
+    assert [row["loader"] for row in by_goal(tables)["fastest"]["ties"]] == ["behind"]
+
+
+def test_least_memory_is_at_most_twice_slower_and_on_a_disk_where_there_is_one(tmp_path):
+    made = [
+        Made("fat", "ram", runs(100.0)),
+        Made("fat", "disk", runs(90.0)),
+        Made("lean", "ram", runs(60.0)),
+        Made("lean", "disk", runs(55.0)),
+        Made("close", "disk", runs(54.0)),
+        Made("leaner", "disk", runs(49.0)),
+        Made("unknown", "disk", runs(80.0)),
+    ]
+    memory = {("fat", "ram"): runs(800e6), ("fat", "disk"): runs(900e6), ("lean", "ram"): runs(100e6)}
+    memory |= {("lean", "disk"): runs(200e6), ("close", "disk"): runs(200.1e6), ("leaner", "disk"): runs(1e6)}
+    memory = {key: [round(value) for value in values] for key, values in memory.items()}
+    found = by_goal(tables_of(tmp_path / "disk", made, memory=memory))
+    assert named(found["least_memory"]) == (("lean", "disk"), [("close", "disk")])
+    assert found["least_memory"]["fact"] == "200 MB at its peak"
+    rams = by_goal(tables_of(tmp_path / "ram", [made[0], made[2]], memory=memory))
+    assert named(rams["least_memory"]) == (("lean", "ram"), [])
+    nowhere = by_goal(tables_of(tmp_path / "none", made, memory={}))["least_memory"]
+    assert named(nowhere) == (None, [])
+    assert "No record says how much memory a run took" in nowhere["lacking"]
+
+
+def test_least_memory_may_be_had_with_other_settings_than_the_fastest(tmp_path):
+    made = [Made("a", "disk", runs(100.0), workers=4), Made("a", "disk", runs(70.0), workers=0)]
+    tables = tables_of(tmp_path, [*made, Made("b", "disk", runs(10.0))])
+    for row in (*tables["ranking"], *tables["runs"]):
+        row["pss_peak_bytes"] = 10**8 * (1 + row["workers"])
+    verdict = by_goal(tables)["least_memory"]
+    assert (named(verdict), verdict["row"]["workers"]) == ((("a", "disk"), []), 0)
+
+
+def test_the_simplest_has_the_fewest_workers_then_no_memory_for_files_then_the_fewest_files(tmp_path):
+    formats = {"wav": (1.0, 1, 512), "memmap": (5.0, 1, 4), "tensordict": (4.0, 1, 4)}
+    fed, slow = [15.0] * 5, [25.0] * 5
+    made = [
+        Made("quick", "disk", runs(900.0), "memmap", workers=2, shortest=[1.0] * 5),
+        Made("files", "disk", runs(300.0), "wav", workers=0, shortest=fed),
+        Made("array", "disk", runs(200.0), "memmap", workers=None, shortest=fed),
+        Made("array", "ram", runs(400.0), "memmap", workers=0, shortest=fed),
+        Made("tensors", "disk", runs(100.0), "tensordict", workers=0, shortest=fed),
+        Made("tensors", "disk", runs(90.0), "wav", workers=0, shortest=slow, batch_size=64),
+        Made("never", "disk", runs(50.0), "tensordict", workers=0, shortest=[None] * 5),
+    ]
+    verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["simplest"]
+    assert named(verdict) == (("tensors", "disk"), [("array", "disk")])
+    assert verdict["fact"] == "no workers, feeds steps from 15 ms on"
+    short = by_goal(tables_of(tmp_path / "b", made, formats=formats, step_ms=10))["simplest"]
+    assert named(short) == (("quick", "disk"), [])
+    assert short["fact"].startswith("2 workers")
+    long = by_goal(tables_of(tmp_path / "c", made, formats=formats, step_ms=0.5))["simplest"]
+    assert named(long) == (None, [])
+    assert "No loader feeds a step of 0.5 ms; nearest is quick on disk with 1.00 ms." in long["lacking"]
+
+
+@pytest.mark.parametrize(
+    ("shortest", "step_ms", "lacking"),
+    [
+        ([], 20, "Write `step_limit_ms: 20` or more below `measure` in config.yaml"),
+        ([None] * 5, 500, "looked for up to 200 ms alone. Write `step_limit_ms: 500`"),
+        ([None] * 5, 20, "No loader feeds a step of 20 ms. Try more workers (`sweep.workers`)"),
+        ([9.0] * 5, None, "Write `step_ms: 20`, or that of your model, below `report`"),
+    ],
+)
+def test_what_the_simplest_lacks(tmp_path, shortest, step_ms, lacking):
+    made = [Made("a", "disk", runs(9.0), shortest=shortest), Made("b", "disk", runs(8.0), shortest=shortest)]
+    verdict = by_goal(tables_of(tmp_path, made, step_ms=step_ms))["simplest"]
+    assert verdict["row"] is None
+    assert lacking in verdict["lacking"]
+
+
+def test_a_plan_older_than_the_section_of_the_report_is_read(tmp_path):
+    plan = read_plan(make_results(tmp_path, [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]))
+    del plan["config"]["report"]
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    tables = read_tables(tmp_path / "tables")
+    assert tables["dataset"]["report"] is None
+    found = by_goal(tables)
+    assert found["fastest"]["against"] is None
+    assert "below `report`" in found["simplest"]["lacking"]
+
+
+def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
+    formats = {"wav": (1.0, 3_000_000, 512), "memmap": (9.0, 1, 4), "npy": (None, None, None)}
+    made = [
+        Made("a", "disk", runs(900.0), "memmap"),
+        Made("b", "disk", runs(100.0), "wav"),
+        Made("c", "disk", runs(99.95), "wav"),
+        Made("d", "disk", runs(50.0), "wav"),
+        Made("e", "disk", runs(999.0), "npy"),
+    ]
+    verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["cheapest"]
+    assert named(verdict) == (("b", "disk"), [("c", "disk")])
+    assert verdict["fact"] == "1.00 seconds to write"
+    assert "(512 files, 3.00 MB)" in verdict["reason"]
+    untimed = by_goal(tables_of(tmp_path / "b", made[-1:], formats=formats))["cheapest"]
+    assert untimed["row"] is None and "snakemake --forcerun write_format" in untimed["lacking"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "lacking"),
+    [
+        ("failed", "No loader has a verified speed: 2 failed (a on disk: the verification found wrong data"),
+        ("skipped", "2 skipped (a on disk: no such library: dali). To go on, install what is not there"),
+        (None, "2 missing (a on disk: no record: the run was not made, or it broke off). To go on, type snakemake"),
+    ],
+)
+def test_without_any_speed_every_goal_says_what_it_lacks(tmp_path, outcome, lacking):
+    made = [Made(name, "disk", [outcome] * 3, cache=cache) for name in "ab" for cache in ("warm", "cold")]
+    found = by_goal(tables_of(tmp_path, made, "a"))
+    assert list(found) == GOALS
+    for verdict in found.values():
+        assert named(verdict) == (None, [])
+        assert (verdict["against"], verdict["reason"], verdict["caveat"]) == (None, "", "")
+        assert lacking in verdict["lacking"]
+
+
+def test_a_plan_without_runs_names_no_device(tmp_path):
+    plan = read_plan(make_results(tmp_path, [Made("a", "disk", [1.0])]))
+    plan |= {"runs": [], "bounds": [], "moves": []}
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    found = verdicts(read_tables(tmp_path / "tables"))
+    assert [(one["goal"], one["device"], one["row"]) for one in found] == [(goal, "", None) for goal in GOALS]
+    lacking = [one["lacking"] for one in found]
+    assert "No run reads from a cold cache" in lacking.pop(1)
+    assert all("The plan has no run. Name loaders" in text for text in lacking)
+
+
+def test_without_cold_runs_the_cold_goal_says_what_to_write(tmp_path):
+    made, bounds = example()
+    verdict = by_goal(tables_of(tmp_path, made, bounds=bounds))["fastest_cold"]
+    assert named(verdict) == (None, [])
+    assert "Write `cache: [warm, cold]` below `sweep` in config.yaml" in verdict["lacking"]
+
+
+def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
+    made = [
+        Made("a", "disk", runs(9.0), shortest=[5.0] * 5),
+        Made("a", "ram", runs(99.0)),
+        Made("b", "disk", ["failed"] * 5),
+    ]
+    found = by_goal(tables_of(tmp_path, made))
+    assert named(found["fastest"]) == (("a", "ram"), [])
+    for goal in ("fastest", "least_memory", "simplest", "cheapest"):
+        assert "a alone has a verified speed, so there is nothing to compare it with." in found[goal]["lacking"]
+
+
+# The terminal
+
+
+def test_the_terminal_ends_with_the_verdict(tmp_path):
+    experiment = campaign()
+    tables = tables_of(tmp_path, experiment.pop("made"), "torchaudio", **experiment)
+    program = Path(print_ranking.__file__)
+    command = [sys.executable, program, "--tables", tmp_path / "tables", "--reports", "report/index.html"]
+    printed = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    lines = print_ranking.verdict_lines(tables, colour=False)
+    assert printed.endswith("\n".join([*lines, "Report: report/index.html", ""]))
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    text = " ".join(" ".join(lines).split())
+    assert "Fastest (CPU): numpy_memmap on ram; not distinguishable from lazy_memmap on ram" in text
+    assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
+    assert "Held back by reading" in text
+    assert "77.4 times faster (99 % interval 75.9 to 79.0) than torchaudio on ram, which you have now." in text
+    assert "2,430 clips/s; not distinguishable from 2 others" in text
+    assert "812 MB at its peak; not distinguishable from 1 other " in text
+    assert "no workers, feeds steps from 3.7 ms on" in text
+    assert "1.50 seconds to write" in text
+    assert text.count("Mind: The files on ram lie in memory") == 1
+    assert printed.index("CPU, data set demo") < printed.index("What to use")
+
+
+def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
+    made = [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]
+    text = "\n".join(print_ranking.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
+    assert "Fastest (CPU): a on disk\n" in text and "Cheapest" in text
+    text = " ".join(text.split())
+    assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
+    assert "at 90 % AU (CPU): no answer. The shortest step that a loader feeds was not looked for." in text
+    assert "Mind" not in text
+    sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
+    text = " ".join(" ".join(sad).split())
+    assert text.startswith("What to use Fastest (CPU): no answer. No loader has a verified speed: 1 failed")
+    assert text.count("No loader has a verified speed") == 1 and "Mind" not in text
+    assert "Least memory" not in text and "cold disk" in text, "what several goals need stands there once"
+
+
+def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
+    made = [
+        Made(f"a_loader_with_rather_a_long_name_{number}", tier, [5.0])
+        for number in range(27)
+        for tier in ("ram", "disk")
+    ]
+    lines = print_ranking.verdict_lines(tables_of(tmp_path, made), colour=False)
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    text = " ".join(" ".join(lines).split())
+    assert text.count("a_loader_with_rather_a_long_name_") < 20
+    assert "and 49 more" in text or ", 49 more" in text
+
+
+def test_the_verdict_is_coloured_only_where_asked(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))])
+    coloured = print_ranking.verdict_lines(tables, colour=True)
+    plain = print_ranking.verdict_lines(tables, colour=False)
+    assert "\033[1m" in coloured[0]
+    assert "\033" not in "".join(plain)
+    assert [line.replace("\033[1m", "").replace("\033[0m", "") for line in coloured] == plain
+
+
+def test_hostile_names_are_text(tmp_path):
+    made = [
+        Made(HOSTILE, HOSTILE, runs(50.0), options={HOSTILE: HOSTILE}, explained=explained(50.0, read=90.0)),
+        Made(HOSTILE, HOSTILE, runs(5.0), cache="cold", shortest=[9.0] * 5),
+        Made("b", "disk", ["failed"] * 5, problems=[HOSTILE], reason=HOSTILE),
+    ]
+    tables = tables_of(tmp_path, made, HOSTILE)
+    found = by_goal(tables)
+    assert named(found["fastest"])[0] == (HOSTILE, HOSTILE)
+    assert HOSTILE in found["fastest"]["lacking"]
+    lines = print_ranking.verdict_lines(tables, colour=False)
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    assert all(line.isprintable() for line in lines)
+    failed = tables_of(tmp_path / "failed", made[2:])
+    assert HOSTILE in by_goal(failed)["fastest"]["lacking"]
+    assert all(line.isprintable() for line in print_ranking.verdict_lines(failed, colour=False))
+
+
+def test_a_headline_leaves_out_options_that_are_as_by_default():
+    row = {"loader": "numpy_memmap", "batch_size": 32, "workers": 2, "prefetch": 2, "pin_memory": None}
+    settings = {
+        value: verdict_texts.unusual_settings({**row, "options": json.dumps({"gather": value})})
+        for value in ("batch", "clip")
+    }
+    default = plugins.load("loaders", "numpy_memmap").OPTIONS["gather"]["default"]
+    assert settings.pop(default) == "batch 32, 2 workers, prefetch 2"
+    assert list(settings.values()) == [f"batch 32, 2 workers, prefetch 2, gather={next(iter(settings))}"]
+    mine = {**row, "loader": "mine", "options": json.dumps({"fast": True})}
+    assert verdict_texts.unusual_settings(mine).endswith(", fast=True"), "of a file of the user's no default is known"
+    assert verdict_texts.unusual_settings({**row, "options": ""}) == "batch 32, 2 workers, prefetch 2"

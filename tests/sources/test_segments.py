@@ -1,0 +1,511 @@
+"""AudioSet's lists, the choice of segments from them, and what the source `audioset` checks before a download."""
+
+import gzip
+import json
+import random
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yt_dlp
+
+from scripts.common.errors import UserError
+from scripts.common.ledger import SourceRequest
+from scripts.prepare.source_arguments import complete_options
+from scripts.sources import audioset
+from scripts.sources._audioset import client, preflight
+from scripts.sources._audioset.segments import (
+    CLASSES,
+    PUBLISHED,
+    Segment,
+    check_classes,
+    choose,
+    read_classes,
+    read_segments,
+    read_selection,
+    read_shard,
+    write_shards,
+)
+from tests.support import loopback_tube
+from tests.support.loopback_tube import Fault, Tube, made_ids, made_list
+from tests.support.programs import PROJECT, program_line
+
+recordings = loopback_tube.recordings
+tube = loopback_tube.tube
+
+LISTS = PROJECT.parent / "shared" / "audioset"
+pytestmark = pytest.mark.skipif(
+    not (LISTS / "eval_segments.csv").is_file() or not (LISTS / "class_labels_indices.csv").is_file(),
+    reason=f"{LISTS} is not there: it holds AudioSet's eval_segments.csv and class_labels_indices.csv",
+)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("FEEDRATE_YT_DLP_OPTIONS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, str]:
+    return read_classes(LISTS / "class_labels_indices.csv")
+
+
+@pytest.fixture(scope="module")
+def published(names: dict[str, str]) -> list[Segment]:
+    return list(read_segments(LISTS / "eval_segments.csv", names, PUBLISHED["eval"]))
+
+
+def options(**given: object) -> dict:
+    return complete_options(given, audioset)
+
+
+def shows_what_to_do(text: str, *found: str) -> None:
+    for part in found:
+        assert part in text
+    assert re.search(r"needed|allowed|AudioSet has|says|published list has|cannot be read as CSV", text), text
+    assert re.search(r"[Dd]elete it, and the same command fetches it again|Remove|Change|Name|Correct|Try", text), text
+
+
+class TestTrueLists:
+    def test_every_segment_and_class_is_read(self, published: list[Segment], names: dict[str, str]):
+        assert len(published) == len({segment.id for segment in published}) == 20_371
+        assert len(names) == len(set(names.values())) == CLASSES == 527
+        assert {label for segment in published for label in segment.labels} == set(names.values())
+        assert sum(len(segment.labels) for segment in published) == 51_804
+
+    def test_ids_with_a_leading_dash_and_short_segments(self, published: list[Segment]):
+        assert sum(segment.id.startswith("-") for segment in published) == 392
+        lengths = [segment.stop_seconds - segment.start_seconds for segment in published]
+        assert sum(length < 10 for length in lengths) == 362
+        assert min(lengths) > 0 and max(lengths) == 10
+
+    def test_first_row_is_as_it_stands_there(self, published: list[Segment]):
+        first = Segment("--4gqARaEJE", 0.0, 10.0, ("Domestic animals, pets", "Dog", "Bow-wow", "Growling"))
+        assert published[0].id == first.id and published[0][1:3] == first[1:3]
+        assert published[0].labels == tuple(
+            name
+            for mid in ("/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk")
+            for name in [read_classes(LISTS / "class_labels_indices.csv")[mid]]
+        )
+
+    def test_names_with_commas_are_whole(self, published: list[Segment], names: dict[str, str]):
+        assert names["/m/05zppz"] == "Male speech, man speaking"
+        assert any("Male speech, man speaking" in segment.labels for segment in published)
+
+    def test_file_names_are_unique(self, published: list[Segment]):
+        assert len({segment.name for segment in published}) == len(published)
+        assert published[0].name == "--4gqARaEJE_0"
+
+
+def eval_text() -> str:
+    return (LISTS / "eval_segments.csv").read_text("utf-8")
+
+
+def lines_changed(change: Callable[[list[str]], object]) -> bytes:
+    lines = eval_text().splitlines(keepends=True)
+    change(lines)
+    return "".join(lines).encode()
+
+
+def row_changed(row: str) -> bytes:
+    return lines_changed(lambda lines: lines.__setitem__(100, row + "\n"))
+
+
+GOOD_ROW = '-good-id___, 30.000, 40.000, "/m/09x0r"'
+PAGE = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>\n<p>Sign in</p>\n</body></html>\n"
+REFUSED_LISTS = {
+    "HTML page": (lambda: PAGE.encode(), "a HTML page"),
+    "HTML page in capitals": (lambda: b"\n<HTML>\n<body>\n</body>", "a HTML page"),
+    "cut in a row": (lambda: eval_text().encode()[:500_003], ""),
+    "cut in a quoted field": (lambda: eval_text().encode().rpartition(b",")[0], "cannot be read as CSV"),
+    "cut at a row's end": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(10_000, None))), "9,997"),
+    "a row too many": (lambda: eval_text().encode() + GOOD_ROW.encode() + b"\n", "20,372"),
+    "wrong column": (lambda: eval_text().replace("# YTID", "# VIDEO", 1).encode(), "VIDEO"),
+    "columns in another order": (
+        lambda: eval_text().replace("start_seconds, end_seconds", "end_seconds, start_seconds", 1).encode(),
+        "end_seconds, start_seconds",
+    ),
+    "no comment lines": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(3))), "--4gqARaEJE"),
+    "one comment line less": (lambda: lines_changed(lambda lines: lines.pop(0)), "# YTID, start_seconds"),
+    "no count": (lambda: eval_text().replace("num_segs=", "segments=", 1).encode(), "segments=20371"),
+    "unknown mid": (lambda: row_changed(GOOD_ROW.replace("09x0r", "nothing")), "line 101"),
+    "no mid": (lambda: row_changed('-good-id___, 30.000, 40.000, ""'), "line 101"),
+    "start after the end": (lambda: row_changed(GOOD_ROW.replace("30.000", "50.000")), "line 101"),
+    "start at the end": (lambda: row_changed(GOOD_ROW.replace("30.000", "40.000")), "line 101"),
+    "start before the video": (lambda: row_changed(GOOD_ROW.replace("30.000", "-1.000")), "line 101"),
+    "start is no number": (lambda: row_changed(GOOD_ROW.replace("30.000", "nan")), "line 101"),
+    "end is infinite": (lambda: row_changed(GOOD_ROW.replace("40.000", "inf")), "line 101"),
+    "id with a slash": (lambda: row_changed(GOOD_ROW.replace("good-id", "go/d-id")), "line 101"),
+    "id with dots": (lambda: row_changed(GOOD_ROW.replace("-good-id___", "..")), "line 101"),
+    "id with a space": (lambda: row_changed(GOOD_ROW.replace("good-id", "goo -id")), "line 101"),
+    "empty id": (lambda: row_changed(GOOD_ROW.replace("-good-id___", "")), "line 101"),
+    "a field too many": (lambda: row_changed(GOOD_ROW + ", more"), "line 101"),
+    "a video twice": (lambda: row_changed(eval_text().splitlines()[3]), "--4gqARaEJE a second time"),
+    "empty file": (lambda: b"", "''"),
+    "not UTF-8": (lambda: eval_text().encode()[:300_000] + b"\xff\xfe" + eval_text().encode()[300_000:], "utf-8"),
+    "UTF-16": (lambda: eval_text().encode("utf-16"), "utf-8"),
+    "gzip": (lambda: gzip.compress(eval_text().encode()), "utf-8"),
+    "one row less, header and all": (
+        lambda: lines_changed(lambda lines: lines.pop(50)).replace(b"segs=20371", b"segs=20370"),
+        "the published list has 20,371",
+    ),
+}
+
+
+class TestRefusedLists:
+    @pytest.mark.parametrize("kind", REFUSED_LISTS)
+    def test_list_that_is_not_right(self, kind: str, tmp_path: Path, names: dict[str, str]):
+        make, found = REFUSED_LISTS[kind]
+        path = tmp_path / "list.csv"
+        path.write_bytes(make())
+        with pytest.raises(UserError) as error:
+            list(read_segments(path, names, PUBLISHED["eval"]))
+        shows_what_to_do(str(error.value), str(path), found)
+
+    def test_list_of_ones_own_may_have_any_length(self, tmp_path: Path, names: dict[str, str]):
+        path = tmp_path / "list.csv"
+        path.write_bytes(made_list(made_ids(7)))
+        assert [segment.id for segment in read_segments(path, names, None)] == made_ids(7)
+        path.write_bytes(made_list(made_ids(7)).replace(b"\n", b"\r\n"))
+        assert [segment.id for segment in read_segments(path, names, None)] == made_ids(7)
+
+    def test_own_list_is_held_to_its_own_count(self, tmp_path: Path, names: dict[str, str]):
+        path = tmp_path / "list.csv"
+        path.write_bytes(made_list(made_ids(7)).replace(b"num_segs=7", b"num_segs=8"))
+        with pytest.raises(UserError, match="found 7 segments, and its second line says 8"):
+            list(read_segments(path, names, None))
+
+    @pytest.mark.parametrize(
+        ("kind", "change", "found"),
+        [
+            ("526 rows", lambda text: text.rpartition("\n526,")[0] + "\n", "found 526 classes"),
+            ("half a row", lambda text: text[:5000], ""),
+            ("another order", lambda text: re.sub(r"(0,.*\n)(1,.*\n)", r"\2\1", text, count=1), "row 1"),
+            ("a row too many", lambda text: text + '527,/m/more,"More"\n', "found 528 classes"),
+            ("a mid twice", lambda text: text.replace("/m/05zppz", "/m/09x0r", 1), "found 526 classes"),
+            ("other columns", lambda text: text.replace("mid", "id", 1), "index, id, display_name"),
+            ("HTML page", lambda _: PAGE, "<!DOCTYPE html>"),
+            ("empty file", lambda _: "", "''"),
+            ("no mids", lambda text: text.replace("/m/", "m/"), "row 1"),
+        ],
+    )
+    def test_class_table_that_is_not_right(self, kind: str, change: Callable[[str], str], found: str, tmp_path: Path):
+        path = tmp_path / f"{kind}.csv"
+        path.write_text(change((LISTS / "class_labels_indices.csv").read_text("utf-8")), "utf-8")
+        with pytest.raises(UserError) as error:
+            read_classes(path)
+        shows_what_to_do(str(error.value), str(path), found)
+
+    @pytest.mark.parametrize("change", [gzip.compress, lambda data: data[:900] + b"\xff" + data[900:]])
+    def test_class_table_that_is_no_text(self, change: Callable[[bytes], bytes], tmp_path: Path):
+        path = tmp_path / "classes.csv"
+        path.write_bytes(change((LISTS / "class_labels_indices.csv").read_bytes()))
+        with pytest.raises(UserError) as error:
+            read_classes(path)
+        shows_what_to_do(str(error.value), str(path), "utf-8")
+
+
+class TestChoice:
+    @pytest.mark.parametrize("seed", [0, 1, 12345])
+    def test_larger_limit_contains_the_smaller_one(self, seed: int, published: list[Segment]):
+        everything = choose(published, set(), "all", seed)
+        assert sorted(everything) == sorted(published)
+        for limit in (1, 2, 10, 255, 256, 257, 5000, 20_371, 10**6):
+            assert choose(published, set(), limit, seed) == everything[:limit]
+
+    def test_classes_keep_the_order_and_narrow_the_choice(self, published: list[Segment]):
+        wanted = {"Male speech, man speaking", "Dog"}
+        chosen = choose(published, wanted, "all", 3)
+        assert chosen == [segment for segment in choose(published, set(), "all", 3) if wanted & {*segment.labels}]
+        assert 0 < len(chosen) < len(published)
+
+    def test_seed_decides_the_order_and_the_lists_order_does_not(self, published: list[Segment]):
+        shuffled = random.Random(0).sample(published, len(published))
+        assert choose(shuffled, set(), 100, 7) == choose(published, set(), 100, 7)
+        assert choose(published, set(), 100, 7) != choose(published, set(), 100, 8)
+        assert (
+            len(
+                {segment.id for segment in choose(published, set(), 1000, 7)}
+                & {segment.id for segment in choose(published, set(), 1000, 8)}
+            )
+            < 150
+        )
+
+    def test_first_ones_are_a_fair_sample(self, published: list[Segment]):
+        first = {segment.id for segment in choose(published, set(), 2000, 0)}
+        early = sum(segment.id in first for segment in published[: len(published) // 2])
+        assert 850 < early < 1150
+
+    def test_classes_by_name_and_by_mid(self, names: dict[str, str]):
+        assert check_classes(["Speech", "/m/05zppz"], names) == {"Speech", "Male speech, man speaking"}
+        assert check_classes([], names) == set()
+
+    def test_unknown_class_names_the_nearest(self, names: dict[str, str]):
+        with pytest.raises(UserError, match=r"classes: found 'Speach'.*Did you mean 'Speech'"):
+            check_classes(["Speach"], names)
+
+    def test_no_segment_with_the_class(self, published: list[Segment]):
+        some = [segment for segment in published if "Speech" in segment.labels]
+        without = next(label for label in {"Dog", "Cat", "Bell"} if all(label not in one.labels for one in some[:5]))
+        with pytest.raises(UserError, match=f"classes: found .*{without}.* Name others"):
+            choose(some[:5], {without}, "all", 0)
+
+    @pytest.mark.parametrize("shards", [1, 3, 80])
+    def test_shards_hold_every_segment_once(self, shards: int, published: list[Segment], tmp_path: Path):
+        chosen = choose(published, set(), 1000, 0)
+        write_shards(chosen, shards, tmp_path)
+        read = [read_shard(tmp_path, shard) for shard in range(shards)]
+        assert [segment for part in read for segment in part] == chosen
+        assert max(map(len, read)) - min(map(len, read)) <= 1
+        assert read_selection(tmp_path).segments == 1000
+        assert len(list(tmp_path.iterdir())) == shards + 1
+
+    def test_more_shards_than_segments(self, published: list[Segment], tmp_path: Path):
+        write_shards(published[:2], 5, tmp_path)
+        assert [segment for shard in range(5) for segment in read_shard(tmp_path, shard)] == published[:2]
+
+    def test_selection_is_named_by_what_it_holds(self, published: list[Segment], tmp_path: Path):
+        def name(segments: list[Segment], shards: int) -> str:
+            write_shards(segments, shards, tmp_path)
+            return read_selection(tmp_path).name
+
+        assert name(published[:9], 3) == name(published[:9], 3)
+        assert len({name(published[:9], 3), name(published[:9], 2), name(published[:8], 3)}) == 3
+
+    def test_odd_labels_and_times_survive(self, tmp_path: Path):
+        segments = [
+            Segment("-a", 0.1, 1 / 3, ('quoted "name", with\nmore', "Ünïcode")),
+            Segment("b", 1e-3, 9e5, ("c",)),
+        ]
+        write_shards(segments, 1, tmp_path)
+        assert read_shard(tmp_path, 0) == segments
+
+
+def write_large_list(path: Path, rows: int, mids: list[str]) -> None:
+    labels = [",".join(random.Random(number).sample(mids, 2)) for number in range(997)]
+    with open(path, "w") as file:
+        file.write(
+            f"# Segments csv created Sun Mar  5 10:54:25 2017\n# num_ytids={rows}, num_segs={rows}, "
+            f"num_unique_labels=527, num_positive_labels={2 * rows}\n"
+            "# YTID, start_seconds, end_seconds, positive_labels\n"
+        )
+        file.writelines(f'{number:011x}, 30.000, 40.000, "{labels[number % 997]}"\n' for number in range(rows))
+
+
+LARGE = """
+import json, resource, sys, time
+sys.path.insert(0, {scripts!r})
+from pathlib import Path
+from scripts.common.ledger import SourceRequest
+from scripts.sources import audioset
+from scripts.sources._audioset import preflight
+preflight.shutil = type("Roomy", (), {{"disk_usage": staticmethod(lambda folder: type("Usage", (), {{"free": 1e15}}))}})
+started = time.time()
+options, folder = json.loads({options!r}), Path({folder!r})
+shards = audioset.shards(options)
+audioset.prepare(SourceRequest(options, 10.0, 0, shards, folder / "store", folder / "prepared"))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({{"shards": shards, "seconds": time.time() - started, "MiB": peak}}))
+"""
+
+
+class TestPrepare:
+    def request(self, tube: Tube, tmp_path: Path, **given: object) -> SourceRequest:
+        chosen = options(**{"lists_url": tube.lists_url, "url": tube.watch_url, **given})
+        audioset.check(chosen)
+        return SourceRequest(chosen, 10.0, 0, audioset.shards(chosen), tmp_path / "store", tmp_path / "prepared")
+
+    @pytest.fixture(autouse=True)
+    def close_clients(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        opened = []
+
+        def open_client(*arguments: object) -> yt_dlp.YoutubeDL:
+            opened.append(client.open_client(*arguments))
+            return opened[-1]
+
+        monkeypatch.setattr(audioset, "open_client", open_client)
+        yield
+        for one in opened:
+            one.close()
+
+    @pytest.fixture
+    def published_tube(self, tube: Tube, monkeypatch: pytest.MonkeyPatch) -> Tube:
+        monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**12))
+        tube.lists = {path.name: path.read_bytes() for path in LISTS.glob("*.csv")}
+        return tube
+
+    def test_published_list_is_fetched_once_and_split(
+        self, published_tube: Tube, tmp_path: Path, capsys: pytest.CaptureFixture, published: list[Segment]
+    ):
+        request = self.request(published_tube, tmp_path)
+        audioset.prepare(request)
+        assert request.shards == 80
+        read = [read_shard(request.prepared, shard) for shard in range(80)]
+        assert sorted(segment for part in read for segment in part) == sorted(published)
+        said = capsys.readouterr().out
+        assert "20,371 segments, 0 of them settled" in said and "about 67.9 hours" in said and "Ctrl-C" in said
+        audioset.prepare(request)
+        assert [asked.method for asked in published_tube.requests if asked.kind == "lists"] == ["GET", "GET"]
+        assert {asked.kind for asked in published_tube.requests} == {"lists", "root"}
+
+    def test_page_in_place_of_a_list_is_refused_until_it_is_deleted(self, published_tube: Tube, tmp_path: Path):
+        request = self.request(published_tube, tmp_path, limit=5)
+        published_tube.faults["lists", "eval_segments.csv"] = [Fault.html()]
+        with pytest.raises(UserError, match="a HTML page") as error:
+            audioset.prepare(request)
+        assert not request.prepared.exists()
+        Path(str(error.value).split(": found")[0]).unlink()
+        audioset.prepare(request)
+        assert len(read_shard(request.prepared, 0)) == 5
+
+    @pytest.mark.parametrize(
+        "fault",
+        [Fault.short(100_000), Fault.reset(100_000), Fault.status(404), Fault.status(500)],
+        ids=lambda x: x.name,
+    )
+    def test_list_that_does_not_arrive_leaves_no_file(self, fault: Fault, published_tube: Tube, tmp_path: Path):
+        published_tube.faults["lists", "eval_segments.csv"] = fault
+        with pytest.raises(UserError, match=r"eval_segments\.csv cannot be reached .*make demo") as error:
+            audioset.prepare(self.request(published_tube, tmp_path))
+        assert "dataset=my_folder" in str(error.value)
+        assert not list((tmp_path / "store").rglob("*eval*"))
+
+    def test_own_lists_are_read_where_they_are(self, tube: Tube, tmp_path: Path):
+        own = tmp_path / "mine.csv"
+        own.write_bytes(made_list(made_ids(300)))
+        given = {"list": str(own), "class_labels": str(LISTS / "class_labels_indices.csv")}
+        request = self.request(tube, tmp_path, **given)
+        assert request.shards == 2 and audioset.watched(request.options) == [
+            str(LISTS / "class_labels_indices.csv"),
+            str(own),
+        ]
+        audioset.prepare(request)
+        assert {segment.id for shard in (0, 1) for segment in read_shard(request.prepared, shard)} == {*made_ids(300)}
+        assert {asked.kind for asked in tube.requests} == {"root"}
+        assert audioset.count(request) == 150
+
+    def test_large_list(self, tube: Tube, tmp_path: Path, names: dict[str, str]):
+        large = tmp_path / "large.csv"
+        write_large_list(large, 200_000, list(names))
+        chosen = options(list=str(large), class_labels=str(LISTS / "class_labels_indices.csv"), url=tube.watch_url)
+        program = LARGE.format(scripts=str(PROJECT), options=json.dumps(chosen), folder=str(tmp_path))
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        large.unlink()
+        assert done.returncode == 0, done.stderr
+        shards = json.loads(done.stdout.splitlines()[-1])["shards"]
+        assert shards > 500
+        ids = [segment.id for shard in range(shards) for segment in read_shard(tmp_path / "prepared", shard)]
+        assert len(ids) == len(set(ids)) == 200_000
+
+
+class TestShards:
+    @pytest.fixture(autouse=True)
+    def never_opens(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("a file was opened")
+
+        monkeypatch.setattr("builtins.open", refuse)
+        monkeypatch.setattr("io.open", refuse)
+
+    @pytest.mark.parametrize(
+        ("given", "shards"),
+        [
+            ({"list": "eval"}, 80),
+            ({"list": "balanced_train"}, 87),
+            ({"list": "unbalanced_train"}, 1000),
+            ({"list": "eval", "limit": 1}, 1),
+            ({"list": "eval", "limit": 257}, 2),
+            ({"list": "eval", "limit": 10**7}, 80),
+        ],
+    )
+    def test_published_lists(self, given: dict, shards: int):
+        assert audioset.shards(options(**given)) == shards
+        assert audioset.watched(options(**given)) == []
+
+    @pytest.mark.parametrize(("size", "shards"), [(120_000_000, 1000), (1_143_389, 82), (100, 1), (0, 1)])
+    def test_own_list_by_its_size(self, size: int, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(audioset.os, "stat", lambda _: SimpleNamespace(st_size=size))
+        assert audioset.shards(options(list=str(tmp_path / "own.csv"))) == shards
+        assert audioset.watched(options(list="~/own.csv"))[0].endswith("/own.csv")
+        assert "~" not in audioset.watched(options(list="~/own.csv"))[0]
+
+
+class TestCheck:
+    @pytest.mark.parametrize(
+        ("given", "found", "allowed", "following"),
+        [
+            ({"list": "evl"}, "list: found 'evl'", "eval, balanced_train, unbalanced_train", "Did you mean 'eval'"),
+            ({"list": "/nowhere/list.csv"}, "'/nowhere/list.csv'", "path of a CSV file", "Correct"),
+            ({"class_labels": "eval"}, "class_labels: found 'eval'", "the path of a CSV file", "Correct"),
+            ({"url": "https://m.example/audio"}, "url: found 'https://m.example/audio'", "%(id)s", "Try: https://"),
+            ({"url": "https://m.example/100%/%(id)s"}, "100%", "%% for a plain %", "Try: https://"),
+            ({"url": "https://m.example/%(name)s/%(id)s"}, "%(name)s", "%(id)s", "Try: https://"),
+            ({"url": "/mnt/%(id)s"}, "/mnt/%(id)s", "http address", "Try: https://"),
+            ({"url": "file:///mnt/%(id)s"}, "file:///", "http address", "Try: https://"),
+            ({"url": "https://m.example/%s/%(id)s"}, "%s", "%(id)s", "Try: https://"),
+            ({"least_pause_seconds": 30}, "most_pause_seconds: found 2", "least_pause_seconds, 30", "Raise"),
+            ({"cookies": "/nowhere/cookies.txt"}, "cookies: found '/nowhere/cookies.txt'", "path of a file", "Correct"),
+            ({"netrc": "/nowhere/netrc"}, "netrc: found '/nowhere/netrc'", "path of a file", "Correct"),
+        ],
+    )
+    def test_wrong_value(self, given: dict, found: str, allowed: str, following: str):
+        with pytest.raises(UserError) as error:
+            audioset.check(options(**given))
+        for part in (found, allowed, following):
+            assert part in str(error.value)
+
+    def test_defaults_and_a_plain_percent_are_right(self):
+        audioset.check(options())
+        audioset.check(options(url="https://m.example/100%%/%(id)s.m4a"))
+
+    def test_secret_in_an_address_is_not_shown(self):
+        with pytest.raises(UserError, match="url: found an address with a user name or password") as error:
+            audioset.check(options(url="https://somebody:hunter22@m.example/%(id)s"))
+        assert "hunter22" not in str(error.value) and "somebody" not in str(error.value)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Yield a port at which nobody listens, taken so that nobody else gets it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+class TestUnreachable:
+    def prepare(self, tmp_path: Path, **given: object) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [
+                *(*program_line("prepare_clips"), "--source", "audioset"),
+                *("--options", json.dumps(given), "--shards", "1"),
+                *("--store", tmp_path / "store", "--out", tmp_path / "out"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    def test_program_ends_with_the_error_alone(self, closed_port: int, tmp_path: Path):
+        root = f"http://127.0.0.1:{closed_port}/"
+        done = self.prepare(tmp_path, lists_url=root, url=f"{root}%(id)s")
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"error: {root}eval_segments.csv cannot be reached (network: ")
+        assert "make demo" in line and "dataset=my_folder" in line
+        assert not (tmp_path / "out").exists()
+
+    def test_server_of_the_videos(self, closed_port: int, tmp_path: Path):
+        own = tmp_path / "own.csv"
+        own.write_bytes(made_list(made_ids(3)))
+        url = f"http://127.0.0.1:{closed_port}/%(id)s"
+        done = self.prepare(tmp_path, list=str(own), class_labels=str(LISTS / "class_labels_indices.csv"), url=url)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert f"{url} cannot be reached" in done.stderr and "make demo" in done.stderr

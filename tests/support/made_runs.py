@@ -1,0 +1,374 @@
+"""Makes a results folder, with a plan and run records, whose answer is known, as the workflow would leave it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scripts.common.files import write_json
+from scripts.machine.fio import block_of
+from scripts.plan import experiment
+
+Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
+CLIP_BYTES = 640_000
+STEP_LIMIT_MS = 200
+MEMORY = {
+    **{"pss_peak_bytes": 812_000_000, "pss_per_worker_peak_bytes": 203_000_000, "rss_peak_bytes": 1_900_000_000},
+    **{"threads_peak": 14, "open_files_peak": 37, "samples": 40, "pss_samples": 6},
+}
+WARNING = {
+    "code": "load",
+    "seen": "load average 3.1 before the run",
+    "cause": "another program was busy",
+    "hint": "close it and measure again",
+}
+DISTURBED = {**WARNING, "code": "disturbed", "seen": "other programs took 9 % of the machine"}
+
+
+@dataclass
+class Made:
+    """The runs of one loader on one tier with one set of settings: an outcome for each repeat."""
+
+    loader: str
+    tier: str
+    outcomes: Sequence[Outcome]
+    format: str = "memmap"
+    device: str = "cpu"
+    batch_size: int = 32
+    workers: int | None = 2
+    reason: str = "no such library: dali"
+    problems: Sequence[str] = ("3 clips altered, first 17", "1 clip missing: 4")
+    warnings: Sequence[Mapping[str, str]] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cache: str = "warm"
+    task: str = "traverse"
+    step_ms: float = 0
+    au: float | None = None  # percent
+    shortest: Sequence[float | None] = ()  # ms, of each repeat; None: longer than the limit; empty: not looked for
+    explained: Mapping[str, Any] | None = None
+    epochs: int = 2
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        common = {"device": self.device, "batch_size": self.batch_size, "workers": self.workers, "prefetch": 2}
+        return {**common, "pin_memory": False, **self.options}
+
+    @property
+    def slug(self) -> str:
+        workers = "" if self.workers is None else f"-w{self.workers}"
+        options = "".join(f"-{key}_{value}" for key, value in self.options.items())
+        conditions = experiment.Conditions(self.task, self.cache, self.step_ms).suffix
+        return "-".join([f"{self.device}-b{self.batch_size}{workers}-p2{options}", *conditions])
+
+
+def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]:
+    """Return the record of one run that is there, as docs/run.schema.json asks."""
+    outcome = made.outcomes[repeat]
+    status = outcome if isinstance(outcome, str) else "ok"
+    speed = None if isinstance(outcome, str) else outcome
+    problems = list(made.problems) if status == "failed" else []
+    skipped = status == "skipped"
+    record = {
+        **{"record": "run", "protocol": 1, "status": status, "dataset": dataset, "loader": made.loader},
+        **{"format": made.format, "tier": made.tier, "split": "train", "task": made.task, "cache": made.cache},
+        "step_ms": made.step_ms,
+        **{"repeat": repeat, "slug": made.slug, "settings": made.settings, "threads": 2, "seed": 0},
+        **{"clips": 461, "clip_bytes": CLIP_BYTES, "clips_per_second": speed},
+        "reason": {"ok": None, "failed": "the verification found wrong data", "skipped": made.reason}[status],
+        "verification": None
+        if skipped
+        else {"ok": not problems, "expected": 461, "delivered": 461 - len(problems), "problems": problems},
+        "host": {"cpu": {"model": "Example CPU 9000", "cores": 16}, "memory_bytes": 64 * 10**9},
+        "versions": {"torch": "2.11.0", "numpy": "2.4.6"},
+        "commit": "0123456789ab",
+        **{"before": {"load_average": 0.3}, "after": {"load_average": 1.2}},
+        "warnings": [dict(warning) for warning in made.warnings],
+        "started": f"2026-01-01T00:{repeat:02d}:00Z",
+    }
+    if speed is not None:
+        record["times"] = run_times(speed, repeat, made.epochs)
+        record |= {"au_percent": made.au, "explained": made.explained and dict(made.explained), "memory": MEMORY}
+        if made.shortest:
+            found = {"ms": made.shortest[repeat], "not_fed_ms": 1.0, "limit_ms": STEP_LIMIT_MS, "target_percent": 90}
+            record["shortest_step"] = {**found, "trials": []}
+        if made.task in experiment.TRAINING:
+            losses = {"first_loss": 0.3, "last_loss": 0.1, "validation_seconds": 0.2}
+            record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
+        if made.explained and not repeat:
+            record["spans"] = run_spans(made.workers or 0)
+        faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
+        record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
+    return record
+
+
+def explained(full: float, consuming: float = 1e6, **without: float) -> dict[str, Any]:
+    """Return what a record says of a run's speeds, in clips/s, without parts of its work."""
+    return {"full": full, "without": without, "consuming": consuming}
+
+
+def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
+    """Return the times of an ok run of some epochs at `speed` clips/s; the first batch after 0.5 s, 0.6 s, ..."""
+    seconds = 461 / speed
+    epoch = {"seconds": seconds, "gap_seconds": 0.02, "clips": 461}
+    epoch |= {"arrivals_seconds": [seconds / 2, seconds], "batch_clips": [400, 61]}
+    times = {"construct_seconds": 0.1, "first_batch_seconds": 0.5 + 0.1 * repeat, "verify_seconds": 0.9}
+    return {**times, "teardown_seconds": 0.05, "epochs": [epoch] * epochs}
+
+
+def run_spans(workers: int, batches: int = 6) -> list[dict[str, Any]]:
+    """Return a batch timeline: 20 ms a batch in a worker (or the main process), 5 ms on its way, a step of 10 ms."""
+    found = []
+
+    def span(lane: str, batch: int, phase: str, start: int, end: int) -> None:
+        times = {"start_seconds": start / 1000, "end_seconds": end / 1000}
+        found.append({"lane": lane, "batch": batch, "phase": phase, **times})
+
+    for batch in range(batches):
+        here = 35 * batch
+        span("main", batch, "wait", here, here + 25)
+        span("main", batch, "step", here + 25, here + 35)
+        lane = f"worker {batch % workers}" if workers else "main"
+        span(lane, batch, "read", here, here + 15)
+        span(lane, batch, "collate", here + 15, here + 20)
+        if workers:
+            span("main", batch, "transfer", here + 20, here + 25)
+    return found
+
+
+def bound_record(device: str, batch_size: int, repeat: int, speed: float, dataset: str = "demo") -> dict[str, Any]:
+    """Return the record of one warm bound at `speed` clips/s."""
+    times = run_times(speed, repeat)["epochs"]
+    return {
+        **{"record": "bound", "bound": "warm", "status": "ok", "reason": None, "dataset": dataset, "repeat": repeat},
+        **{"settings": {"device": device, "batch_size": batch_size}, "threads": 2, "clips": 461},
+        **{"clip_bytes": CLIP_BYTES, "clips_per_second": speed, "times": {"epochs": times}, "host": {}},
+        **{"before": {}, "after": {}, "warnings": [], "started": "2026-01-01T00:00:00Z"},
+    }
+
+
+def make_results(
+    root: Path,
+    made: Iterable[Made],
+    bounds: Mapping[tuple[str, int], Sequence[float]] | None = None,
+    skipped: Sequence[Mapping[str, Any]] = (),
+    dataset: str = "demo",
+    emulated: Sequence[str] = (),
+    moves: Sequence[Mapping[str, Any]] = (),
+    ladder: Sequence[Mapping[str, Any]] = (),
+) -> Path:
+    """Write a whole results folder below `root` and return the path of its plan.json."""
+    made = list(made)
+    runs = [entry for one in made for entry in _write_runs(root, one, dataset)]
+    repeats = len(made[0].outcomes)
+    measure = {"epochs": "auto", "repeats": repeats, "train_repeats": 3, "limited_share": 0.5, "seed": 0}
+    planned = {
+        "dataset": dataset,
+        "config": {
+            **{"dataset": dataset, "datasets": {dataset: {"source": "synthetic"}, "other": {"source": "folder"}}},
+            **{"measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
+        },
+        "runs": runs,
+        "bounds": list(_write_bounds(root, bounds or {}, dataset)),
+        "moves": list(_write_moves(root, moves, dataset)),
+        "skipped": list(skipped),
+        "ladder": list(ladder),
+        "formats": sorted({one.format for one in made}),
+        "tiers": sorted({one.tier for one in made}),
+        "emulated": list(emulated),
+    }
+    path = root / "results" / "runs" / dataset / "plan.json"
+    write_json(path, planned)
+    _write_preparation(root, planned)
+    return path
+
+
+def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]]:
+    for repeat, outcome in enumerate(made.outcomes):
+        parts = (re.sub(r"\W", "_", part) for part in (made.tier, made.loader, made.slug))
+        path = f"results/runs/{dataset}/{'/'.join(parts)}/{repeat}.json"
+        if outcome is not None:
+            write_json(root / path, run_record(made, repeat, dataset))
+        yield {
+            **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
+            **{"settings": made.settings, "cache": made.cache, "task": made.task, "step_ms": made.step_ms},
+            **{"explain": made.explained is not None, "repeat": repeat, "path": path},
+        }
+
+
+def _write_bounds(
+    root: Path, bounds: Mapping[tuple[str, int], Sequence[float]], dataset: str
+) -> Iterable[dict[str, Any]]:
+    for (device, batch_size), speeds in bounds.items():
+        for repeat, speed in enumerate(speeds):
+            path = f"results/runs/{dataset}/bounds/warm/{device}-b{batch_size}/{repeat}.json"
+            write_json(root / path, bound_record(device, batch_size, repeat, speed, dataset))
+            settings = {"device": device, "batch_size": batch_size}
+            slug = f"{device}-b{batch_size}"
+            yield {"bound": "warm", "slug": slug, "settings": settings, "repeat": repeat, "path": path}
+
+
+def _write_moves(root: Path, moves: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:
+    for record in moves:
+        device, batch_size = record["settings"]["device"], record["settings"]["batch_size"]
+        path = f"results/runs/{dataset}/moves/{device}-b{batch_size}/{record['repeat']}.json"
+        write_json(root / path, record)
+        names = {key: record[key] for key in ("settings", "repeat")}
+        yield {"bound": "moves", "slug": f"{device}-b{batch_size}", **names, "path": path}
+
+
+def moves_record(repeat: int, speeds: Mapping[str, float], batch_size: int = 32, **changes: Any) -> dict[str, Any]:
+    """Return the record of the micro-benchmarks: ways of gathering a batch on the CPU at these clips/s."""
+    common = {"move": "many", "device": "cpu", "clips": batch_size, "bytes": batch_size * CLIP_BYTES, "delivers": True}
+    common |= {"series": 1, "status": "ok", "reason": None}
+    moves = [
+        {
+            **common,
+            **{"way": way, "seconds": [batch_size / speed] * 5, "clips_per_second": speed},
+            "megabytes_per_second": speed * CLIP_BYTES / 1e6,
+        }
+        for way, speed in speeds.items()
+    ]
+    return {
+        **{"record": "moves", "status": "ok", "reason": None, "dataset": "demo", "repeat": repeat, "seed": 0},
+        **{"slug": f"cpu-b{batch_size}", "settings": {"device": "cpu", "batch_size": batch_size}, "threads": 2},
+        **{"workers": 2, "clips": 512, "clip_bytes": CLIP_BYTES, "host": {}, "before": {}, "after": {}},
+        **{"warnings": [], "started": "2026-01-01T00:00:00Z", "moves": moves, **changes},
+    }
+
+
+def _write_preparation(root: Path, planned: Mapping[str, Any]) -> None:
+    """Write what the stages before the runs leave: corpus.json, rejected.csv, formats and tiers."""
+    results, dataset = root / "results", planned["dataset"]
+    corpus = {
+        **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3},
+        **{"unavailable": 8, "failed": 2},
+        **{"clips": {"train": 461, "validation": 51}, "ids_hash": "0123456789abcdef", "audio_seconds": 4800.0},
+    }
+    write_json(results / "corpus" / dataset / "corpus.json", corpus)
+    clips = {"asked": 1525, "fetched": 515, "unavailable": 8, "failed": 2, "waiting": 1000, "stopped": 0, "reasons": {}}
+    write_json(results / "clips" / dataset / "clips.json", clips)
+    rejected = "id,reason\na,shorter than 0.5 s\nb,shorter than 0.5 s\nc,no audio stream\n"
+    (results / "corpus" / dataset / "rejected.csv").write_text(rejected, encoding="utf-8")
+    for number, name in enumerate(planned["formats"], start=1):
+        record = {"record": "format", "format": name, "seconds": 1.5 * number, "bytes": 328_000_000 * number}
+        record |= {"files": 2 + 510 * (number % 2), "clips": 512, "clip_bytes": CLIP_BYTES}
+        write_json(results / "formats" / dataset / f"{name}.json", {**record, "clips_per_second": 512 / (1.5 * number)})
+    for name in planned["tiers"]:
+        if "/" not in name:
+            write_json(results / "placed" / dataset / f"{name}.json", _tier(name))
+
+
+def _tier(name: str) -> dict[str, Any]:
+    record = {"record": "tier", "tier": name, "path": f"/mnt/{name}", "kind": "posix"}
+    if name == "ram":
+        warning = {"code": "not_profiled", "seen": "no fio on the path", "cause": "it is not installed", "hint": "apt"}
+        return record | {
+            **{"filesystem": "tmpfs", "device": None, "model": None, "rotational": None, "scheduler": None},
+            **{"fio": None, "reason": "fio is not installed", "warnings": [warning]},
+        }
+    slowdown = 20 if name == "slow" else 1
+    random = {"clips_per_second": 2850.0 / slowdown, "mean_latency_ms": 0.35 * slowdown, "p99_latency_ms": 1.2}
+    fio = {
+        "sequential": {"megabytes_per_second": 2145.7 / slowdown},
+        "random": random,
+        "reads": [
+            fio_read("random", readers, random["clips_per_second"] * CLIP_BYTES * 1.2 ** (readers - 1) / 1e6)
+            for readers in (1, 2, 4)
+        ],
+        "method": "fio, direct, 640 kB",
+    }
+    return record | {
+        **{"filesystem": "ext4", "device": "nvme0n1", "model": "Example SSD", "rotational": False, "scheduler": "none"},
+        **{"fio": fio, "reason": None, "warnings": []},
+    }
+
+
+def fio_read(pattern: str, readers: int, speed: float, block_bytes: int | None = None) -> dict[str, Any]:
+    """Return one of the reads of a tier's profile, at `speed` MB/s; of a clip's size where it is random."""
+    block = block_bytes or (block_of(CLIP_BYTES) if pattern == "random" else 2**20)
+    return {"pattern": pattern, "readers": readers, "block_bytes": block, "megabytes_per_second": speed}
+
+
+def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
+    """Return results as an experiment would give them, and its bound: seven loaders, two tiers, three worker counts.
+
+    numpy_memmap (24,000 clips/s on ram) and lazy_memmap (23,800) cannot be told apart; webdataset fails on disk;
+    dali_wav is skipped.
+    """
+    formats = {"torchaudio": "wav", "dali_wav": "wav", "dali_npy": "npy", "dali_external": "npy"}
+    formats |= {"numpy_memmap": "memmap", "lazy_memmap": "tensordict", "webdataset": "webdataset"}
+    base = {"torchaudio": 140, "dali_npy": 9500, "dali_external": 8000, "numpy_memmap": 24000}
+    base |= {"lazy_memmap": 23800, "webdataset": 2600}
+    made = []
+    for loader, format in formats.items():
+        for tier in ("ram", "disk"):
+            for workers in (0, 2, 4):
+                speed = base.get(loader, 0) * (1 if tier == "ram" else 0.6)
+                speed *= {0: 1, 2: 0.4, 4: 0.5}[workers] if "memmap" in loader else {0: 0.5, 2: 0.9, 4: 1}[workers]
+                outcomes: list[Outcome] = [round(speed * factor, 3) for factor in (0.97, 1.0, 1.02)]
+                if loader == "dali_wav":
+                    outcomes = ["skipped"] * 3
+                if loader == "webdataset" and tier == "disk":
+                    outcomes[1] = "failed"
+                warnings = [WARNING] if workers == 4 else []
+                made.append(Made(loader, tier, outcomes, format, workers=workers, warnings=warnings))
+    return made, {("cpu", 32): [30000.0, 31000.0, 32000.0]}
+
+
+def campaign(repeats: int = 10) -> dict[str, Any]:
+    """Return the arguments of `make_results` for an experiment in which everything there is was measured.
+
+    Three tiers, of which `slow` is emulated; traversing with a warm, a cold and a limited cache and with a step of
+    20 ms; a plain loop of 5 epochs; training in a bare loop and, 4 % slower, by Lightning. The machine is noisy.
+    """
+    factors = [1 + 0.01 * ((7 * repeat) % 5 - 2) for repeat in range(repeats)]
+
+    def made(loader: str, tier: str, speed: float, format: str, **more: Any) -> Made:
+        return Made(loader, tier, [round(speed * factor, 3) for factor in factors], format, **more)
+
+    results = []
+    for loader, format, speed in (
+        ("numpy_memmap", "memmap", 24000.0),
+        ("lazy_memmap", "tensordict", 23800.0),
+        ("dali_npy", "npy", 9500.0),
+        ("torchaudio", "wav", 310.0),
+    ):
+        parts = {"transfer": speed * 1.2, "read": speed * 2.6, "everything": speed * 40}
+        parts |= {"decode": speed * 3.5, "read": speed * 5} if format == "wav" else {}
+        for tier in ("ram", "disk"):
+            for workers, share in ((0, 1.0), (2, 0.4)):
+                full = speed * share * (1 if tier == "ram" else 0.9)
+                without = {part: value * share for part, value in parts.items()}
+                explanation = explained(full, 60000.0, **without)
+                shortest = [32000 / full * factor for factor in factors] if speed > 1000 else [None] * repeats
+                warm = {"workers": workers, "explained": explanation, "shortest": shortest}
+                warnings = [DISTURBED] if loader == "dali_npy" and tier == "disk" else []
+                results.append(made(loader, tier, full, format, warnings=warnings, **warm))
+            stepped = {"step_ms": 20.0, "explained": explained(min(speed, 1500.0), 60000.0, compute=speed, **parts)}
+            results.append(made(loader, tier, min(speed, 1500.0), format, au=min(94.0, speed / 16), **stepped))
+            results.append(made(loader, tier, speed * 2, format, task="loop", epochs=5))
+            trained = min(speed, 2100.0)
+            results.append(made(loader, tier, trained, format, task="train", au=min(96.0, trained / 21), epochs=5))
+            slower = trained / 1.04
+            results.append(made(loader, tier, slower, format, task="lightning", au=min(92.0, slower / 22), epochs=5))
+        for tier, most in (("disk", 2700.0), ("slow", 140.0)):
+            cold = min(speed, most) * 0.9
+            explanation = explained(cold, 60000.0, storage=speed * 1.1, **parts)
+            conditions = {
+                "explained": explanation,
+                "shortest": [None] * repeats if tier == "slow" else [14.0] * repeats,
+            }
+            results.append(made(loader, tier, cold, format, cache="cold", **conditions))
+            results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
+    climbed = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
+    rungs = [{"change": change, "loader": loader, "tier": "ram", "slug": slug} for change, loader, slug in climbed]
+    return {
+        "made": results,
+        "ladder": [{**rung, "reason": None} for rung in rungs]
+        + [{"change": "pinned", "loader": "numpy_memmap", "tier": "ram", "slug": None, "reason": "no GPU"}],
+        "bounds": {("cpu", 32): [30000.0 * (1 + 0.05 * ((3 * repeat) % 4 - 2)) for repeat in range(12)]},
+        "emulated": ["slow"],
+        "moves": [moves_record(repeat, {"torch": 31000.0 + repeat, "numpy": 15500.0}) for repeat in range(repeats)],
+        "skipped": [{"loader": "dali_npy", "tier": "slow", "settings": {"cache": "warm"}, "reason": "not read from"}],
+    }

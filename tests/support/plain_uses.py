@@ -1,0 +1,545 @@
+"""The plain use of each library that a loader wraps, as its documentation shows it: what the rows are raced with.
+
+`PLAIN` maps a loader's name to (changes, plain): the settings of the race as keyword arguments of the request, and a
+context manager that takes the request and yields an epoch function like a loader's. All read the files of the loader
+with as many workers, pad or cut to the fixed length, and deliver the whole split in random order on the CPU, each clip
+once. What is not said is left at the library's default.
+
+A loader may be without one, and is then not raced. litdata, mosaic and ffcv are not here: their libraries lie apart
+from the others (`scripts/common/isolated.py`), and their rows are raced by hand in an environment of their own.
+
+By hand, to see that they deliver what they should: python -m tests.support.plain_uses
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from scripts.common.corpus import Corpus
+from scripts.common.labels import read_labels
+from scripts.common.request import LoaderRequest
+from scripts.measure.sink import Sink
+from scripts.measure.verify import Verifier
+
+Epoch = Callable[[int], Iterator[dict[str, Any]]]
+Plain = Callable[[LoaderRequest], Any]
+
+NO_WORKERS: dict[str, Any] = {}  # what maps memory or holds it is fastest without
+WORKERS: dict[str, Any] = {"workers": 2, "prefetch": 2}
+PLAIN: dict[str, tuple[dict[str, Any], Plain]] = {}
+
+
+def plain_use(loader: str, changes: dict[str, Any]) -> Callable[[Callable[[LoaderRequest], Epoch]], Plain]:
+    """Enter a function from a request to an epoch function into `PLAIN`.
+
+    The epoch function, and with it all that the library has open, is let go of at the end.
+    """
+
+    def enter(opened: Callable[[LoaderRequest], Epoch]) -> Plain:
+        @contextmanager
+        def plain(request: LoaderRequest) -> Iterator[Epoch]:
+            yield opened(request)
+
+        PLAIN[loader] = changes, plain
+        return plain
+
+    return enter
+
+
+class Clips:
+    """A map-style data set: a clip's audio, float32 (1, samples), by a function of its position, and its labels."""
+
+    def __init__(self, request: LoaderRequest, audio: Callable[[int], Any]) -> None:
+        import torch
+
+        self.audio = audio
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+
+    def __len__(self) -> int:
+        return len(self.clip)
+
+    def __getitem__(self, position: int) -> dict[str, Any]:
+        return {"audio": self.audio(position), **self.labelled(position)}
+
+    def labelled(self, where: Any) -> dict[str, Any]:
+        """Return what is delivered beside the audio of one clip, or of many."""
+        return {"target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
+
+
+def data_loader(request: LoaderRequest, dataset: Any, **arguments: Any) -> Epoch:
+    """Return the epoch function of torch's DataLoader as its documentation has it, on a map-style data set."""
+    from torch.utils.data import DataLoader
+
+    if request.workers:  # the default on Linux, which importing torchrl changes
+        arguments["multiprocessing_context"] = "fork"
+    loader = DataLoader(dataset, batch_size=request.batch_size, shuffle=True, num_workers=request.workers, **arguments)
+    return lambda _number: iter(loader)
+
+
+def fixed(audio: Any, request: LoaderRequest) -> Any:
+    """Return float32 (1, n), padded with zeros or cut to (1, samples)."""
+    import torch
+
+    return torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
+
+
+# Files, one a clip.
+
+
+@plain_use("torchaudio", WORKERS)
+def torchaudio_load(request: LoaderRequest) -> Epoch:
+    """`torchaudio.load` in a Dataset."""
+    import torchaudio
+
+    def audio(position: int) -> Any:
+        waveform, _sample_rate = torchaudio.load(request.data / f"{position:06}.wav")
+        return fixed(waveform, request)
+
+    return data_loader(request, Clips(request, audio))
+
+
+def soundfile_clips(request: LoaderRequest) -> Clips:
+    """Return a Dataset that calls `soundfile.read`."""
+    import soundfile
+    import torch
+
+    def audio(position: int) -> Any:
+        data, _sample_rate = soundfile.read(request.data / f"{position:06}.wav", dtype="float32")
+        return fixed(torch.from_numpy(data)[None], request)
+
+    return Clips(request, audio)
+
+
+@plain_use("soundfile", WORKERS)
+def soundfile_read(request: LoaderRequest) -> Epoch:
+    """`soundfile.read` in a Dataset."""
+    return data_loader(request, soundfile_clips(request))
+
+
+def npy_clips(request: LoaderRequest) -> Clips:
+    """Return a Dataset that calls `numpy.load`."""
+    import numpy as np
+    import torch
+
+    return Clips(request, lambda position: torch.from_numpy(np.load(request.data / f"{position:06}.npy")))
+
+
+@plain_use("npy", WORKERS)
+def numpy_load(request: LoaderRequest) -> Epoch:
+    """`numpy.load` in a Dataset."""
+    return data_loader(request, npy_clips(request))
+
+
+# Arrays, a row a clip.
+
+
+@plain_use("numpy_memmap", NO_WORKERS)
+def numpy_rows(request: LoaderRequest) -> Epoch:
+    """A row of a mapped array in a Dataset, which is copied when it is collated; PyTorch warns of it once."""
+    import numpy as np
+    import torch
+
+    rows = np.load(request.data / "audio.npy", mmap_mode="r")
+    return data_loader(request, Clips(request, lambda position: torch.from_numpy(rows[position])))
+
+
+@plain_use("memmap_int16", NO_WORKERS)
+def int16_rows(request: LoaderRequest) -> Epoch:
+    """A row of a mapped array in a Dataset, converted."""
+    import numpy as np
+    import torch
+
+    rows = np.load(request.data / "audio.npy", mmap_mode="r")
+    return data_loader(
+        request, Clips(request, lambda position: torch.from_numpy(rows[position].astype(np.float32) / 32768))
+    )
+
+
+@plain_use("torch_storage", NO_WORKERS)
+def torch_rows(request: LoaderRequest) -> Epoch:
+    """A row of a mapped tensor in a Dataset."""
+    import torch
+
+    path = request.data / "audio.npy"
+    values = torch.from_file(str(path), size=path.stat().st_size // 4)
+    rows = values[-request.clips * request.samples :].view(request.clips, 1, request.samples)  # behind the header
+    return data_loader(request, Clips(request, lambda position: rows[position]))
+
+
+@plain_use("hdf5", WORKERS)
+def h5py_rows(request: LoaderRequest) -> Epoch:
+    """A row of an HDF5 dataset in a Dataset; each worker opens the file when it is first asked for a clip."""
+    import h5py
+    import torch
+
+    opened = cache(lambda: h5py.File(request.data / "clips.h5", "r"))
+    return data_loader(request, Clips(request, lambda position: torch.from_numpy(opened()["audio"][position])))
+
+
+@plain_use("zarr", WORKERS)
+def zarr_rows(request: LoaderRequest) -> Epoch:
+    """A row of a Zarr array in a Dataset; each worker opens it when it is first asked for a clip."""
+    import torch
+    import zarr
+
+    opened = cache(lambda: zarr.open(request.data / "clips.zarr", mode="r"))
+    return data_loader(request, Clips(request, lambda position: torch.from_numpy(opened()[position])))
+
+
+@contextmanager
+def lmdb_values(request: LoaderRequest) -> Iterator[Epoch]:
+    """A value of an LMDB environment in a Dataset, a transaction each.
+
+    The environment is a copy beside the loader's: the library refuses to open a file twice in a process.
+    """
+    import lmdb
+    import numpy as np
+    import torch
+
+    def audio(position: int) -> Any:
+        with environment.begin() as transaction:
+            value = transaction.get(position.to_bytes(8, "big"))
+        return torch.from_numpy(np.frombuffer(value, dtype=np.float32))[None]
+
+    with tempfile.TemporaryDirectory(dir=request.data.parent) as folder:
+        path = shutil.copy(request.data / "clips.mdb", folder)
+        with lmdb.open(path, subdir=False, readonly=True, lock=False) as environment:
+            yield data_loader(request, Clips(request, audio))
+
+
+PLAIN["lmdb"] = NO_WORKERS, lmdb_values
+
+
+@plain_use("arrow", NO_WORKERS)
+def arrow_values(request: LoaderRequest) -> Epoch:
+    """A value of a mapped Arrow table in a Dataset."""
+    import pyarrow as pa
+    import torch
+
+    with pa.memory_map(str(request.data / "clips.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+    return data_loader(
+        request, Clips(request, lambda position: torch.from_numpy(table["audio"][position].values.to_numpy())[None])
+    )
+
+
+# tensordict and TorchRL. Their documentation indexes whole batches, and single clips; here is what is faster.
+
+
+@plain_use("tensorclass", NO_WORKERS)
+def tensorclass_items(request: LoaderRequest) -> Epoch:
+    """A clip of a tensorclass in RAM in a Dataset: collating copies faster than an index of many does."""
+    split = tensorclass_of(request).clone()
+
+    class Items:
+        def __len__(self) -> int:
+            return len(split)
+
+        def __getitem__(self, position: int) -> dict[str, Any]:
+            return dict(split[position].items())
+
+    return data_loader(request, Items())
+
+
+@plain_use("tensorclass_memmap", NO_WORKERS)
+def tensorclass_batches(request: LoaderRequest) -> Epoch:
+    """A tensorclass of mapped files as the data set of a DataLoader."""
+    epoch = data_loader(request, tensorclass_of(request), collate_fn=lambda batch: batch)
+    return lambda number: (dict(batch.items()) for batch in epoch(number))
+
+
+def tensorclass_of(request: LoaderRequest) -> Any:
+    """Return the split as a tensorclass of mapped files."""
+    import torch
+    from tensordict import TensorDict, tensorclass
+
+    @tensorclass
+    class Split:
+        audio: torch.Tensor
+        target: torch.Tensor
+        labels: torch.Tensor
+        clip: torch.Tensor
+
+    return Split.from_tensordict(TensorDict.load_memmap(request.data))
+
+
+@plain_use("lazy_memmap", NO_WORKERS)
+def replay_buffer(request: LoaderRequest) -> Epoch:
+    """An iteration over a replay buffer on the storage, without replacement."""
+    from torchrl.data import LazyMemmapStorage, ReplayBuffer
+    from torchrl.data.replay_buffers.samplers import SamplerWithoutReplacement
+
+    storage = LazyMemmapStorage(request.clips, scratch_dir=request.data, existsok=True, auto_cleanup=False)
+    storage.loads(request.data)
+    buffer = ReplayBuffer(
+        storage=storage, sampler=SamplerWithoutReplacement(drop_last=False), batch_size=request.batch_size
+    )
+    return lambda _number: (dict(batch.items()) for batch in buffer)
+
+
+# Libraries with a loader of their own.
+
+
+@plain_use("webdataset", WORKERS)
+def webdataset_pipeline(request: LoaderRequest) -> Epoch:
+    """The fluid interface with the library's decoder for audio."""
+    import torch
+    import webdataset as wds
+
+    def labelled(pair: tuple[Any, dict[str, Any]]) -> tuple[Any, ...]:
+        (waveform, _sample_rate), about = pair
+        labels = torch.zeros(request.classes)
+        labels[about["classes"]] = 1.0
+        return fixed(waveform, request), about["classes"][0], labels, about["clip"]
+
+    shards = sorted(map(str, request.data.glob("*.tar")))
+    dataset = (
+        wds.WebDataset(shards, shardshuffle=len(shards))
+        .shuffle(1000)
+        .decode(wds.torch_audio)
+        .to_tuple("wav", "json")
+        .map(labelled)
+        .batched(request.batch_size)
+    )
+    forked = {"multiprocessing_context": "fork"} if request.workers else {}
+    loader = wds.WebLoader(dataset, batch_size=None, num_workers=request.workers, **forked)
+    names = "audio", "target", "labels", "clip"
+    return lambda _number: (dict(zip(names, batch, strict=True)) for batch in loader)
+
+
+@plain_use("torchdata", WORKERS)
+def torchdata_nodes(request: LoaderRequest) -> Epoch:
+    """The nodes of the migration guide; threads, as the loader has them, where the guide has the choice."""
+    from torch.utils.data import RandomSampler, default_collate
+    from torchdata.nodes import Batcher, Loader, ParallelMapper, Prefetcher, SamplerWrapper
+
+    dataset = npy_clips(request)
+    positions = Batcher(SamplerWrapper(RandomSampler(dataset)), batch_size=request.batch_size, drop_last=False)
+    batches = ParallelMapper(
+        positions,
+        map_fn=lambda batch: default_collate([dataset[position] for position in batch]),
+        num_workers=request.workers,
+        method="thread",
+        in_order=True,
+    )
+    loader = Loader(Prefetcher(batches, prefetch_factor=request.workers * 2))
+    return lambda _number: iter(loader)
+
+
+@plain_use("spdl", WORKERS)
+def spdl_own_reader(request: LoaderRequest) -> Epoch:
+    """SPDL's own reader of WAV, a clip at a time."""
+    import numpy as np
+    import spdl.io
+    import torch
+
+    def audio(position: int) -> Any:
+        pcm = spdl.io.to_numpy(spdl.io.load_wav((request.data / f"{position:06}.wav").read_bytes()))
+        return fixed(torch.from_numpy(pcm.T.astype(np.float32) / 32768), request)
+
+    return spdl_pipeline(request, Clips(request, audio))
+
+
+@plain_use("spdl_dataset", WORKERS)
+def spdl_migrated(request: LoaderRequest) -> Epoch:
+    """A Dataset as it is, in the pipeline that the migration guide begins with."""
+    return spdl_pipeline(request, soundfile_clips(request))
+
+
+def spdl_pipeline(request: LoaderRequest, dataset: Clips) -> Epoch:
+    """Return the epoch function of the migration guide's pipeline, which is built for each epoch."""
+    from spdl.pipeline import PipelineBuilder
+    from torch.utils.data import RandomSampler, default_collate
+
+    def epoch(_number: int) -> Iterator[dict[str, Any]]:
+        pipeline = (
+            PipelineBuilder()
+            .add_source(RandomSampler(dataset))
+            .pipe(dataset.__getitem__, concurrency=request.workers, output_order="input")
+            .aggregate(request.batch_size)
+            .pipe(default_collate)
+            .add_sink(request.prefetch)
+            .build(num_threads=request.workers)
+        )
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    return epoch
+
+
+# DALI.
+
+
+@plain_use("dali_wav", WORKERS)
+def dali_audio_decoder(request: LoaderRequest) -> Epoch:
+    """The reader of files and the audio decoder."""
+    from nvidia.dali import fn, pipeline_def
+
+    files = [str(request.data / f"{position:06}.wav") for position in range(request.clips)]
+
+    @pipeline_def
+    def pipeline() -> Any:
+        encoded, position = fn.readers.file(
+            files=files, labels=list(range(request.clips)), random_shuffle=True, pad_last_batch=True, name="reader"
+        )
+        return dali_decoded(encoded, request), position
+
+    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels, reader_name="reader")
+
+
+@plain_use("dali_npy", WORKERS)
+def dali_numpy_reader(request: LoaderRequest) -> Epoch:
+    """The reader of .npy files; a clip is known by the name of its file."""
+    import torch
+    from nvidia.dali import fn, pipeline_def
+
+    files = [str(request.data / f"{position:06}.npy") for position in range(request.clips)]
+
+    @pipeline_def
+    def pipeline() -> Any:
+        audio = fn.readers.numpy(files=files, random_shuffle=True, pad_last_batch=True, name="reader")
+        return audio, fn.pad(fn.get_property(audio, key="source_info"))
+
+    def positions(names: Any) -> Any:
+        return torch.tensor([int(bytes(name).rstrip(b"\0")[-10:-4]) for name in names.numpy()])
+
+    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions, reader_name="reader")
+
+
+@plain_use("dali_external", WORKERS)
+def dali_external_source(request: LoaderRequest) -> Epoch:
+    """An external source: an iterator over batches, lists of arrays, one pass an epoch."""
+    import numpy as np
+    from nvidia.dali import fn, pipeline_def
+
+    rows = np.load(request.data / "audio.npy", mmap_mode="r")
+
+    class Batches:
+        def __iter__(self) -> Iterator[tuple[list[Any], list[Any]]]:
+            order = np.random.permutation(request.clips)
+            for start in range(0, request.clips, request.batch_size):
+                positions = order[start : start + request.batch_size]
+                yield [rows[position] for position in positions], [np.array([position]) for position in positions]
+
+    @pipeline_def
+    def pipeline() -> Any:
+        audio, position = fn.external_source(source=Batches(), num_outputs=2, cycle="raise")
+        return audio, position
+
+    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels)
+
+
+@plain_use("dali_webdataset", WORKERS)
+def dali_webdataset_reader(request: LoaderRequest) -> Epoch:
+    """The reader of tar shards, which makes their index itself, and the audio decoder."""
+    import json
+
+    import torch
+    from nvidia.dali import fn, pipeline_def
+
+    shards = sorted(map(str, request.data.glob("*.tar")))
+
+    @pipeline_def
+    def pipeline() -> Any:
+        encoded, about = fn.readers.webdataset(
+            paths=shards, ext=["wav", "json"], random_shuffle=True, pad_last_batch=True, name="reader"
+        )
+        return dali_decoded(encoded, request), fn.pad(about)
+
+    def labelled(members: list[dict[str, Any]]) -> dict[str, Any]:
+        labels = torch.zeros(len(members), request.classes)
+        for row, about in zip(labels, members, strict=True):
+            row[about["classes"]] = 1.0
+        target = torch.tensor([about["classes"][0] for about in members])
+        return {"target": target, "labels": labels, "clip": torch.tensor([about["clip"] for about in members])}
+
+    def read(members: Any) -> list[dict[str, Any]]:
+        return [json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()]
+
+    return dali_epochs(request, pipeline, labelled, read, reader_name="reader")
+
+
+def dali_decoded(encoded: Any, request: LoaderRequest) -> Any:
+    """Return the node float32 (1, samples) of WAV files: 16 bit, since DALI's own float32 is scaled by 1/32767."""
+    from nvidia.dali import fn, types
+
+    audio, _sample_rate = fn.decoders.audio(encoded, dtype=types.INT16)
+    padded = fn.slice(audio, start=[0], shape=[request.samples], axes=[0], out_of_bounds_policy="pad")
+    return fn.transpose(fn.cast(padded, dtype=types.FLOAT) / 32768, perm=[1, 0])
+
+
+def positions_of_labels(labels: Any) -> Any:
+    """Return int64 (batch,) of a batch of labels that are positions, integers (batch, 1)."""
+    return labels.flatten().long()
+
+
+def dali_epochs(
+    request: LoaderRequest,
+    pipeline: Callable[..., Any],
+    labelled: Callable[[Any], dict[str, Any]],
+    read: Callable[[Any], Any],
+    **size: Any,
+) -> Epoch:
+    """Return the epoch function of DALI's iterator for PyTorch.
+
+    `read` makes of the pipeline's second output what `labelled` takes. The readers are told to pad the last batch, and
+    the iterator to cut it: the default gives clips of it twice.
+    """
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
+    iterator = DALIGenericIterator(
+        pipeline(batch_size=request.batch_size, num_threads=request.workers, device_id=None),
+        ["audio", "where"],
+        last_batch_policy=LastBatchPolicy.PARTIAL,
+        auto_reset=True,
+        **size,
+    )
+
+    def epoch(_number: int) -> Iterator[dict[str, Any]]:
+        for [batch] in iterator:
+            yield {"audio": batch["audio"], **labelled(read(batch["where"]))}
+
+    return epoch
+
+
+def problems(corpus: Corpus, request: LoaderRequest, plain: Plain) -> list[str]:
+    """Return what is wrong with three epochs of a plain use, as the gate of a run sees it."""
+    found: list[str] = []
+    orders: set[tuple[int, ...]] = set()
+    with plain(request) as epoch:
+        for number in range(3):
+            sink = Sink("cpu")
+            verifier = Verifier(corpus, "train", request.batch_size, max(1, request.workers))
+            verifier.finish([sink.consume(batch) for batch in epoch(number) if verifier.check(batch)])
+            found += verifier.problems
+            orders.add(tuple(verifier.order))
+    return found if len(orders) == 3 else [*found, "the same order in two epochs"]
+
+
+def main() -> None:
+    """Make a small corpus, and check every plain use on it."""
+    import sys
+    from pathlib import Path
+
+    from scripts.common import plugins
+    from tests.support.loader_cases import request_for, write_format
+    from tests.support.made_corpus import make_corpus
+
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = make_corpus(Path(folder, "corpus"), clips=45, seconds=0.1)
+        for loader, (changes, plain) in PLAIN.items():
+            name = plugins.load("loaders", loader).FORMAT
+            if not Path(folder, name).exists():
+                write_format(corpus, name, Path(folder, name), readers=4)
+            found = problems(corpus, request_for(corpus, loader, Path(folder, name), **changes), plain)
+            print(f"{loader}: {'; '.join(found) or 'every clip once, bit-identical'}", flush=True)
+            wrong += bool(found)
+    sys.exit(wrong)
+
+
+if __name__ == "__main__":
+    main()

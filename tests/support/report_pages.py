@@ -1,0 +1,89 @@
+"""Reports of made runs, and what a test reads in them."""
+
+import base64
+import csv
+import io
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+from scripts.report import draw_figures, render_report
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import make_results
+
+
+def report_of(root, made, bounds=None, skipped=(), **kwargs):
+    """Return (tables, figures folder, HTML) of made runs."""
+    return rendered(root, make_results(root, made, bounds, skipped, **kwargs))
+
+
+def rendered(root, plan):
+    """Return (tables, figures folder, HTML) of the runs that a plan.json names."""
+    make_tables.make_tables(read_plan(plan), root, root / "tables")
+    tables = read_tables(root / "tables")
+    draw_figures.draw(tables, root / "figures")
+    return tables, root / "figures", render_report.render(tables, root / "figures", root / "tables")
+
+
+class Page(HTMLParser):
+    """Notes the tags of a page, its text, and that every tag is closed."""
+
+    VOID = ("meta", "img", "link", "br", "hr", "input")
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.open, self.text, self.scripts = [], [], "", []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("script", "style"):
+            self.scripts.append((self.open[-1], self.tags[-1][1].get("type"), data))
+        else:
+            self.text += data
+
+    @property
+    def words(self):
+        return " ".join(self.text.split())
+
+
+def row_of(html, section, *texts):
+    """Return the words of the first row of a section's tables that holds all the texts."""
+    part = html[html.index(f'<h2 id="{section}">') :]
+    rows = (spaced(row.split("</tr>")[0]) for row in part[: part.index("</section>")].split("<tr")[1:])
+    return next(row for row in rows if all(text in row for text in texts))
+
+
+def spaced(html):
+    """Return the words of a piece of HTML without its scripts, those of cells beside each other apart."""
+    html = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>|^[^<>]*>", " ", html)).split())
+
+
+def sections(html):
+    return re.findall(r'<h2 id="([\w-]+)">', html)
+
+
+def section(html, name):
+    """Return the words of a section."""
+    part = html[html.index(f'<h2 id="{name}">') :]
+    return spaced(part[: part.index("</section>")])
+
+
+def rows_in(address):
+    """Return the rows of a CSV file in a data address."""
+    return list(csv.DictReader(io.StringIO(base64.b64decode(address.split(",")[1]).decode(), newline="")))
+
+
+def links(html):
+    """Return {file name: address} of what a report offers to download."""
+    return {a["download"]: a["href"] for tag, a in Page(html).tags if tag == "a" and "download" in a}

@@ -1,0 +1,145 @@
+"""A copy of the project in a folder of its own: a small experiment, its Snakemake, and what a call of that would do."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.machine import devices
+from tests.support.programs import PROJECT
+
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html", ".*_cache"
+)
+LOADERS = ["torchaudio", "dali_wav", "dali_npy", "dali_external", "numpy_memmap", "lazy_memmap", "webdataset"]
+PATIENCE = 600  # seconds until a test gives up waiting: on a slow machine everything takes its time
+SHARED_MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def folders() -> Iterator[tuple[Path, Path]]:
+    """Yield an empty folder on a disk and one in RAM, and remove both at the end."""
+    temporary = Path(tempfile.gettempdir())
+    disk = tempfile.mkdtemp(prefix="feedrate-test-", dir="/var/tmp" if devices.in_memory(temporary) else temporary)
+    ram = tempfile.mkdtemp(prefix="feedrate-test-", dir=SHARED_MEMORY)
+    try:
+        yield Path(disk), Path(ram)
+    finally:
+        shutil.rmtree(disk)
+        shutil.rmtree(ram, ignore_errors=True)  # Snakemake takes the empty folders above a temporary output away too
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job that Snakemake would run."""
+
+    rule: str
+    wildcards: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a program that has ended."""
+
+    status: int
+    output: str  # of stdout and stderr
+
+
+def heed_interrupts() -> None:
+    """Let a new process die of Ctrl-C, which it would ignore if the tests were started in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class ProjectCopy:
+    """A copy of the project at `root` whose tiers are a folder in RAM and the project's own disk."""
+
+    def __init__(self, root: Path, ram: Path, **config: Any) -> None:
+        shutil.copytree(PROJECT, root, ignore=LEFT_OUT)
+        self.root = root
+        self.ram = ram
+        self.config = {
+            "dataset": "demo",
+            "datasets": {"demo": {"source": "synthetic", "clips": 24, "seed": 3}},
+            "audio": {"seconds": 1},
+            "storage": {"ram": {"path": str(ram)}, "disk": {"path": "results/placed"}},
+            "loaders": LOADERS,
+            "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["traverse"]},
+            "measure": {"repeats": 1, "seconds": 0.05, "profile_seconds": 0.3, "moves": False, "explain": "none"},
+        }
+        self.configure(**config)
+
+    def configure(self, **config: Any) -> None:
+        """Set keys of the config."""
+        self.config = {**self.config, **config}
+        (self.root / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+
+    def start(self, *arguments: str, path: str = "") -> subprocess.Popen:
+        """Start Snakemake in a process group of its own; folders in `path` go before PATH."""
+        places = [*filter(None, [path]), str(Path(sys.executable).parent), os.environ["PATH"]]
+        return subprocess.Popen(
+            [sys.executable, "-m", "snakemake", *arguments],
+            cwd=self.root,
+            env={**os.environ, "PATH": os.pathsep.join(places)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=heed_interrupts,
+        )
+
+    def call(self, *arguments: str, path: str = "") -> Call:
+        """Return what Snakemake said, however it ended."""
+        process = self.start(*arguments, path=path)
+        output, _ = process.communicate()
+        return Call(process.returncode, output)
+
+    def snakemake(self, *arguments: str, path: str = "") -> str:
+        """Return what Snakemake said; it must end well."""
+        done = self.call(*arguments, path=path)
+        assert done.status == 0, f"snakemake {' '.join(arguments)} failed:\n{done.output[-5000:]}"
+        return done.output
+
+    def planned(self, *arguments: str) -> list[Job]:
+        """Return the jobs that a call would run, without `all`."""
+        output = self.snakemake("--dry-run", *arguments)
+        jobs = []
+        for block in re.split(r"(?m)^(?:local)?rule ", output)[1:]:
+            found = re.search(r"(?m)^    wildcards: (.*)$", block)
+            pairs = (pair.split("=", 1) for pair in found[1].split(", ")) if found else ()
+            jobs.append(Job(block.partition(":")[0], dict(pairs)))
+        counted = re.search(r"(?m)^total +(\d+)$", output)
+        assert len(jobs) == (int(counted[1]) if counted else 0), output[-3000:]
+        return [job for job in jobs if job.rule != "all"]
+
+    def records(self, dataset: str = "demo") -> dict[str, tuple[int, str]]:
+        """Return (time of writing, text) of each run's and bound's record by its path below the runs' folder."""
+        runs = self.root / "results" / "runs" / dataset
+        return {
+            path.relative_to(runs).as_posix(): (path.stat().st_mtime_ns, path.read_text())
+            for path in sorted(runs.glob("*/*/*/*.json"))
+        }
+
+    def files_in_ram(self) -> list[str]:
+        """Return the files that lie in the RAM tier."""
+        return [str(path.relative_to(self.ram)) for path in self.ram.rglob("*") if not path.is_dir()]
+
+
+def rules_of(jobs: list[Job]) -> Counter:
+    """Return how many jobs of each rule there are."""
+    return Counter(job.rule for job in jobs)
+
+
+def values(jobs: list[Job], rule: str, wildcard: str) -> set[str]:
+    """Return the values of a wildcard among the jobs of a rule."""
+    return {job.wildcards[wildcard] for job in jobs if job.rule == rule}

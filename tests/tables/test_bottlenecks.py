@@ -1,0 +1,93 @@
+"""What holds a loader back is named by what leaving it out saves; planted bottlenecks are named rightly."""
+
+import pytest
+
+from scripts.tables import bottlenecks
+from tests.support.bottleneck_cases import ALONE, PAIRS, Case, named
+from tests.support.planted import Clock
+
+AMONG_WORKERS = [  # the others: `make selftest`
+    Case("decode", workers=2, decode=20),
+    Case("transfer", workers=2, transfer=20),
+    Case("compute", workers=2, transfer=10, step=20),
+]
+
+
+@pytest.mark.parametrize("case", [case for case in (*ALONE, *PAIRS) if not case.workers], ids=str)
+def test_a_planted_bottleneck_is_named(case):
+    """By a planted clock, which what else a batch costs on this machine does not move."""
+    part, percent, evidence = named(case, clock=Clock(tick=2e-4))
+    assert part == case.answer, evidence
+    assert percent > 50
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("case", AMONG_WORKERS, ids=str)
+def test_a_planted_bottleneck_among_workers_is_named(case):
+    """By the real clock, of sleeps so long that what else a batch costs is little beside them."""
+    part, percent, evidence = named(case, times=3)
+    assert part == case.answer, evidence
+    assert percent > 50
+
+
+def explained(full, consuming=1e6, **without):
+    return {"full": full, "without": without, "consuming": consuming}
+
+
+def test_a_part_costs_what_leaving_it_out_saves():
+    """10 ms a clip: 4 of storage, 3 of decoding, 2 of reading, 1 of the rest."""
+    found = bottlenecks.costs(explained(100, storage=1 / 0.006, decode=1 / 0.007, read=1 / 0.001, everything=1 / 0.001))
+    assert found["storage"] == pytest.approx(0.004)
+    assert found["decode"] == pytest.approx(0.003)
+    assert found["read"] == pytest.approx(0.005), "beyond what storage alone saves; decoding is in it"
+    assert found["python"] == pytest.approx(0.001, rel=0.01)
+
+
+def test_what_costs_little_is_not_called_a_bottleneck():
+    part, percent, _ = bottlenecks.name(explained(100, read=105, transfer=104, everything=1000, consuming=900))
+    assert part == "consuming" or percent < 12
+    part, percent, evidence = bottlenecks.name(explained(100, read=105, transfer=104, everything=5000, consuming=4000))
+    assert part == "none" and percent < bottlenecks.LEAST_PERCENT
+    assert "reading" in evidence and "transfer" in evidence
+
+
+def test_a_part_that_is_faster_with_it_costs_nothing():
+    """Noise: without the part it was slower."""
+    assert bottlenecks.costs(explained(100, transfer=90))["transfer"] == 0
+
+
+def test_of_a_loader_without_stages_nothing_is_known():
+    assert bottlenecks.name(explained(2721, 38043)) == ("", None, "")
+
+
+def test_less_to_do_cannot_take_longer():
+    """As it was measured beside other work: without everything slower than without reading alone."""
+    spoiled = explained(2532, 32000, storage=3671, read=20135, decode=2084, everything=2910)
+    assert bottlenecks.costs(spoiled)["python"] == pytest.approx(1 / 20135 - 1 / 32000)
+    assert bottlenecks.contradiction(spoiled) == pytest.approx(100 * 2532 * (1 / 2910 - 1 / 20135))
+    part, _, evidence = bottlenecks.name(spoiled)
+    assert part == "unclear" and "its trials contradict one another by 74 % of the time" in evidence
+
+
+def test_a_small_contradiction_leaves_a_clear_bottleneck():
+    part, percent, evidence = bottlenecks.name(
+        explained(254, 32000, read=270, decode=1400, transfer=210, everything=9000)
+    )
+    assert part == "decode" and percent == pytest.approx(82, abs=1)
+    assert "contradict one another by 21 %" in evidence
+    small = explained(100, read=300, transfer=95, everything=1000)
+    assert bottlenecks.contradiction(small) == pytest.approx(100 * (100 / 95 - 1))
+    assert "contradict" not in bottlenecks.name(small)[2], "as much as speeds scatter"
+
+
+def test_the_copy_to_a_gpu_may_save_more_than_all_stages():
+    """Without it batches stay on the CPU; without the stages they are still copied."""
+    asked = explained(100, 5000, host_to_device=1000, read=120, everything=130)
+    assert bottlenecks.contradiction(asked) == 0
+    assert bottlenecks.name(asked)[0] == "host_to_device"
+
+
+def test_the_middle_of_several_runs():
+    runs = [explained(100, read=200, transfer=110), explained(110, read=400), explained(90, read=300)]
+    assert bottlenecks.middle(runs) == explained(100, read=300)
+    assert bottlenecks.middle([]) is None

@@ -1,0 +1,137 @@
+"""Bounds: what the hardware allows, and which of them applies to a result."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.common.request import LoaderRequest, epoch_order
+from scripts.measure import measure_bound
+from scripts.report.verdicts import verdicts
+from scripts.tables import bounds
+from scripts.tables.columns import read_tables
+from scripts.tables.make_tables import make_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, explained, fio_read, make_results
+from tests.support.report_pages import report_of, spaced
+
+DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # clips/s of the made profile
+
+
+def tables_of(root, made, **kwargs):
+    make_tables(read_plan(make_results(root, made, **kwargs)), root, root / "tables")
+    return read_tables(root / "tables")
+
+
+def applying(tables):
+    """The bound's name and speed, and the percentage of it, by panel."""
+    names = ("bound", "bound_clips_per_second", "percent_of_bound")
+    return {row["panel"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+
+
+@pytest.mark.parametrize("way", measure_bound.WAYS)
+def test_the_warm_bound_gathers_every_clip_once(way):
+    """The right row of each, in the order that a loader is asked for."""
+    request = LoaderRequest(Path(), clips=21, samples=50, classes=2, batch_size=4)
+    rows = {}
+    with measure_bound.gathered(request, way) as epoch:
+        for number in (0, 1):
+            order = []
+            for batch in epoch(number):
+                for clip, audio in zip(batch["clip"].tolist(), batch["audio"], strict=True):
+                    assert rows.setdefault(clip, audio.clone()).equal(audio), clip
+                    order.append(clip)
+            assert order == epoch_order(request, number).tolist()
+    assert len({audio.numpy().tobytes() for audio in rows.values()}) == len(rows) == 21
+
+
+def test_each_state_of_the_cache_has_its_bound(tmp_path):
+    made = [Made("a", "disk", [1000.0], cache=cache) for cache in ("warm", "cold", "limited")]
+    found = applying(tables_of(tmp_path, made, bounds={("cpu", 32): [30000.0]}))
+    assert found["CPU"] == ("warm", 30000, pytest.approx(100 / 30))
+    assert found["CPU, cold cache"] == ("storage", pytest.approx(DISK[2]), pytest.approx(1e5 / DISK[2]))
+    assert found["CPU, limited cache"] == ("storage", pytest.approx(DISK[2] / 0.5), pytest.approx(5e4 / DISK[2]))
+
+
+def test_the_lowest_bound_applies(tmp_path):
+    made = [Made("a", "disk", [90.0], cache="cold")]
+    found = applying(tables_of(tmp_path, made, bounds={("cpu", 32): [100.0]}))
+    assert found["CPU, cold cache"] == ("warm", 100, 90)
+
+
+@pytest.mark.parametrize(("workers", "readers"), [(None, 1), (0, 1), (1, 1), (2, 2), (4, 4)])
+def test_the_storage_bound_is_of_as_many_readers_as_workers(tmp_path, workers, readers):
+    tables = tables_of(tmp_path, [Made("a", "disk", [10.0], cache="cold", workers=workers)])
+    assert applying(tables)["CPU, cold cache"][1] == pytest.approx(DISK[readers])
+
+
+def test_a_tier_without_fio_has_no_storage_bound(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [10.0], cache="cold")], bounds={("cpu", 32): [100.0]})
+    assert applying(tables)["CPU, cold cache"] == ("", None, None)
+    assert [row["bound"] for row in tables["bounds"]] == ["warm"]
+
+
+def test_an_emulated_tier_has_the_bound_of_what_it_emulates(tmp_path):
+    made = [Made("a", tier, [10.0], cache="cold") for tier in ("disk", "slow")]
+    tables = tables_of(tmp_path, made, emulated=["slow"])
+    found = {row["tier"]: row["bound_clips_per_second"] for row in tables["ranking"]}
+    assert found == {"disk": pytest.approx(DISK[2]), "slow (emulated)": pytest.approx(DISK[2] / 20)}
+    assert {row["tier"] for row in tables["bounds"]} == {"disk", "slow (emulated)"}
+
+
+def test_a_training_is_bound_by_its_steps(tmp_path):
+    made = [
+        Made("a", "ram", [800.0], task="train", au=80.0),
+        Made("a", "ram", [500.0], step_ms=20.0, au=50.0),
+        Made("b", "ram", [29000.0], task="train", au=50.0),
+    ]
+    tables = tables_of(tmp_path, made, bounds={("cpu", 32): [30000.0]})
+    found = {(row["loader"], row["panel"]): (row["bound"], row["percent_of_bound"]) for row in tables["ranking"]}
+    assert found["a", "CPU, training"] == ("compute", pytest.approx(80))
+    assert found["a", "CPU, 20 ms step"] == ("compute", pytest.approx(50))
+    assert found["b", "CPU, training"] == ("warm", pytest.approx(2900 / 30))
+
+
+def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
+    for speed, word in ((950.0, "95 %"), (1100.0, "at the bound"), (1400.0, "above the bound")):
+        made = [Made("a", "ram", [speed] * 2), Made("b", "ram", [10.0] * 2)]
+        root = tmp_path / str(speed)
+        tables, _, html = report_of(root, made, {("cpu", 32): [900.0, 1000.0, 1300.0]})
+        assert f", {word}" in verdicts(tables)[0]["reason"]
+        tile = spaced(html[html.index("Of what this machine can do") :].split("</div>")[0])
+        assert tile.startswith(f"Of what this machine can do {word} ")
+        assert f"{speed / 10:.0f} % of what memory allows" in tile or speed < 1000
+        assert "1,000 clips/s (900 to 1,300 in 3 runs)" in tile
+
+
+def test_a_plain_loop_need_not_read_and_has_none(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [1e6], task="loop")], bounds={("cpu", 32): [30000.0]})
+    assert applying(tables)["CPU, plain loop"] == ("", None, None)
+
+
+def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
+    reads = [
+        fio_read("random", 1, 100.0, 640 * 1024),
+        fio_read("random", 1, 900.0, 4 * 2**20),  # clips of another format
+        fio_read("sequential", 1, 200.0),
+        fio_read("random", 2, 150.0, 640 * 1024),
+    ]
+    assert bounds.storage(reads, 640 * 1024, 1) == pytest.approx(200e6 / (640 * 1024))
+    assert bounds.storage([*reads, fio_read("readahead", 1, 300.0)], 640 * 1024, 2) == pytest.approx(300e6 / 655360)
+    assert bounds.storage(reads, 640 * 1024, 2) == pytest.approx(200e6 / (640 * 1024)), "one reader alone was faster"
+    assert bounds.storage(reads, 640 * 1024, 8) is None
+    assert bounds.storage([], 640 * 1024, 1) is None
+
+
+def test_decoding_alone_is_a_bound_of_each_result_that_decodes(tmp_path):
+    parts = explained(100.0, 1e5, decode=200.0, read=400.0)
+    made = [Made("wav", "disk", [100.0], "wav", explained=parts), Made("npy", "disk", [100.0], "npy")]
+    [row] = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "decode"]
+    assert (row["loader"], row["tier"], row["slug"]) == ("wav", "disk", "cpu-b32-w2-p2")
+    assert row["clips_per_second"] == pytest.approx(200), "5 ms of 10 are decoding"
+
+
+def test_formats_of_one_size_share_a_row(tmp_path):
+    made = [Made("a", "disk", [10.0], "npy", workers=workers) for workers in (0, 4)] + [Made("b", "disk", [9.0], "wav")]
+    rows = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "storage"]
+    assert [(row["formats"], row["readers"]) for row in rows] == [("npy, wav", count) for count in (1, 2, 4)]
+    assert rows[0]["clips_per_second"] == pytest.approx(DISK[1])

@@ -1,0 +1,589 @@
+"""The tables and the terminal's ranking, from made runs whose answer is known."""
+
+import csv
+import json
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_json, write_json
+from scripts.report import print_ranking
+from scripts.tables import make_tables, ranking, records, summarize_loader
+from scripts.tables.columns import (
+    COLUMNS,
+    bytes_text,
+    duration_text,
+    number_text,
+    panels,
+    read_table,
+    read_tables,
+    settings_text,
+)
+from tests.support.made_runs import (
+    MEMORY,
+    STEP_LIMIT_MS,
+    WARNING,
+    Made,
+    bound_record,
+    campaign,
+    example,
+    explained,
+    make_results,
+    moves_record,
+    run_record,
+)
+from tests.support.programs import program_line
+
+
+def tables_of(root: Path, made, **kwargs):
+    plan = records.read_plan(make_results(root, made, **kwargs))
+    make_tables.make_tables(plan, root, root / "tables")
+    return read_tables(root / "tables")
+
+
+def ranked(tables, name="ranking"):
+    return [(row["rank"], row["loader"]) for row in tables[name]]
+
+
+def test_medians_ranges_and_percent_of_bound(tmp_path):
+    made = [Made("b", "ram", [100.0, 130.0, 110.0]), Made("a", "ram", [1000.0, 900.0, 950.0])]
+    tables = tables_of(tmp_path, made, bounds={("cpu", 32): [1900.0, 2000.0, 1800.0]})
+    first, second = tables["ranking"]
+    assert (first["rank"], first["loader"], first["clips_per_second"]) == (1, "a", 950.0)
+    assert (first["lowest"], first["highest"], first["percent_of_bound"]) == (900.0, 1000.0, 50.0)
+    assert first["times_slower_than_best"] == 1.0
+    assert second["rank"] == 2
+    assert second["times_slower_than_best"] == pytest.approx(950 / 110)
+    assert first["first_batch_seconds"] == pytest.approx(0.6)
+    [bound] = tables["bounds"]
+    assert {key: value for key, value in bound.items() if value not in (None, "")} == {
+        **{"bound": "warm", "device": "cpu", "batch_size": 32, "runs": 3},
+        **{"clips_per_second": 1900.0, "lowest": 1800.0, "highest": 2000.0},
+    }
+    assert (first["bound"], first["bound_clips_per_second"]) == ("warm", 1900.0)
+
+
+def test_the_bound_of_another_batch_size_or_device_does_not_apply(tmp_path):
+    made = [Made("a", "ram", [100.0], batch_size=64), Made("a", "ram", [90.0], device="cuda")]
+    tables = tables_of(tmp_path, made, bounds={("cpu", 32): [200.0]})
+    assert [row["percent_of_bound"] for row in tables["ranking"]] == [None, None]
+    assert [row["rank"] for row in tables["ranking"]] == [1, 1]  # each device has a ranking of its own
+
+
+def test_no_bounds(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [100.0])])
+    assert tables["bounds"] == []
+    assert tables["ranking"][0]["percent_of_bound"] is None
+
+
+def test_a_planned_bound_without_a_file_has_no_speed(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])], bounds={("cpu", 32): [2.0]}))
+    (tmp_path / plan["bounds"][0]["path"]).unlink()
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    [row] = read_table(tmp_path / "tables", "bounds")
+    assert (row["runs"], row["clips_per_second"]) == (0, None)
+
+
+def test_ties_share_a_rank_and_the_next_is_skipped(tmp_path):
+    made = [Made("a", "ram", [100.0, 110.0]), Made("b", "ram", [99.0, 105.0]), Made("c", "ram", [50.0, 51.0])]
+    assert ranked(tables_of(tmp_path, made)) == [(1, "a"), (1, "b"), (3, "c")]
+
+
+def test_one_failed_run_takes_the_speed_from_the_result(tmp_path):
+    made = [Made("wrong", "ram", [900.0, "failed", 901.0]), Made("right", "ram", [10.0, 11.0, 12.0])]
+    tables = tables_of(tmp_path, made)
+    assert ranked(tables) == [(1, "right"), (None, "wrong")]
+    row = tables["ranking"][1]
+    assert (row["status"], row["runs"], row["failed"], row["clips_per_second"]) == ("failed", 2, 1, None)
+    assert "3 clips altered, first 17" in row["reason"]
+    assert row["percent_of_bound"] is row["first_batch_seconds"] is None
+    assert [run["status"] for run in tables["runs"] if run["loader"] == "wrong"] == ["ok", "failed", "ok"]
+
+
+def test_missing_and_skipped_runs_are_rows_with_reasons(tmp_path):
+    made = [
+        Made("absent", "ram", [None, None]),
+        Made("partly", "ram", [10.0, None]),
+        Made("dali", "ram", ["skipped", "skipped"], reason="not installed: dali"),
+    ]
+    no_gpu = {"loader": "partly", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU"}
+    tables = tables_of(tmp_path, made, skipped=[no_gpu])
+    assert ranked(tables) == [(1, "partly"), (None, "absent"), (None, "dali")]
+    assert tables["ranking"][0]["reason"] == "1 of 2 planned runs are there"
+    assert tables["runs"][0]["status"] == "missing"
+    rows = {(row["loader"], row["status"]): row for row in tables["skipped"]}
+    assert rows["dali", "skipped"]["reason"] == "not installed: dali"
+    assert rows["dali", "skipped"]["repeats"] == 2
+    assert rows["absent", "missing"]["repeats"] == 2
+    assert rows["partly", "missing"]["repeats"] == 1
+    assert (rows["partly", "skipped"]["slug"], rows["partly", "skipped"]["tier"]) == ("cuda", "")
+
+
+def test_a_loader_that_the_plan_skips_altogether_is_in_the_ranking(tmp_path):
+    gone = {"loader": "gone", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU"}
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], skipped=[gone])
+    assert ranked(tables, "best") == [(1, "a"), (None, "gone")]
+    assert tables["best"][1]["reason"] == "no GPU"
+
+
+def test_best_has_one_row_per_loader_and_tier_ranked_anew(tmp_path):
+    made = [
+        Made("a", "ram", [100.0] * 5, workers=0),
+        Made("a", "ram", [300.0] * 5, workers=4),
+        Made("a", "disk", [50.0] * 5, workers=0),
+        Made("a", "disk", ["failed"] * 5, workers=4),
+        Made("b", "ram", [200.0] * 5),
+    ]
+    best = tables_of(tmp_path, made)["best"]
+    assert [(row["rank"], row["loader"], row["tier"], row["workers"]) for row in best] == [
+        (1, "a", "ram", 4),
+        (2, "b", "ram", 2),
+        (3, "a", "disk", 0),
+    ]
+
+
+def test_all_failed(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", ["failed"]), Made("b", "ram", ["failed"])])
+    assert ranked(tables, "best") == [(None, "a"), (None, "b")]
+
+
+def test_runs_have_times_payload_and_options(tmp_path):
+    run = tables_of(tmp_path, [Made("a", "ram", [100.0], options={"gather": "batch", "other": None})])["runs"][0]
+    assert run["megabytes_per_second"] == pytest.approx(64.0)
+    assert (run["epochs"], run["epoch_gap_seconds"], run["construct_seconds"]) == (2, 0.02, 0.1)
+    assert json.loads(run["options"]) == {"gather": "batch"}
+    assert run["pin_memory"] is False
+    assert settings_text(run) == "batch 32, 2 workers, prefetch 2, gather=batch"
+
+
+def test_other_tables(tmp_path):
+    made = [Made("a", "ram", [1.0], warnings=[WARNING]), Made("a", "disk", [1.0], "wav")]
+    tables = tables_of(tmp_path, made)
+    assert [row["format"] for row in tables["formats"]] == ["memmap", "wav"]
+    disk, ram = tables["tiers"]
+    assert disk["sequential_megabytes_per_second"] == pytest.approx(2145.7)
+    assert disk["random_clips_per_second"] == 2850.0
+    assert disk["random_latency_ms"] == pytest.approx(0.35)
+    assert (ram["rotational"], ram["reason"], ram["warnings"]) == (None, "fio is not installed", 1)
+    assert [(row["loader"], row["tier"], row["code"]) for row in tables["warnings"]] == [
+        ("a", "ram", "load"),
+        ("", "ram", "not_profiled"),
+    ]
+    assert tables["dataset"]["rejected_reasons"][0] == {"reason": "shorter than 0.5 s", "clips": 2}
+    assert tables["dataset"]["corpus"]["ids_hash"] == "0123456789abcdef"
+    assert tables["host"]["hosts"][0]["runs"] == 2
+    assert tables["host"]["versions"]["torch"] == ["2.11.0"]
+
+
+def test_text_from_outside_survives_the_tables(tmp_path):
+    reason = 'a "quoted" reason,\nwith a line break, NA and é'
+    tables = tables_of(tmp_path, [Made("nan", "None", ["skipped"], reason=reason)])
+    assert (tables["runs"][0]["loader"], tables["runs"][0]["tier"]) == ("nan", "None")
+    assert tables["skipped"][0]["reason"] == reason
+
+
+def test_older_runs_outside_the_plan_are_not_shown(tmp_path):
+    path = make_results(tmp_path, [Made("a", "ram", [1.0]), Made("old", "ram", [2.0])])
+    plan = records.read_plan(path)
+    plan["runs"] = [entry for entry in plan["runs"] if entry["loader"] == "a"]
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    assert {row["loader"] for row in read_table(tmp_path / "tables", "runs")} == {"a"}
+
+
+def test_the_folder_of_tables_is_whole_or_not_there(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    plan["formats"] = [["broken"]]
+    with pytest.raises(TypeError):
+        make_tables.make_tables({**plan, "dataset": None}, tmp_path, tmp_path / "tables")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_tables_are_made_anew_in_a_folder_that_snakemake_has_marked(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    (tmp_path / "tables" / ".snakemake_timestamp").touch()
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    assert read_table(tmp_path / "tables", "runs")
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("precious")
+    with pytest.raises(UserError, match=r"thesis\.tex"):
+        make_tables.make_tables(plan, tmp_path, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"clips_per_second": -1}, "clips_per_second"),
+        ({"typo": 1}, "typo"),
+        ({"status": "fine"}, "fine"),
+        ({"times": None}, "times"),
+        ({"clips_per_second": None}, "clips_per_second"),
+        ({"record": "other"}, "record"),
+        ({"loader": "another"}, "the plan expects"),
+    ],
+)
+def test_a_broken_record_is_named(tmp_path, change, expected):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = tmp_path / plan["runs"][0]["path"]
+    write_json(path, read_json(path) | change)
+    with pytest.raises(UserError, match=expected) as error:
+        make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    assert str(path) in str(error.value)
+    assert "Delete" in str(error.value)
+
+
+def test_a_record_cut_short_is_named(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = tmp_path / plan["runs"][0]["path"]
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(UserError, match="found no JSON"):
+        make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+
+
+def test_made_records_keep_the_whole_schema():
+    schema = read_json(records.SCHEMA)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    made = Made("a", "ram", [1.0, "failed", "skipped"], warnings=[WARNING], options={"gather": "batch"})
+    for record in [
+        *(run_record(made, repeat) for repeat in range(3)),
+        bound_record("cpu", 32, 0, 5.0),
+        moves_record(0, {"torch": 3.0}),
+    ]:
+        validator.validate(record)
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate({**record, "unknown": 1})
+
+
+def test_summary_of_one_loader(tmp_path):
+    path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [9.0, "failed"])])
+    records.read_plan(path)
+    command = ["--plan", path, "--loader", "b", "--root", tmp_path, "--out", tmp_path / "b.json"]
+    assert run("summarize_loader.py", *command).returncode == 0
+    summary = read_json(tmp_path / "b.json")
+    assert summary["loader"] == "b"
+    assert [one["status"] for one in summary["summary"]] == ["failed"]
+    assert [one["status"] for one in summary["runs"]] == ["ok", "failed"]
+
+
+def test_summary_needs_no_other_loaders_runs(tmp_path):
+    path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [None, None])])
+    [result] = summarize_loader.summarize(records.read_plan(path), "a", tmp_path)["summary"]
+    assert (result["clips_per_second"], result["lowest"], result["highest"], result["runs"]) == (2.0, 1.0, 3.0, 2)
+    with pytest.raises(UserError, match="Did you mean 'a'"):
+        summarize_loader.summarize(records.read_plan(path), "aa", tmp_path)
+
+
+def test_about_comes_from_the_plug_in(monkeypatch):
+    assert ranking.about("no such loader") == ""
+    monkeypatch.setattr(ranking.plugins, "names", lambda _: ["os"])
+    monkeypatch.setattr(ranking.plugins, "load", lambda *_: records)
+    assert ranking.about("os").startswith("Reads the plan and the records")
+
+
+def run(program, *arguments, **kwargs):
+    command = [*program_line(program), *arguments]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **kwargs)
+
+
+def test_programs_by_hand_and_their_errors(tmp_path):
+    path = make_results(tmp_path, [Made("a", "ram", [1.0])])
+    assert run("make_tables.py", "--plan", path, "--root", tmp_path, "--out", tmp_path / "t").returncode == 0
+    assert sorted(one.name for one in (tmp_path / "t").iterdir()) == sorted(
+        [*(f"{name}.csv" for name in COLUMNS), "dataset.json", "host.json", "records.jsonl.gz"]
+    )
+    with open(tmp_path / "t" / "ranking.csv", newline="") as file:
+        assert tuple(next(csv.reader(file))) == COLUMNS["ranking"]
+    failed = run("make_tables.py", "--plan", tmp_path / "none.json", "--out", tmp_path / "u")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: ")
+    assert "Traceback" not in failed.stderr
+    assert not (tmp_path / "u").exists()
+
+
+def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
+    made, bounds = example()
+    long = "a_loader_with_a_name_that_is_much_too_long_for_a_column"
+    made.append(Made(long, "a_tier_with_a_long_name", [234566.789, 234567.8, 234568.9], options={"gather": "batch"}))
+    made.append(Made("bad", "ram", ["skipped"] * 3, reason="\033[31mred\033[0m and\na line break " * 9))
+    tables_of(tmp_path, made, bounds=bounds)
+    printed = run("print_ranking.py", "--tables", tmp_path / "tables", "--reports", "report/index.html", "x.html")
+    assert printed.returncode == 0, printed.stderr
+    assert max(map(len, printed.stdout.splitlines())) <= print_ranking.WIDTH
+    assert "\033" not in printed.stdout
+    assert "2= numpy_memmap " in printed.stdout
+    assert "failed:\n  webdataset on disk" in printed.stdout
+    assert printed.stdout.rstrip().endswith("Report: report/index.html\nReport: x.html")
+
+
+def test_colour_marks_the_first_rank_and_the_failed(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0]), Made("b", "ram", ["failed"])])
+    text = "\n".join(print_ranking.ranking_lines(tables, colour=True))
+    assert "\033[1m" in text
+    assert "\033[31m" in text
+    assert "\033" not in "\n".join(print_ranking.ranking_lines(tables, colour=False))
+
+
+def test_numbers_have_no_false_precision():
+    assert [number_text(value) for value in (24103.4, 152.31, 1.5249, 0.0048123, 0, None)] == [
+        "24,103",
+        "152",
+        "1.52",
+        "0.00481",
+        "0",
+        "",
+    ]
+    assert [bytes_text(value) for value in (12, 1500, 328_000_000, 2.5e13)] == ["12 B", "1.50 kB", "328 MB", "25.0 TB"]
+    assert [duration_text(value) for value in (0.5, 80.0, 4800.0)] == ["0.500 seconds", "1.33 minutes", "1.33 hours"]
+
+
+def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0]),
+        Made("b", "ram", [50.0, 51.0, 52.0]),
+        Made("a", "ram", [10.0, 10.1, 10.2], cache="cold"),  # fio did not measure that tier
+        Made("b", "ram", [20.0, 20.1, 20.2], cache="cold"),
+    ]
+    tables = tables_of(tmp_path, made, bounds={("cpu", 32): [200.0] * 3})
+    rows = [(row["loader"], row["cache"], row["rank"], row["percent_of_bound"]) for row in tables["best"]]
+    assert rows == [("a", "warm", 1, 50.5), ("b", "warm", 2, 25.5), ("b", "cold", 1, None), ("a", "cold", 2, None)]
+    assert {row["times_slower_than_best"] for row in tables["best"] if row["rank"] == 1} == {1.0}
+    assert panels(tables["best"]) == ["CPU", "CPU, cold cache"]
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    assert [line for line in lines if line.startswith("CPU")] == [
+        "CPU, data set demo",
+        "CPU, cold cache, data set demo",
+    ]
+
+
+def test_what_a_cold_run_used_stands_beside_no_speed(tmp_path):
+    """Its record counts the construction of each epoch's loader too."""
+    tables = tables_of(tmp_path, [Made("a", "disk", [100.0], cache="cold"), Made("a", "disk", [100.0])])
+    assert [(row["cache"], row["cpu_seconds_per_1000_clips"]) for row in tables["ranking"]] == [
+        ("warm", 15.0),
+        ("cold", None),
+    ]
+    assert [row["read_bytes"] for row in tables["runs"]] == [None, 4096]
+
+
+def test_a_missing_cold_run_is_missed_as_such(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "disk", [None], cache="cold"), Made("a", "disk", [1.0])])
+    assert [(row["cache"], row["status"]) for row in tables["ranking"]] == [("warm", "ok"), ("cold", "missing")]
+
+
+def test_cpu_time_is_the_median_over_runs(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [100.0, 200.0, 300.0]), Made("b", "ram", ["failed"] * 3)])
+    assert [row["cpu_seconds_per_1000_clips"] for row in tables["ranking"]] == [7.5, None]
+    assert [row["cpu_seconds_per_1000_clips"] for row in tables["runs"]][:3] == [15.0, 7.5, 5.0]
+    assert {row["minor_faults"] for row in tables["runs"] if row["status"] == "ok"} == {900}
+
+
+def test_intervals_ratios_outliers_and_disturbances(tmp_path):
+    disturbed = {**WARNING, "code": "stolen-time"}
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0, 103.0, 104.0]),
+        Made("b", "ram", [50.0, 50.5, 51.0, 51.5, 30.0], warnings=[disturbed, disturbed]),
+        Made("c", "ram", [40.0, 41.0, 42.0], warnings=[WARNING]),
+        Made("d", "ram", [5.0]),
+        Made("e", "ram", [5.0, "failed"], warnings=[disturbed]),
+    ]
+    tables = tables_of(tmp_path, made)
+    names = ("interval_low", "interval_high", "slower_low", "slower_high", "outliers", "disturbed")
+    rows = {row["loader"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+    assert rows["a"] == (100.0, 104.0, None, None, 0, 0)
+    assert rows["b"] == pytest.approx((30.0, 51.5, 100 / 51.5, 104 / 30, 1, 5))
+    assert rows["c"][:2] == (40.0, 42.0)
+    assert 1 < rows["c"][2] < 102 / 41 < rows["c"][3]
+    assert rows["c"][4:] == (None, 0)
+    assert rows["d"] == (None, None, None, None, None, 0)
+    assert rows["e"] == (None, None, None, None, None, 1)
+    assert {row["loader"]: row["disturbed"] for row in tables["runs"]} == {
+        **{"a": False, "b": True, "c": False, "d": False, "e": True}
+    }
+    assert "speeds" not in tables["ranking"][0]
+
+
+def test_a_result_is_told_from_the_best_where_its_interval_excludes_one(tmp_path):
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0, 103.0, 104.0]),
+        Made("b", "ram", [97.0, 98.0, 99.0, 100.0, 101.0]),
+        Made("c", "ram", [95.0, 96.0, 97.0, 98.0, 99.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    assert [(row["rank"], (row["slower_low"] or 0) > 1) for row in tables["ranking"]] == [
+        (1, False),
+        (1, False),
+        (3, True),
+    ]
+    assert all(
+        row["slower_low"] <= row["times_slower_than_best"] <= row["slower_high"] for row in tables["ranking"][1:]
+    )
+
+
+def test_a_missing_run_is_neither_disturbed_nor_not(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [None, 1.0])])
+    assert [row["disturbed"] for row in tables["runs"]] == [None, False]
+
+
+def test_the_bound_tells_the_noise_of_the_machine(tmp_path):
+    bounds = {("cpu", 32): [100.0, 110.0, 90.0, 100.0], ("cpu", 64): [100.0]}
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
+    noise = {row["batch_size"]: row for row in tables["noise"]}
+    assert (noise[32]["sentinels"], noise[32]["drift_seen"], noise[32]["range_percent"]) == (4, False, 20.0)
+    assert (noise[64]["sentinels"], noise[64]["drift_seen"], noise[64]["variation_percent"]) == (1, None, None)
+    assert [(row["code"], row["slug"]) for row in tables["warnings"] if not row["loader"] and not row["tier"]] == [
+        ("noisy-machine", "bound warm cpu batch 32")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "head"), [((5, 6), "95 %"), ((2, 4), "range"), ((5, 3), "95 % or range"), ((1, 1), "range")]
+)
+def test_the_printed_interval_says_what_it_is(tmp_path, counts, head):
+    made = [
+        Made(name, "ram", [speed + run for run in range(count)])
+        for name, speed, count in zip("ab", (100.0, 50.0), counts, strict=True)
+    ]
+    lines = print_ranking.ranking_lines(tables_of(tmp_path, made), colour=False)
+    assert f" {head} of bound" in lines[1].replace("  ", " ").replace("  ", " ")
+    assert ("1 run" in lines[2]) == (counts[0] == 1)
+    text = " ".join(lines)
+    assert ("the interval in which the median may lie" in text) == (max(counts) >= 5)
+    assert ("not fit to publish" in text) == (min(counts) < 5)
+
+
+def test_the_printed_noise_of_the_machine(tmp_path):
+    slow = [1000.0 - run for run in range(10)] + [900.0 - run for run in range(10)]
+    bounds = {("cpu", 32): slow, ("cpu", 64): [100.0], ("cuda", 32): [1000.0, 1001.0]}
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    text = " ".join(lines)
+    assert "The machine (CPU): the same work (the bound, batch 32), repeated 20 times over the campaign, varied" in text
+    assert "became 10.0 % slower in its second half." in text
+    assert "The machine (CUDA): the same work (the bound, batch 32), repeated 2 times" in text
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    silent = tables_of(tmp_path / "none", [Made("a", "ram", [1.0])])
+    assert "the same work" not in " ".join(print_ranking.ranking_lines(silent, colour=False))
+
+
+def test_panels_stand_by_device_task_cache_and_step(tmp_path):
+    conditions = [
+        {"task": "lightning"}, {"cache": "limited"}, {"step_ms": 20.0}, {"task": "train"}, {"device": "cuda"},
+        {"cache": "cold", "step_ms": 5.0}, {"task": "loop"}, {"cache": "cold"}, {}, {"step_ms": 5.0},
+    ]  # fmt: skip
+    tables = tables_of(tmp_path, [Made("a", "disk", [10.0], **one) for one in conditions])
+    assert panels(tables["best"]) == [
+        *("CPU", "CPU, 5 ms step", "CPU, 20 ms step", "CPU, cold cache", "CPU, cold cache, 5 ms step"),
+        *("CPU, limited cache", "CPU, plain loop", "CPU, training", "CPU, training by Lightning", "CUDA"),
+    ]
+    assert {row["rank"] for row in tables["best"]} == {1}
+
+
+def test_what_holds_a_result_back(tmp_path):
+    parts = explained(100.0, 2000.0, read=400.0, transfer=110.0, everything=1500.0)
+    made = [
+        Made("a", "ram", [100.0] * 3, explained=parts),
+        Made("b", "ram", [90.0] * 3, au=91.0, task="train"),
+        Made("b", "ram", [80.0] * 3, au=60.0, task="lightning"),
+        Made("b", "ram", [70.0] * 3, au=30.0, step_ms=20.0),
+        Made("b", "ram", [60.0] * 3),
+        Made("c", "ram", ["failed"] * 3, explained=parts),
+    ]
+    tables = tables_of(tmp_path, made)
+    rows = {(row["loader"], row["panel"]): row for row in tables["ranking"]}
+    first = rows["a", "CPU"]
+    assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
+    assert "reading (from the page cache) 75 % (without: 400 clips/s)" in first["evidence"]
+    held = {panel: (row["bottleneck"], row["bottleneck_percent"]) for (name, panel), row in rows.items() if name == "b"}
+    assert held["CPU, training"] == ("compute", 91)
+    assert held["CPU, training by Lightning"] == ("feeding", 40)
+    assert held["CPU, 20 ms step"] == ("feeding", 70)
+    assert held["CPU"] == ("", None)
+    assert rows["c", "CPU"]["bottleneck"] == ""
+    found = [(row["loader"], row["part"], row["clips_per_second_without"]) for row in tables["parts"]]
+    assert found == [("a", "read", 400.0), ("a", "transfer", 110.0), ("a", "consuming", None), ("a", "python", None)]
+    assert tables["parts"][1]["percent"] == pytest.approx(100 * (1 - 100 / 110))
+
+
+def test_the_shortest_step_is_the_median_and_may_lie_above_the_limit(tmp_path):
+    made = [
+        Made("a", "ram", [9.0] * 3, shortest=[10.0, 30.0, 11.0]),
+        Made("b", "ram", [8.0] * 3, shortest=[None, 150.0, None]),
+        Made("c", "ram", [7.0] * 3, shortest=[None, 150.0, 100.0]),
+        Made("d", "ram", [6.0] * 3),
+    ]
+    steps = [(row["shortest_step_ms"], row["step_limit_ms"]) for row in tables_of(tmp_path, made)["ranking"]]
+    assert steps == [(11.0, STEP_LIMIT_MS), (None, STEP_LIMIT_MS), (150.0, STEP_LIMIT_MS), (None, None)]
+
+
+def test_moves_and_what_disturbed_them(tmp_path):
+    moves = [moves_record(0, {"torch": 300.0, "numpy": 100.0}, warnings=[WARNING]), moves_record(1, {"torch": 500.0})]
+    tables = tables_of(tmp_path, [Made("a", "ram", [9.0])], moves=moves)
+    found = [(row["way"], row["runs"], row["clips_per_second"], row["times_slower"]) for row in tables["moves"]]
+    assert found == [("torch", 2, 400, 1), ("numpy", 1, 100, 4)]
+    assert ("moves cpu batch 32", "load") in {(row["slug"], row["code"]) for row in tables["warnings"]}
+
+
+def test_memory_is_the_largest_of_the_runs(tmp_path):
+    row = tables_of(tmp_path, [Made("a", "ram", [9.0, 8.0])])["ranking"][0]
+    names = ("pss_peak_bytes", "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak")
+    assert {name: row[name] for name in names} == {name: MEMORY[name] for name in names}
+
+
+def test_emulated_storage_is_called_so_in_every_table(tmp_path):
+    experiment = campaign(3)
+    failing = Made("bad", "slow", ["failed"] * 3, cache="cold", warnings=[WARNING])
+    tables = tables_of(tmp_path, [*experiment.pop("made"), failing], **experiment)
+    for name in ("runs", "ranking", "best", "tiers", "bounds", "parts", "skipped", "warnings"):
+        named = {row["tier"] for row in tables[name]}
+        assert "slow (emulated)" in named, name
+        assert "slow" not in named, name
+    summary = summarize_loader.summarize(
+        records.read_plan(tmp_path / "results/runs/demo/plan.json"), "dali_npy", tmp_path
+    )
+    assert "slow (emulated)" in {row["tier"] for row in summary["summary"]}
+
+
+def test_a_record_without_what_older_runs_lack_is_read(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = tmp_path / plan["runs"][0]["path"]
+    left_out = ("step_ms", "au_percent", "shortest_step", "explained", "memory", "resources")
+    write_json(path, {key: value for key, value in read_json(path).items() if key not in left_out})
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    [row] = read_table(tmp_path / "tables", "runs")
+    assert (row["step_ms"], row["au_percent"], row["pss_peak_bytes"]) == (0, None, None)
+
+
+def test_the_terminal_names_what_holds_each_back(tmp_path):
+    made = [
+        Made("a", "ram", [100.0] * 3, explained=explained(100.0, 9000.0, read=400.0)),
+        Made("b", "ram", [90.0] * 3, explained=explained(90.0, 9000.0, host_to_device=400.0)),
+        Made("c", "ram", [80.0] * 3, explained=explained(80.0, 9000.0, read=81.0)),
+        Made("d", "ram", [70.0] * 3),
+        Made("a", "ram", [60.0] * 3, task="train", au=50.0, options={"step": "cold"}),
+    ]
+    lines = print_ranking.ranking_lines(tables_of(tmp_path, made), colour=False)
+    words = [line.split() for line in lines if " ram " in line]
+    assert [line[1] for line in words] == ["a", "b", "c", "d", "a"]
+    assert [line[-2] for line in words] == ["reading", "copy", "none", "-", "feeding"]
+    assert words[-1][3] == "b32-w2-p2-step_cold"
+    assert "Held by: the part of its work that costs a loader the most time." in " ".join(lines)
+
+
+def test_the_terminal_fits_a_campaign(tmp_path):
+    experiment = campaign(10)
+    tables = tables_of(tmp_path, experiment.pop("made"), **experiment)
+    lines = print_ranking.ranking_lines(tables, colour=False)
+    assert max(map(len, lines)) <= print_ranking.WIDTH
+    text = "\n".join(lines)
+    assert "CPU, training by Lightning, data set demo" in text
+    assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "loop", "train", "lightning", "step20"))
+    assert "slow (emulated) b32-w2-p2" in text

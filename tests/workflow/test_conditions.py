@@ -1,0 +1,151 @@
+"""Every condition in one small experiment, as a user asks for it: tasks, caches, steps, emulated storage, presets."""
+
+import json
+
+import pytest
+
+from scripts.machine import control_groups
+from scripts.tables.columns import read_tables
+from tests.support.workflow_copy import ProjectCopy, folders
+
+TASKS = ["traverse", "loop", "train", "lightning"]
+CACHES = ["warm", "cold", "limited"]
+# One loader under every condition; one that decodes where that makes a difference: beside storage, and without it.
+CONDITIONS = {
+    "numpy_memmap": {"task": TASKS, "cache": CACHES, "step_ms": [0, 4]},
+    "torchaudio": {"task": ["traverse"], "cache": ["warm", "cold"], "step_ms": [0]},
+}
+TIERS = {"ram": ["warm"], "disk": CACHES, "slow": ["cold", "limited"]}  # the caches that each can have
+
+
+@pytest.fixture(scope="module")
+def permitted(tmp_path_factory):
+    """Why this machine makes no control groups, or an empty text."""
+    try:
+        with control_groups.group(memory=True), control_groups.group(tmp_path_factory.mktemp("any"), read_mbps=100):
+            return ""
+    except control_groups.NotPermitted as reason:
+        return str(reason)
+
+
+@pytest.fixture(scope="module")
+def project():
+    """The experiment, run."""
+    with folders() as (disk, ram):
+        copy = ProjectCopy(disk / "project", ram, loaders=[{"name": name, **own} for name, own in CONDITIONS.items()])
+        copy.configure(
+            datasets={"demo": {"source": "synthetic", "clips": 80, "seed": 3}},
+            audio={"seconds": 3},
+            storage={
+                **copy.config["storage"],
+                "slow": {"path": "results/slow", "emulate": {"read_mbps": 60}},
+            },
+            sweep={**copy.config["sweep"], **CONDITIONS["numpy_memmap"]},
+            measure={
+                **copy.config["measure"],
+                **{"train_repeats": 1, "moves": True, "explain": "first", "step_limit_ms": 30, "epochs": 2},
+            },
+        )
+        copy.snakemake()
+        yield copy
+
+
+@pytest.fixture(scope="module")
+def runs(project):
+    """Records of both loaders by (loader, tier, task, cache, step)."""
+    found = {}
+    for loader in CONDITIONS:
+        for run in json.loads((project.root / "results" / f"{loader}.json").read_text())["runs"]:
+            found[loader, run["tier"], run["task"], run["cache"], run["step_ms"]] = run
+    return found
+
+
+def test_every_condition_has_its_run_or_its_reason(runs, permitted):
+    for loader, asked in CONDITIONS.items():
+        for tier, possible in TIERS.items():
+            caches = set(possible).intersection(asked["cache"])
+            expected = {("traverse", cache, step) for cache in caches for step in asked["step_ms"]}
+            expected |= {(task, "warm", 0) for task in asked["task"][1:]} if tier != "slow" else set()
+            assert {key[2:] for key in runs if key[:2] == (loader, tier)} == expected
+    for key, run in runs.items():
+        if permitted and (key[1] == "slow" or key[3] == "limited"):
+            assert (run["status"], run["reason"]) == ("skipped", permitted)
+        elif key[3] == "limited":  # so small a set may be too small beside its batches, and says so
+            assert run["status"] == "ok" or "measure more clips" in run["reason"], run["reason"]
+        else:
+            assert run["status"] == "ok", (key, run["reason"])
+            assert all(epoch["cache"]["problem"] == "" for epoch in run["times"]["epochs"] if run["cache"] == "cold")
+
+
+def test_a_step_and_a_training_have_a_utilisation_and_others_have_none(runs):
+    for (_, _, task, _, step), run in runs.items():
+        if run["status"] == "ok":
+            assert (run["au_percent"] is not None) == (task in ("train", "lightning") or step > 0)
+            assert run["au_percent"] is None or 0 < run["au_percent"] <= 100
+
+
+def test_both_trainings_train(runs):
+    for tier in ("ram", "disk"):
+        bare, lightning = (runs["numpy_memmap", tier, task, "warm", 0]["training"] for task in ("train", "lightning"))
+        assert bare["parameters"] == lightning["parameters"] == 2_068_256
+        assert bare["epoch_losses"][0] == pytest.approx(lightning["epoch_losses"][0], rel=1e-4)
+        assert bare["validation_losses"] and lightning["validation_losses"]
+
+
+def test_what_holds_a_result_back_and_the_shortest_step_are_found(project, runs):
+    for (loader, _, task, cache, step), run in runs.items():
+        if task == "traverse" and run["status"] == "ok":
+            stages = {"read", "everything", *(["decode"] if loader == "torchaudio" else [])}
+            stages |= ({"storage"} if cache != "warm" else set()) | ({"compute"} if step else set())
+            assert set(run["explained"]["without"]) == stages
+            assert (run["shortest_step"] is not None) == (step == 0)
+        elif task != "traverse":
+            assert run["explained"] is None and run["shortest_step"] is None
+    tables = read_tables(project.root / "results" / "tables" / "demo")
+    slow = [row for row in tables["ranking"] if row["loader"] == "torchaudio" and row["panel"] == "CPU"]
+    assert {row["bottleneck"] for row in slow} == {"decode"}, "torchaudio opens a decoder for each clip"
+
+
+def test_memory_of_the_process_tree_is_in_every_record(runs):
+    for run in runs.values():
+        if run["status"] == "ok":
+            memory = run["memory"]
+            assert run["cache"] == "cold" or memory["pss_peak_bytes"] > 50e6, "read right after the timed epochs"
+            assert memory["pss_peak_bytes"] or memory["pss_reason"]
+            assert memory["rss_peak_bytes"] is None or memory["rss_peak_bytes"] > 50e6
+
+
+def test_tables_and_report_show_all_of_it(project, permitted):
+    tables = read_tables(project.root / "results" / "tables" / "demo")
+    panels = {row["panel"] for row in tables["ranking"]}
+    assert {"CPU", "CPU, 4 ms step", "CPU, cold cache", "CPU, training", "CPU, training by Lightning"} <= panels
+    assert {row["tier"] for row in tables["ranking"]} == {"ram", "disk", "slow (emulated)"}
+    bounds = {row["bound"] for row in tables["bounds"]}
+    assert {"warm", "decode"} <= bounds and (
+        "storage" in bounds or not any(row["random_clips_per_second"] for row in tables["tiers"])
+    )
+    by_panel = {row["panel"]: row for row in tables["ranking"] if row["status"] == "ok"}
+    assert by_panel["CPU, training"]["bound"] in ("compute", "warm")
+    unbounded = {panel for panel, row in by_panel.items() if not row["percent_of_bound"]}
+    assert unbounded == {"CPU, plain loop"}, "it need not read what it is given, so that no bound applies"
+    assert len(tables["training"]) == 2, "on two tiers"
+    assert [row["epochs"] for row in tables["seconds"]] == [2] * 2, "as many epochs in each run, or no seconds"
+    assert tables["moves"] and tables["noise"]
+    cold = [row for row in tables["best"] if row["panel"] == "CPU, cold cache" and row["rank"]]
+    assert "disk" in {row["tier"] for row in cold} and 1 in {row["rank"] for row in cold}, "ranks of their own"
+    never = [row for row in tables["skipped"] if "never cold" in row["reason"]]
+    assert {(row["loader"], row["tier"]) for row in never} == {(loader, "ram") for loader in CONDITIONS}
+    html = (project.root / "report" / "index.html").read_text()
+    assert "tensorboard --logdir results/tensorboard" in html
+    assert permitted or "slow (emulated)" in html
+
+
+def test_tensorboard_has_a_run_for_each_training(project):
+    events = list((project.root / "results" / "tensorboard").rglob("events.out.tfevents.*"))
+    assert len({path.parent for path in events}) == 4, "two tiers, bare and Lightning"
+    names = {path.parent.relative_to(project.root / "results" / "tensorboard").parts[:3] for path in events}
+    assert names == {("demo", tier, "numpy_memmap") for tier in ("ram", "disk")}
+
+
+def test_a_second_call_has_nothing_to_do_and_no_group_is_left(project):
+    assert project.planned() == []

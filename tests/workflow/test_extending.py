@@ -1,0 +1,83 @@
+"""The examples of docs/extending.md, run as they stand there: in a copy of the project, through its own suites."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import PROJECT
+
+EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
+EXAMPLES = {match["path"]: match["text"] for match in EXAMPLE.finditer((PROJECT / "docs" / "extending.md").read_text())}
+SKIPPED = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A copy of the project with the page's files in their places."""
+    copied = shutil.copytree(PROJECT, tmp_path_factory.mktemp("project") / "feedrate", ignore=SKIPPED)
+    for path, text in EXAMPLES.items():
+        (copied / path).write_text(text)
+    return copied
+
+
+def run(project: Path, *command: str) -> str:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
+
+
+def test_the_page_has_its_three_files():
+    assert sorted(str(Path(path).parent) for path in EXAMPLES) == [
+        "scripts/formats",
+        "scripts/loaders",
+        "scripts/sources",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "least"),
+    [
+        ("test_loaders.py", "wave_module", 4),
+        ("test_snippets.py", "wave_module", 2),
+        ("test_formats.py", "raw_int16", 4),
+    ],
+)
+def test_passes_the_contract_suite(project, suite, name, least):
+    """The suites find the new file by themselves."""
+    output = run(project, "pytest", "-q", "-p", "no:cacheprovider", f"tests/{suite}", "-k", name)
+    assert int(re.search(r"(\d+) passed", output)[1]) >= least
+
+
+def test_ruff_has_nothing_to_say_of_them(project):
+    """As `make test` asks it."""
+    run(project, "ruff", "check", "--no-cache", *EXAMPLES)
+    run(project, "ruff", "format", "--no-cache", "--diff", *EXAMPLES)
+
+
+def test_what_names_every_loader_takes_one_more(project):
+    """The example has no plain use."""
+    output = run(
+        project, "pytest", "-q", "-p", "no:cacheprovider", "tests/loaders/test_plain_uses.py", "-k", "that_there_is"
+    )
+    assert "1 passed" in output
+
+
+def test_the_workflow_runs_them(project):
+    """A config that names the source, the loader and a tier: one loader's results, on two tiers."""
+    config = project / "config.yaml"
+    text = re.sub(r"(?m)^dataset: .*$", "dataset: my_beeps", config.read_text())
+    text = text.replace("datasets:\n", "datasets:\n  my_beeps: {source: beeps, clips: 20}\n", 1)
+    text = text.replace("loaders:\n", "loaders:\n  - wave_module\n", 1)
+    text = text.replace("storage:\n", f"storage:\n  nvme: {{path: {project.parent / 'nvme'}}}\n", 1)
+    config.write_text(text)
+    arguments = ["--config", "measure={repeats: 1}", "sweep={workers: [0]}"]
+    run(project, "snakemake", "results/wave_module.json", "--quiet", "all", *arguments)
+    import json
+
+    summary = json.loads((project / "results" / "wave_module.json").read_text())
+    assert {run["tier"] for run in summary["runs"]} == {"nvme", "ram", "disk"}
+    assert {run["status"] for run in summary["runs"]} == {"ok"}

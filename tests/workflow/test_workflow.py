@@ -1,0 +1,585 @@
+"""The workflow end to end, by the real Snakemake: in copies of the project, on a second of audio a clip.
+
+One finished experiment serves most tests. Those that change it get it back as it was, at the same path: Snakemake and
+the tiers' folders both remember where the project lies.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+import yaml
+
+from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
+from tests.support.workflow_rules import rules
+
+TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "moves", "training", "seconds", "noise", "skipped")
+ALONE = {"write_format", "place_format", "profile_tier", "run_loader", "measure_bound"}  # whose time is a result
+AFTER_THE_RUNS = {"summarize_loader", "make_tables", "draw_figures", "render_report"}
+RECORDING_PYTHON = """#!/bin/bash
+echo "start $$ $EPOCHREALTIME $1" >> {log}
+{python} "$@"
+status=$?
+echo "end $$ $EPOCHREALTIME $1" >> {log}
+exit $status
+"""
+BROKEN = '''"""A loader that loses the last clip of each batch."""
+
+from contextlib import contextmanager
+
+from scripts.loaders import numpy_memmap
+
+FORMAT, ENV, REQUIRES, SETTINGS = "memmap", "torch", ("torch", "numpy"), ("workers",)
+SNIPPET = "loader = []"
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield an epoch function that gives too little."""
+    request.options["gather"] = "batch"
+    with numpy_memmap.open_epochs(request) as whole:
+        yield lambda number: ({key: value[:-1] for key, value in batch.items()} for batch in whole(number))
+'''
+
+
+class Span(NamedTuple):
+    """When a program of a job ran."""
+
+    program: str
+    start: float
+    end: float
+
+
+@dataclass
+class Experiment:
+    """A finished experiment, and what was seen while it ran."""
+
+    project: ProjectCopy
+    output: str
+    spans: list[Span]
+    copies_in_ram: set[frozenset[str]]  # sets of copies, loader/format, that lay in RAM at the same time
+    put_back: Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[tuple[Path, Path]]:
+    """An empty folder on a disk and one in RAM."""
+    with folders() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def experiment(places) -> Experiment:
+    """Every loader on two tiers, run once, on more cores than one job needs."""
+    disk, ram = places
+    project = ProjectCopy(disk / "feedrate", ram)
+    python, log = disk / "bin" / "python", disk / "programs.log"
+    python.parent.mkdir()
+    python.write_text(RECORDING_PYTHON.format(log=log, python=sys.executable))
+    python.chmod(0o755)
+    with copies_in(ram) as seen:
+        output = project.snakemake("--cores", "4", path=str(python.parent))
+    kept = disk / "kept"
+    shutil.copytree(project.root, kept)
+
+    def put_back() -> None:
+        shutil.rmtree(project.root)
+        shutil.copytree(kept, project.root)
+        project.configure(**yaml.safe_load((kept / "config.yaml").read_text()))
+
+    return Experiment(project, output, spans_of(log), seen, put_back)
+
+
+@pytest.fixture
+def project(experiment) -> Iterator[ProjectCopy]:
+    """The finished experiment's project, to be changed: it is put back."""
+    yield experiment.project
+    experiment.put_back()
+
+
+@pytest.fixture(scope="module")
+def untouched(places) -> ProjectCopy:
+    """A project in which nothing ever runs."""
+    disk, ram = places
+    return ProjectCopy(disk / "untouched", ram)
+
+
+@contextmanager
+def copies_in(ram: Path) -> Iterator[set[frozenset[str]]]:
+    """Look into the RAM tier every 20 ms while the block runs; yield what was seen, without looks at a change."""
+    seen, ended = set(), threading.Event()
+
+    def look() -> frozenset[str]:
+        return frozenset("/".join(path.relative_to(ram).parts[2:]) for path in ram.glob("feedrate-*/*/*/*"))
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            seen.add(look() & look())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def spans_of(log: Path) -> list[Span]:
+    """Return when each program ran, from what the recording python wrote."""
+    started, found = {}, []
+    for line in log.read_text().splitlines():
+        event, pid, moment, program = line.split(" ", 3)
+        if event == "start":
+            started[pid] = float(moment)
+        else:
+            found.append(Span(Path(program).stem, started.pop(pid), float(moment)))
+    assert not started, f"programs without an end: {started}"
+    return found
+
+
+# The finished experiment
+
+
+def test_every_loader_has_its_results(experiment):
+    for loader in LOADERS:
+        result = json.loads((experiment.project.root / "results" / f"{loader}.json").read_text())
+        assert {run["tier"] for run in result["runs"]} == {"ram", "disk"}, f"{loader}: a tier has no run"
+        for run in result["runs"]:
+            assert run["status"] == "ok", f"{loader} on {run['tier']}: {run['reason']}"
+            assert run["clips_per_second"] > 0, f"{loader} on {run['tier']}: no speed"
+        assert {row["tier"] for row in result["summary"]} == {"ram", "disk"}, f"{loader}: a tier has no summary"
+
+
+def test_every_stage_left_what_is_promised(experiment):
+    """The folders of docs/architecture.md."""
+    results = experiment.project.root / "results"
+    formats = sorted(path.stem for path in (results / "formats" / "demo").glob("*.json"))
+    assert formats == ["memmap", "npy", "tensordict", "wav", "webdataset"]
+    wanted = [
+        "clips/demo/ledger-0000.csv",
+        "clips/demo/store",
+        *(f"corpus/demo/shards/0000/{name}" for name in ("000000.wav", "clips.csv", "rejected.csv")),
+        *(f"corpus/demo/{name}" for name in ("manifest.csv", "classes.csv", "rejected.csv", "corpus.json")),
+        *(f"formats/demo/{name}/{split}" for name in formats for split in ("train", "validation")),
+        *(f"placed/demo/{tier}.json" for tier in ("ram", "disk")),
+        *(f"placed/demo/disk/{name}.json" for name in formats),
+        "runs/demo/plan.json",
+        "runs/demo/bounds/warm/cpu-b8/0.json",
+        *(f"tables/demo/{name}.csv" for name in TABLES),
+        *(f"tables/demo/{name}" for name in ("warnings.csv", "dataset.json", "host.json")),
+        *(
+            f"../report/figures/{name}.svg"
+            for name in ("throughput", "scaling", "concurrency", "first_batch", "training", "conversion")
+        ),
+        "../report/index.html",
+        "../report/light.html",
+    ]
+    assert [path for path in wanted if not (results / path).exists()] == [], "promised and not there"
+    assert len(list(results.glob("runs/demo/*/*/*/0.json"))) == 2 * len(LOADERS) + 1, "one record a run, and the bound"
+    assert sorted(path.name for path in results.glob("placed/feedrate-*/demo/*")) == formats, "the copies on the disk"
+    assert [str(path) for path in results.rglob("*.partial-*")] == [], "left behind half written"
+
+
+def test_the_tables_hold_every_run(experiment):
+    with open(experiment.project.root / "results" / "tables" / "demo" / "ranking.csv", newline="") as file:
+        ranked = {(row["loader"], row["tier"]) for row in csv.DictReader(file) if row["status"] == "ok" and row["rank"]}
+    assert ranked == {(loader, tier) for loader in LOADERS for tier in ("ram", "disk")}
+    page = (experiment.project.root / "report" / "index.html").read_text()
+    assert [loader for loader in LOADERS if loader not in page] == [], "not named in the report"
+
+
+def test_a_second_call_finds_nothing_to_do(experiment):
+    assert "Nothing to be done" in experiment.project.snakemake()
+
+
+def test_ram_is_given_back(experiment):
+    assert experiment.project.files_in_ram() == [], "left in RAM"
+
+
+def test_one_copy_at_a_time_lies_in_ram(experiment):
+    crowded = [sorted(copies) for copies in experiment.copies_in_ram if len(copies) > 1]
+    assert crowded == [], "copies that lay in RAM together"
+    seen = {copy.split("/")[0] for copies in experiment.copies_in_ram for copy in copies}
+    assert seen == set(LOADERS), "the look into RAM missed copies: it proves nothing"
+
+
+def test_nothing_runs_beside_a_measurement(experiment):
+    counts = {program: sum(span.program == program for span in experiment.spans) for program in ALONE}
+    expected = {"write_format": 5, "place_format": 5 + len(LOADERS), "profile_tier": 2, "measure_bound": 1}
+    assert counts == {**expected, "run_loader": 2 * len(LOADERS)}, "programs that ran"
+    beside = [
+        f"{other.program} beside {span.program}"
+        for span in experiment.spans
+        if span.program in ALONE
+        for other in experiment.spans
+        if other is not span and other.start < span.end and span.start < other.end
+    ]
+    assert beside == [], "programs that shared the machine with a measurement"
+
+
+def test_snakemakes_own_report(project):
+    project.snakemake("--report", "report.html")
+    text = (project.root / "report.html").read_text()
+    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "5 Costs", "The report"):
+        assert part in text, f"{part!r} is not in Snakemake's report"
+    for caption in ("earn back its conversion", "measured on the data set demo", "use fewer workers"):
+        assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"
+
+
+def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
+    """The page that it holds is that of the data set which was run last."""
+    other = ["--config", "dataset=other", "datasets={other: {source: synthetic}}"]
+    done = project.call("--report", "other.html", *other)
+    assert done.status != 0
+    assert "report/index.html of data set demo, and the config asks for other" in done.output
+    assert not (project.root / "other.html").exists()
+
+
+# What a change makes run again
+
+
+def test_an_edited_loader_runs_again_and_no_other(project):
+    """`dali_external` and `numpy_memmap` read the same format."""
+    with open(project.root / "scripts" / "loaders" / "numpy_memmap.py", "a") as file:
+        file.write("# another way\n")
+    jobs = project.planned()
+    assert rules_of(jobs) == {
+        **{"place_on_ram": 1, "run_loader": 2, "summarize_loader": 1},
+        **{"make_tables": 1, "draw_figures": 1, "render_report": 1},
+    }
+    for rule in ("place_on_ram", "run_loader", "summarize_loader"):
+        assert values(jobs, rule, "loader") == {"numpy_memmap"}, f"{rule} for other loaders"
+
+
+def test_a_touched_file_runs_nothing(project):
+    for path in (project.root / "scripts").rglob("*.py"):
+        path.touch()
+    assert project.planned() == [], "a call that should find nothing to do"
+
+
+def test_one_more_value_in_the_sweep_runs_that_value(project):
+    """On a tier that keeps its copies; a copy in RAM is made anew, and then all that read it run again."""
+    jobs = project.planned("--config", "sweep={batch_size: [8, 16]}")
+    on_disk = [job for job in jobs if job.wildcards.get("tier") == "disk"]
+    assert values(on_disk, "run_loader", "loader") == set(LOADERS)
+    assert rules_of(on_disk) == {"run_loader": len(LOADERS)}
+    assert all("-b16-" in job.wildcards["slug"] for job in on_disk), "an old setting on the disk runs again"
+    bounds = {(job.wildcards["slug"], job.wildcards["repeat"]) for job in jobs if job.rule == "measure_bound"}
+    assert bounds == {("cpu-b16", "0"), ("cpu-b8", "1")}, "the new bound, and the sentinel once more: 28 runs are more"
+    assert rules_of(jobs).keys() <= AFTER_THE_RUNS | {"run_loader", "measure_bound", "place_on_ram", "write_plan"}
+
+
+def test_another_data_set_and_back_throws_nothing_away(project):
+    first = dict(project.config)
+    kept = project.records()
+    other = {"source": "synthetic", "clips": 12, "seed": 4}
+    both = {**project.config["datasets"], "other": other}
+    project.configure(
+        dataset="other", datasets=both, loaders=["numpy_memmap"], storage={"disk": first["storage"]["disk"]}
+    )
+    project.snakemake()
+    assert len(project.records("other")) == 2, "a run and a bound of the other data set"
+    assert project.records() == kept, "runs of the first data set changed"
+    assert "other" in json.loads((project.root / "results" / "numpy_memmap.json").read_text())["dataset"]
+
+    project.configure(**first)
+    jobs = project.planned()
+    assert rules_of(jobs) == {"summarize_loader": 1, "draw_figures": 1, "render_report": 1}
+    project.snakemake()
+    assert project.records() == kept, "runs of the first data set were made again"
+    assert len(project.records("other")) == 2, "runs of the other data set are gone"
+    assert json.loads((project.root / "results" / "numpy_memmap.json").read_text())["dataset"] == "demo"
+
+
+def test_a_loader_that_delivers_wrong_data_is_a_row(project):
+    (project.root / "scripts" / "loaders" / "broken.py").write_text(BROKEN)
+    project.configure(loaders=[*LOADERS, "broken"])
+    kept = project.records()
+    project.snakemake("results/broken.json", "report/index.html")
+    result = json.loads((project.root / "results" / "broken.json").read_text())
+    log = (project.root / "results" / "logs" / "demo" / "summarize_loader" / "broken.log").read_text()
+    assert "broken on ram" in log and " failed: verification: " in log, "said on the terminal, too"
+    assert len(result["runs"]) == 2
+    for run in result["runs"]:
+        assert run["status"] == "failed", run
+        assert "verification" in run["reason"], run["reason"]
+        assert run["clips_per_second"] is None, "a speed for wrong data"
+    with open(project.root / "results" / "tables" / "demo" / "ranking.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["loader"] == "broken"]
+    assert [(row["status"], row["rank"], row["clips_per_second"]) for row in rows] == [("failed", "", "")] * len(rows)
+    assert {row["tier"] for row in rows} == {"ram", "disk"}
+    assert all("verification" in row["reason"] for row in rows), rows
+    page = (project.root / "report" / "index.html").read_text()
+    assert "broken" in page, "the failed loader is not in the report"
+    assert "verification" in page, "the reason is not in the report"
+    records = project.records()
+    assert {path: records[path] for path in kept} == kept, "runs of other loaders were made again"
+
+
+# A fresh project
+
+
+@dataclass
+class Started:
+    """Snakemake at work."""
+
+    project: ProjectCopy
+    process: subprocess.Popen
+
+    def wait_for(self, what: str, found: Callable[[], object]) -> object:
+        """Return what `found` gives, once that is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not (result := found()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"waited in vain for {what}:\n{self.process.communicate()[0][-3000:]}")
+            time.sleep(0.02)
+        return result
+
+    def measuring(self) -> psutil.Process | None:
+        """Return a run_loader.py that the shell has started, has a child of its own, and has not written its record."""
+        found = [each for each in descendants(self.process.pid) if "scripts/measure/run_loader.py" in command_of(each)]
+        parents = {parent_of(each) for each in found}
+        for each in found:
+            if each.pid in parents and (record := self.record_of(each)) and not record.exists():
+                return each
+        return None
+
+    def record_of(self, process: psutil.Process) -> Path | None:
+        """Return the record that a run_loader.py is to write; None where the process has ended."""
+        command = command_of(process)
+        return self.project.root / command[command.index("--out") + 1] if command else None
+
+    def end(self) -> Call:
+        output, _ = self.process.communicate(timeout=PATIENCE)
+        return Call(self.process.returncode, output)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return [each for each in psutil.Process(pid).children(recursive=True) if each.is_running()]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def parent_of(process: psutil.Process) -> int | None:
+    try:
+        return process.ppid()
+    except psutil.Error:
+        return None
+
+
+def left_of(group: int) -> list[str]:
+    """Return the command lines of the processes that are left of a process group."""
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                left.append(" ".join(command_of(process)))
+        except (ProcessLookupError, psutil.Error):
+            continue
+    return left
+
+
+def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
+    """`snakemake results/dali_npy.json`, Ctrl-C, again, kill -9 of a run, again: no run that had ended is repeated.
+
+    On the tier in RAM, whose copy must outlast both.
+    """
+    disk, ram = places
+    project = ProjectCopy(disk / "one_loader", ram, storage={"ram": {"path": str(ram)}})
+    project.configure(measure={**project.config["measure"], "repeats": 3})
+    wanted = "results/dali_npy.json"
+    jobs = project.planned(wanted)
+    assert rules_of(jobs) == {
+        **{
+            "fetch_clips": 1,
+            "count_clips": 1,
+            "build_corpus": 1,
+            "index_corpus": 1,
+            "write_format": 1,
+            "place_on_ram": 1,
+        },
+        **{"run_loader": 3, "write_plan": 1, "summarize_loader": 1},
+    }
+    assert values(jobs, "run_loader", "loader") == {"dali_npy"}
+    assert values(jobs, "write_format", "format") == {"npy"}
+
+    first = Started(project, project.start(wanted))
+    first.wait_for("a record and the next run", lambda: len(project.records()) == 1 and first.measuring())
+    os.killpg(first.process.pid, signal.SIGINT)
+    assert first.end().status != 0, "an interrupted workflow that claims to have ended well"
+    assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
+    finished = project.records()
+    assert len(finished) == 1, "Ctrl-C left a record of a run that had not ended, or took one away"
+
+    second = Started(project, project.start(wanted))
+    victim = second.wait_for("a run", second.measuring)
+    record = second.record_of(victim)
+    victim.kill()
+    said = second.end()
+    assert said.status != 0, "a workflow that lost a run and claims to have ended well"
+    assert not record.exists(), "a record of a run that was killed"
+    assert left_of(second.process.pid) == [], "processes outlived the run"
+    after = project.records()
+    assert len(after) == 2, f"the third run was not made (keep-going):\n{said.output[-3000:]}"
+    assert after.items() >= finished.items(), "the run that had ended before Ctrl-C was repeated"
+
+    project.snakemake(wanted)
+    complete = project.records()
+    assert len(complete) == 3
+    assert complete.items() >= after.items(), "runs that had ended before the kill were repeated"
+    result = json.loads((project.root / wanted).read_text())
+    assert [run["status"] for run in result["runs"]] == ["ok"] * 3
+    assert project.files_in_ram() == [], "left in RAM"
+    assert project.planned(wanted) == [], "a call that should find nothing to do"
+
+    results = project.root / "results"
+    assert sorted(path.name for path in results.glob("*.json")) == ["dali_npy.json"], "other loaders' results"
+    assert sorted(path.name for path in results.glob("formats/demo/*")) == ["npy", "npy.json"], "other formats"
+    assert [path.name for path in results.glob("runs/demo/*/*")] == ["dali_npy"], "other runs, or bounds"
+    assert not (project.root / "report" / "index.html").exists(), "a report that nobody asked for"
+
+
+def test_a_folder_of_ones_own(places):
+    import numpy as np
+    import soundfile
+
+    disk, ram = places
+    recordings = disk / "my recordings"
+    rng = np.random.default_rng(0)
+    for folder in ("Größe & co", "it's #1 {x} 100%"):
+        (recordings / folder).mkdir(parents=True)
+        for number, ending in enumerate(("wav", "flac", "wav")):
+            audio = rng.uniform(-0.5, 0.5, (2 * 22_050, 1 + number % 2))
+            soundfile.write(recordings / folder / f"rec {number}.{ending}", audio, 22_050)
+    (recordings / "Größe & co" / "broken.wav").write_bytes(b"RIFF, and then nothing of the kind")
+
+    project = ProjectCopy(disk / "folder", ram, storage={"disk": {"path": "results/placed"}})
+    project.configure(
+        datasets={**project.config["datasets"], "my_folder": {"source": "folder", "path": "/path/to/audio"}}
+    )
+    arguments = ["results/numpy_memmap.json", "--config", "dataset=my_folder"]
+    arguments.append(f"datasets={{my_folder: {{path: {recordings}}}}}")
+    project.snakemake(*arguments)
+
+    result = json.loads((project.root / "results" / "numpy_memmap.json").read_text())
+    assert [(run["status"], run["dataset"]) for run in result["runs"]] == [("ok", "my_folder")]
+    corpus = project.root / "results" / "corpus" / "my_folder"
+    with open(corpus / "rejected.csv", newline="") as file:
+        rejected = list(csv.DictReader(file))
+    assert [row["id"] for row in rejected] == ["Größe & co/broken.wav"], rejected
+    assert rejected[0]["reason"], "the broken file has no reason"
+    info = json.loads((corpus / "corpus.json").read_text())
+    assert sum(info["clips"].values()) == 2 * 3 * 2, "six recordings of two seconds are twelve clips of one"
+    assert info["classes"] == 2, "a class for each folder"
+    assert project.planned(*arguments) == [], "a call that should find nothing to do"
+
+
+def test_the_command_line_goes_before_a_preset_in_the_plan_too(places):
+    """The plan that the tables are made by holds just the runs that Snakemake makes."""
+    disk, ram = places
+    project = ProjectCopy(disk / "preset", ram)
+    project.snakemake(
+        "results/runs/demo/plan.json", "--config", "preset=publishable", "measure={repeats: 2, explain: none}"
+    )
+    plan = json.loads((project.root / "results" / "runs" / "demo" / "plan.json").read_text())
+    assert plan["config"]["measure"]["repeats"] == 2
+    assert plan["config"]["measure"]["seconds"] == 2, "what the command line leaves out is the preset's"
+    assert {run["repeat"] for run in plan["runs"]} == {0, 1}
+    assert not any(run["explain"] for run in plan["runs"])
+
+
+def test_the_plan_of_two_million_clips_is_small(untouched):
+    jobs = untouched.planned("--config", "datasets={demo: {clips: 2041789}}")
+    assert 1000 < len(jobs) < 4000, rules_of(jobs)
+
+
+MISTAKES = {
+    "unknown key": ({"sweeep": {"workers": [0]}}, ["sweeep", "unknown key", "Did you mean 'sweep'?"]),
+    "unknown loader": ({"loaders": ["numpy_memap"]}, ["loaders[0]", "numpy_memap", "Did you mean 'numpy_memmap'?"]),
+    "unwritable tier": ({"storage": {"ram": {"path": "/proc/feedrate"}}}, ["storage.ram", "/proc/feedrate"]),
+    "missing folder": (
+        {"dataset": "mine", "datasets": {"mine": {"source": "folder", "path": "/no/such/folder"}}},
+        ["datasets.mine", "/no/such/folder", "does not exist"],
+    ),
+    "a number out of range": ({"measure": {"repeats": 0}}, ["measure.repeats", "found 0", ">= 1"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("place", ["file", "command line"])
+def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place):
+    changed, expected = MISTAKES[mistake]
+    good = dict(untouched.config)
+    if place == "file":
+        untouched.configure(**changed)
+        done = untouched.call()
+        untouched.config = good
+        untouched.configure()
+    else:
+        as_yaml = (f"{key}={yaml.safe_dump(value, default_flow_style=True)}" for key, value in changed.items())
+        done = untouched.call("--config", *(text.removesuffix("\n").removesuffix("\n...") for text in as_yaml))
+    assert done.status != 0, done.output
+    for words in ("config: ", *expected):
+        assert words in done.output, f"{words!r} is not in:\n{done.output}"
+    assert "Traceback" not in done.output, done.output
+    assert not (untouched.root / "results").exists(), "a job has run"
+
+
+# The rules as they are written
+
+
+def test_the_linter_is_content(untouched):
+    lines = untouched.snakemake("--lint").splitlines()
+    said = [line for line in lines if line.strip() and not line.startswith("Using workflow specific profile")]
+    assert said == ["Congratulations, your workflow is in a good condition!"]
+
+
+def test_the_rules_are_formatted():
+    snakefmt = Path(sys.executable).with_name("snakefmt")
+    done = subprocess.run([snakefmt, "--check", "workflow"], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_reading_of_the_rules_misses_none(untouched):
+    listed = set(untouched.snakemake("--list-rules", "--quiet").split())
+    read = {rule.name for rule in rules()} - {'f"place_on_{tier}"'} | {"place_on_ram", "place_on_disk"}
+    assert read <= listed, f"read, and not there: {read - listed}; listed: {listed}"
+    assert {name for name in listed if re.fullmatch(r"\w+_\w+", name)} <= read
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.name)
+def test_a_rule_says_all_it_must(rule):
+    assert rule.docstring.endswith("."), "no docstring"
+    for directive in ("input", "output"):
+        unnamed = [entry for entry in rule.entries(directive) if not re.match(r"\w+=", entry)]
+        assert unnamed == [], f"{directive} without a name"
+    if rule.name != "all":
+        assert {"output", "log", "conda", "shell"} <= rule.parts.keys()
+        assert len(rule.programs) == 1, "a rule runs one program"
+        assert (PROJECT / rule.programs[0]).is_file()
+        order = ["name", "input", "output", "log", "benchmark", "priority", "conda", "threads", "resources", "params"]
+        places = [[*order, "shell"].index(directive) for directive in rule.parts]
+        assert places == sorted(places), f"the directives of other rules stand in the order {order}, shell"
