@@ -108,6 +108,11 @@ def _reached(path: Path, _changed: int, project: Path) -> tuple[Path, ...]:
     return tuple(one for one in found if one)
 
 
+def imported_modules(path: Path, project: Path = PROJECT) -> set[str]:
+    """Return the dotted names of the project's modules that a file imports, inside functions too."""
+    return {name for name in _imports(ast.parse(path.read_bytes())) if _file(project, name)}
+
+
 def _imports(tree: ast.Module) -> Iterator[str]:
     """Yield the dotted names below `scripts` that a module imports, wherever the import stands; packages too."""
     for node in ast.walk(tree):

@@ -1,0 +1,91 @@
+"""The walls between the rooms of scripts/ (docs/architecture.md), from the imports, those inside functions too."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from scripts.common.code import imported_modules
+from tests.support.programs import PROJECT
+
+SCRIPTS = PROJECT / "scripts"
+PLUGINS = ("sources", "formats", "tiers", "loaders")
+# What each room may import, beside itself.
+LEFT = {
+    "common": (),
+    "machine": ("common",),
+    **dict.fromkeys(PLUGINS, ("common", "machine")),
+    "plan": ("common", "machine", *PLUGINS),
+    "prepare": ("common", "machine", *PLUGINS, "plan"),
+    "measure": ("common", "machine", *PLUGINS, "plan"),
+    "tables": ("common",),
+    "report": ("common", "tables"),
+}
+FILES = sorted(path for path in SCRIPTS.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    """Return the dotted name of a module of scripts/."""
+    return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def programs() -> frozenset[str]:
+    """Return the modules that are programs."""
+    return frozenset(name_of(path) for path in FILES if is_program(ast.parse(path.read_bytes())))
+
+
+def is_program(tree: ast.Module) -> bool:
+    """Return whether a module ends in `if __name__ == "__main__"`."""
+    return any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
+
+
+def private_of(parts: tuple[str, ...]) -> bool:
+    """Return whether a module below a plug-in folder is shared code and no plug-in: an underscore begins its name."""
+    return len(parts) > 2 and parts[2].startswith("_")
+
+
+def broken(module: str, imported: str) -> str | None:
+    """Return which wall an import breaks, or None; both are dotted names of modules of scripts/."""
+    here, there = module.split("."), imported.split(".")
+    if len(there) < 3:
+        return None
+    if here[1] != there[1] and there[1] not in LEFT[here[1]]:
+        return f"{here[1]} may import {', '.join(LEFT[here[1]]) or 'nothing'}"
+    if there[1] in PLUGINS and not private_of(tuple(there)):
+        return "a plug-in is loaded by scripts.common.plugins.load and imported by nobody"
+    if imported in programs():
+        return "a program is imported by nobody"
+    return None
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_module_imports_from_its_left_only(path):
+    found = {
+        (imported, wall) for imported in imported_modules(path) if (wall := broken(name_of(path), imported)) is not None
+    }
+    assert found == set()
+
+
+def test_every_file_is_in_a_room_and_no_program_is_among_plug_ins():
+    assert {path.relative_to(SCRIPTS).parts[0] for path in FILES if path.parent != SCRIPTS} == LEFT.keys()
+    assert [path for path in FILES if path.parent == SCRIPTS] == []
+    assert [name for name in programs() if name.split(".")[1] in PLUGINS] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "wall"),
+    [
+        ("scripts.common.files", "scripts.machine.devices", "common may import nothing"),
+        ("scripts.tables.ranking", "scripts.plan.sweep", "tables may import common"),
+        ("scripts.measure.run", "scripts.prepare.write_format", "measure may import"),
+        ("scripts.loaders.npy", "scripts.loaders.numpy_memmap", "a plug-in is loaded by"),
+        ("scripts.measure.run", "scripts.measure.run_loader", "a program is imported by nobody"),
+        ("scripts.loaders.npy", "scripts.loaders._torch", None),
+        ("scripts.report.verdicts", "scripts.tables.columns", None),
+    ],
+)
+def test_a_planted_import_is_caught(module, imported, wall):
+    found = broken(module, imported)
+    assert found is None if wall is None else found.startswith(wall)
