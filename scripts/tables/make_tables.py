@@ -18,6 +18,7 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, whole_directory, write_json
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, training
 from scripts.tables import bounds as bounds_of
+from scripts.tables import moves as moves_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, write_table
 from scripts.tables.records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name
 
@@ -62,7 +63,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         write_table(folder, "tiers", (_tier_row(called[name], record or {}) for name, record in tiers.items()))
         write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
         write_table(folder, "parts", bottlenecks.rows(results))
-        write_table(folder, "moves", moves.rows(moves))
+        write_table(folder, "moves", moves_table.rows(moves))
         write_table(folder, "skipped", _skipped_rows(skipped, runs))
         write_table(folder, "noise", noise)
         write_table(

@@ -167,7 +167,7 @@ def test_plugins_keep_their_contract(env, kind):
     assert names
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NOISY.get(env, [])]
     done = subprocess.run(
-        [*command, f"tests/test_{kind}.py", "-k", " or ".join(names)],
+        [*command, f"tests/{kind}/test_{kind}.py", "-k", " or ".join(names)],
         cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": isolated.search_path(env, os.environ.get("PYTHONPATH", ""))},
         capture_output=True,
