@@ -10,8 +10,8 @@ from tests.support.programs import PROJECT, program_line
 MEASURED = """
 import runpy, sys
 sys.path.insert(0, {folder!r})
-sys.argv = {arguments!r}
-runpy.run_path(sys.argv[0], run_name="__main__")
+_, module, *sys.argv[1:] = {arguments!r}
+runpy.run_module(module, run_name="__main__", alter_sys=True)
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
 
