@@ -16,7 +16,7 @@ NOTE = "installed.lock"  # in the folder: the lock that it was made from
 
 
 def folder(name: str) -> Path:
-    """Return where the packages of an environment of its own lie (`scripts/common/isolated.py` looks for them there)."""
+    """Return where the packages of an environment of its own are (`scripts/common/isolated.py` looks there)."""
     return Path(sys.prefix) / "apart" / name
 
 

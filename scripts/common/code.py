@@ -45,7 +45,7 @@ def closure(*modules: str, project: Path = PROJECT) -> list[Path]:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += _reached(path, path.stat().st_mtime_ns, project) if path.suffix == ".py" else ()
+            waiting += _reached(path, project) if path.suffix == ".py" else ()
     return sorted(found)
 
 
@@ -62,11 +62,17 @@ def file_hash(path: Path) -> str:
 
     Any other file, and one that cannot be parsed, by its bytes.
     """
-    return _file_hash(path, path.stat().st_mtime_ns)
+    return _file_hash(path, *_state(path))
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Return what changes when a file does: what is read of it is kept while this is the same."""
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
 
 
 @cache
-def _file_hash(path: Path, _changed: int) -> str:
+def _file_hash(path: Path, *_state: int) -> str:
     content = path.read_bytes()
     try:
         if path.suffix == ".py":
@@ -93,24 +99,33 @@ def _file(project: Path, module: str) -> Path | None:
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 
+def _reached(path: Path, project: Path) -> Iterator[Path]:
+    """Yield the files of the project that one module imports or declares; of one that cannot be parsed none."""
+    names, patterns = _named(path, *_state(path))
+    yield from filter(None, (_file(project, name) for name in names))
+    for pattern in patterns:
+        yield from (one for one in project.glob(pattern) if one.is_file())
+
+
 @cache
-def _reached(path: Path, _changed: int, project: Path) -> tuple[Path, ...]:
-    """Return the files of the project that one module imports or declares; of one that cannot be parsed none."""
+def _named(path: Path, *_state: int) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the modules below `scripts` that a file imports, and its DATA_FILES."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
-        return ()
-    found = [_file(project, name) for name in _imports(tree)]
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == DECLARED for target in node.targets):
-            for pattern in ast.literal_eval(node.value):
-                found += [one for one in project.glob(pattern) if one.is_file()]
-    return tuple(one for one in found if one)
+        return frozenset(), ()
+    declared = [
+        pattern
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == DECLARED for target in node.targets)
+        for pattern in ast.literal_eval(node.value)
+    ]
+    return frozenset(_imports(tree)), tuple(declared)
 
 
 def imported_modules(path: Path, project: Path = PROJECT) -> set[str]:
     """Return the dotted names of the project's modules that a file imports, inside functions too."""
-    return {name for name in _imports(ast.parse(path.read_bytes())) if _file(project, name)}
+    return {name for name in _named(path, *_state(path))[0] if _file(project, name)}
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 A split's folder holds `clips.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
 16 MiB with the column `audio`, FixedSizeList<float32>[samples], whose row i is the i-th clip of the split; and the
-three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes in ascending order.
+three label arrays of `common/labels.py`. `read` gives the target first and the other classes in ascending order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FFCV's beton of 16-bit PCM padded to the fixed length: one file of 8 MB pages, a clip within a page, to be mapped.
 
 A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,), and `position`, the clip's position in
-the split, and the three label arrays of `scripts/common/labels.py`. The library's own writer runs a process that fills the
+the split, and the three label arrays of `common/labels.py`. The library's own writer runs a process that fills the
 pages, and waits for ever if that process fails; here the same functions of it are called in this process.
 """
 

@@ -1,7 +1,7 @@
 """One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of a clip.
 
 A split's folder holds `clips.mdb`: of the i-th clip of the split the key is i in 8 bytes, big-endian, and the value its
-samples, raw little-endian float32; and the three label arrays of `scripts/common/labels.py`. `read` gives the target first
+samples, raw little-endian float32; and the three label arrays of `common/labels.py`. `read` gives the target first
 and the other classes in ascending order.
 
 LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.

@@ -1,7 +1,7 @@
 """One float32 array a split, mapped into memory: a single file, nothing left to decode.
 
 A split's folder holds `audio.npy`, float32 (n, 1, samples), whose row i is the i-th clip of the split, and the three
-label arrays of `scripts/common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read`
+label arrays of `common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read`
 gives the target first and the other classes in ascending order.
 """
 

@@ -1,7 +1,7 @@
 """MosaicML's MDS shards of 16-bit PCM in natural length: files of 64 MB with an index, for any clip at random.
 
 A split's folder holds `shard.00000.mds`, `shard.00001.mds`, ... and `index.json`, as the library's MDSWriter makes
-them, and the three label arrays of `scripts/common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+them, and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
 position in the split}.
 """
 

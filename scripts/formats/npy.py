@@ -1,7 +1,7 @@
 """float32 NumPy files of the fixed length, one a clip: nothing left to decode.
 
 A split's folder holds `000000.npy`, `000001.npy`, ... float32 (1, samples), where the number is the clip's position
-in the split, and the three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes
+in the split, and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes
 in ascending order.
 """
 

@@ -1,7 +1,7 @@
 """16-bit WAV files in natural length, one a clip: the corpus itself, numbered.
 
 A split's folder holds `000000.wav`, `000001.wav`, ... where the number is the clip's position in the split, and the
-three label arrays of `scripts/common/labels.py`. The files are the corpus's own, byte for byte; whoever reads them pads.
+three label arrays of `common/labels.py`. The files are the corpus's own, byte for byte; whoever reads them pads.
 `read` gives the target first and the other classes in ascending order.
 """
 

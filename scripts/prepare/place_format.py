@@ -29,7 +29,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.source.is_dir():
         raise UserError(
-            f"--source {args.source}: found no folder; allowed is one that scripts/prepare/write_format.py has written. "
+            f"--source {args.source}: found no folder; allowed is one that write_format has written. "
             "Type `python -m scripts.prepare.write_format --help` to see how."
         )
     kind = plugins.load("tiers", args.kind)

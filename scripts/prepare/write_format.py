@@ -35,7 +35,7 @@ def open_corpus(path: Path) -> Corpus:
     """Return the corpus in `path`. Raises UserError where there is none."""
     if not (path / "corpus.json").is_file():
         raise UserError(
-            f"--corpus {path}: found no corpus.json; allowed is a folder that scripts/prepare/index_corpus.py has written. "
+            f"--corpus {path}: found no corpus.json; allowed is a folder that index_corpus has written. "
             "Type `snakemake --cores 1 FOLDER/corpus.json` with that folder to make it."
         )
     return Corpus(path)

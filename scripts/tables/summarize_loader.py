@@ -1,6 +1,6 @@
 """Gathers one loader's runs with their summary into one file.
 
-python -m scripts.tables.summarize_loader --plan results/runs/demo/plan.json --loader dali_npy --out results/dali_npy.json
+python -m scripts.tables.summarize_loader --plan results/runs/demo/plan.json --loader npy --out results/npy.json
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """`make bench`: every speed that the project promises, as ratios taken side by side in one run.
 
-Each part is a program of its own (`python -m tests.bench.bench_corpus --help`). Nothing here is a test: a shared machine may
+Each part is a program of its own (`python -m tests.bench.bench_corpus --help`).
+Nothing here is a test: a shared machine may
 miss a goal by noise, so the table says by how much, and the exit status is 0 unless a part breaks.
 """
 

@@ -161,7 +161,7 @@ def test_who_reads_a_format_apart_needs_its_environment(name):
 @pytest.mark.parametrize("kind", ["formats", "loaders"])
 @every_env
 def test_plugins_keep_their_contract(env, kind):
-    """The suites of tests/formats/test_formats.py and tests/loaders/test_loaders.py, in a process that has entered the environment."""
+    """The suites of formats and of loaders, in a process that has entered the environment."""
     installed_or_skip(env)
     names = [name for name in plugins.names(kind) if getattr(plugins.load(kind, name), "ENV", None) == env]
     assert names

@@ -1,4 +1,4 @@
-"""scripts/loaders/_ring/ring_reader.py beyond the loader contract: every way to read, whatever reads do, whoever takes batches."""
+"""The ring beyond the loader contract: every way to read, whatever reads do, whoever takes batches."""
 
 import os
 import signal

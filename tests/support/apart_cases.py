@@ -8,7 +8,7 @@ from tests.support.programs import PROJECT
 
 
 def apart(module) -> bool:
-    """Return whether a plug-in has an environment of its own (`scripts/common/isolated.py`), which may not be installed."""
+    """Return whether a plug-in has an environment of its own (`common/isolated.py`), which may not be installed."""
     return (PROJECT / "envs" / "apart" / f"{getattr(module, 'ENV', '')}.lock").is_file()
 
 

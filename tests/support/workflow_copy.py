@@ -46,6 +46,7 @@ class Job:
 
     rule: str
     wildcards: Mapping[str, str]
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ class ProjectCopy:
         for block in re.split(r"(?m)^(?:local)?rule ", output)[1:]:
             found = re.search(r"(?m)^    wildcards: (.*)$", block)
             pairs = (pair.split("=", 1) for pair in found[1].split(", ")) if found else ()
-            jobs.append(Job(block.partition(":")[0], dict(pairs)))
+            reason = re.search(r"(?m)^    reason: (.*)$", block)
+            jobs.append(Job(block.partition(":")[0], dict(pairs), reason[1] if reason else ""))
         counted = re.search(r"(?m)^total +(\d+)$", output)
         assert len(jobs) == (int(counted[1]) if counted else 0), output[-3000:]
         return [job for job in jobs if job.rule != "all"]

@@ -65,3 +65,14 @@ def _rule(name: str | None, file: str, body: str) -> Rule:
             current.append(line)
     texts = {key: textwrap.dedent("\n".join(part)).strip("\n") for key, part in parts.items()}
     return Rule(name or texts.get("name", ""), file, docstring[1] if docstring else "", texts)
+
+
+# Which plug-ins a program is called for, one at a time.
+PLUGINS_OF = {
+    "prepare_clips": "sources",
+    "fetch_clips": "sources",
+    "write_format": "formats",
+    "place_format": "tiers",
+    "profile_tier": "tiers",
+    "run_loader": "loaders",
+}

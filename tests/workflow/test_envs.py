@@ -16,18 +16,9 @@ from packaging.utils import canonicalize_name
 
 from scripts.common import plugins
 from tests.support.programs import PROJECT
-from tests.support.workflow_rules import rules
+from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what stands before the number of their release
-# Which plug-ins a program calls. Others it only asks what they are: what their functions import does not count.
-CALLS = {
-    "prepare_clips": "sources",
-    "fetch_clips": "sources",
-    "write_format": "formats",
-    "place_format": "tiers",
-    "profile_tier": "tiers",
-    "run_loader": "loaders",
-}
 
 
 def make_envs():
@@ -230,7 +221,7 @@ def programs() -> list[tuple[str, str, str, str | None]]:
     for rule in rules():
         for program in rule.programs:
             stem = program.rpartition(".")[2]
-            kind = CALLS.get(stem)
+            kind = PLUGINS_OF.get(stem)
             for plugin in plugins.names(kind) if kind else [None]:
                 conda = rule.parts["conda"]
                 name = re.fullmatch(r'env\("(\w+)"\)', conda)
@@ -247,9 +238,9 @@ def test_an_environment_holds_what_its_programs_import(rule, environment, progra
     stem = program.rpartition(".")[2]
     files = {own_file(program): True}
     if plugin:
-        files[PROJECT / "scripts" / CALLS[stem] / f"{plugin}.py"] = True
+        files[PROJECT / "scripts" / PLUGINS_OF[stem] / f"{plugin}.py"] = True
     asked = {kind for path in reached(files) for kind in re.findall(r'plugins\.load\("(\w+)"', path.read_text())}
-    for kind in asked - {CALLS.get(stem)}:
+    for kind in asked - {PLUGINS_OF.get(stem)}:
         files |= {PROJECT / "scripts" / kind / f"{name}.py": False for name in plugins.names(kind)}
     missing = {
         f"{module} ({path.relative_to(PROJECT)})"

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,17 +25,19 @@ import psutil
 import pytest
 import yaml
 
+from scripts.common import plugins
+from scripts.common.code import closure
 from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
-from tests.support.workflow_rules import rules
+from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "moves", "training", "seconds", "noise", "skipped")
 ALONE = {"write_format", "place_format", "profile_tier", "run_loader", "measure_bound"}  # whose time is a result
 AFTER_THE_RUNS = {"summarize_loader", "make_tables", "draw_figures", "render_report"}
 RECORDING_PYTHON = """#!/bin/bash
-echo "start $$ $EPOCHREALTIME $1" >> {log}
+echo "start $$ $EPOCHREALTIME ${{2##*.}}" >> {log}
 {python} "$@"
 status=$?
-echo "end $$ $EPOCHREALTIME $1" >> {log}
+echo "end $$ $EPOCHREALTIME ${{2##*.}}" >> {log}
 exit $status
 """
 BROKEN = '''"""A loader that loses the last clip of each batch."""
@@ -147,7 +150,7 @@ def spans_of(log: Path) -> list[Span]:
         if event == "start":
             started[pid] = float(moment)
         else:
-            found.append(Span(Path(program).stem, started.pop(pid), float(moment)))
+            found.append(Span(program, started.pop(pid), float(moment)))
     assert not started, f"programs without an end: {started}"
     return found
 
@@ -253,10 +256,60 @@ def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
 # What a change makes run again
 
 
+CHANGE = "\nCHANGED = True\n"
+COMMENT = "\n# a comment\n"
+
+
+def stages() -> dict[Path, frozenset[str]]:
+    """Return {file: the rules whose results it makes} for every file that the rules of this experiment reach.
+
+    Of a measured run it is the loader's own file: PROTOCOL stands for the rest (tests/measure/test_timed_path.py).
+    """
+    formats = {plugins.load("loaders", loader).FORMAT for loader in LOADERS}
+    used = {"sources": ["synthetic"], "formats": sorted(formats), "tiers": ["posix"]}
+    found = defaultdict(set)
+    for rule in rules():
+        for program in rule.programs:
+            kind = PLUGINS_OF.get(program.rpartition(".")[2])
+            if rule.name in ("run_loader", "prepare_clips"):
+                continue  # below; this source needs no preparation
+            for plugin in used[kind] if kind else [None]:
+                for path in closure(program, *([f"scripts.{kind}.{plugin}"] if kind else [])):
+                    found[path.relative_to(PROJECT)].add(rule.name)
+    for loader in LOADERS:
+        found[Path("scripts", "loaders", f"{loader}.py")].add("run_loader")
+    return {path: frozenset(names) for path, names in found.items()}
+
+
+def one_of_each() -> list[tuple[Path, frozenset[str]]]:
+    """Return a file, the last by name, for each set of rules that some file makes the results of."""
+    return [(path, names) for names, path in {names: path for path, names in sorted(stages().items())}.items()]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"), one_of_each(), ids=lambda value: str(value) if type(value) is not frozenset else ""
+)
+def test_a_changed_line_runs_what_it_makes_and_a_comment_nothing(project, path, names):
+    """For one file of each set of rules; tests/common/test_code.py plants a line in each file."""
+    file, text = project.root / path, (project.root / path).read_text()
+    changed, comment = (CHANGE, COMMENT) if path.suffix == ".py" else ("\nchanged: true\n", COMMENT)
+    if path.suffix in (".py", ".yaml"):
+        file.write_text(text + comment)
+        assert project.planned() == [], "a comment"
+    file.write_text(text + changed)
+    jobs = project.planned()
+    because = {job.rule.replace("place_on_ram", "place_on_disk") for job in jobs if "changed" in job.reason}
+    assert because == {name for name in names if not name.startswith("place_on_")} | (
+        {"place_on_disk"} if any(name.startswith("place_on_") for name in names) else set()
+    )
+    others = {job.rule for job in jobs if "changed" not in job.reason and "Input files" not in job.reason}
+    assert others <= {"place_on_ram"}, "a copy in RAM is gone after its runs"
+
+
 def test_an_edited_loader_runs_again_and_no_other(project):
     """`dali_external` and `numpy_memmap` read the same format."""
     with open(project.root / "scripts" / "loaders" / "numpy_memmap.py", "a") as file:
-        file.write("# another way\n")
+        file.write(CHANGE)
     jobs = project.planned()
     assert rules_of(jobs) == {
         **{"place_on_ram": 1, "run_loader": 2, "summarize_loader": 1},
@@ -352,7 +405,7 @@ class Started:
 
     def measuring(self) -> psutil.Process | None:
         """Return a run_loader.py that the shell has started, has a child of its own, and has not written its record."""
-        found = [each for each in descendants(self.process.pid) if "scripts/measure/run_loader.py" in command_of(each)]
+        found = [each for each in descendants(self.process.pid) if "scripts.measure.run_loader" in command_of(each)]
         parents = {parent_of(each) for each in found}
         for each in found:
             if each.pid in parents and (record := self.record_of(each)) and not record.exists():
