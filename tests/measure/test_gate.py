@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -291,8 +290,10 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     commit = committed(tmp_path)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
-    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
-    subprocess.run([*command, "--corpus", corpus.root, "--out", out], check=True, capture_output=True)
+    command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
+    subprocess.run(
+        [*command, "--corpus", corpus.root, "--out", out], check=True, capture_output=True, cwd=broken_project.parent
+    )
     record = json.loads(out.read_text())
     assert (record["status"], record["clips_per_second"]) == (status, None)
     assert record["commit"] == commit[:12]
@@ -320,9 +321,9 @@ def open_epochs(request):
     )
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
-    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
+    command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
     command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--explain"]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, cwd=broken_project.parent)
     record = json.loads(out.read_text())
     assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["explained"] is None
     [warning] = [one for one in record["warnings"] if one["code"] == "not-explained"]
@@ -346,8 +347,8 @@ def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_p
     )
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
-    command = [sys.executable, broken_project / "run_loader.py", "--loader", "broken", "--data", tmp_path / "memmap"]
-    process = subprocess.Popen([*command, "--corpus", corpus.root, "--out", out])
+    command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
+    process = subprocess.Popen([*command, "--corpus", corpus.root, "--out", out], cwd=broken_project.parent)
     children = []
     while not children:
         assert process.poll() is None, "it ended by itself"

@@ -25,7 +25,7 @@ def test_a_change_on_the_timed_path_is_decided():
     changed = sorted(name for name in known.keys() | now.keys() if known.get(name) != now.get(name))
     assert not changed, (
         f"{', '.join(changed)}: changed since {KNOWN.name} was written. Where older runs are no longer comparable, "
-        "raise PROTOCOL in scripts/common/vocabulary.py. Then, or where the numbers stay the same, renew the hashes with "
+        "raise PROTOCOL in scripts/common/vocabulary.py. Then, or where the numbers stay the same, renew them with "
         "`python -m tests.measure.test_timed_path`, and say why in the commit."
     )
 
