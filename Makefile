@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest lock apart clean-env
+.PHONY: demo test bench selftest lock isolated
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -27,22 +27,23 @@ bench: $(READY) ## ratios, each measured side by side in one run
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
 	@python -m tests.bench.selftest
 
-lock: $(READY) ## renew requirements.lock, envs/apart/*.lock and envs/*.yaml from pyproject.toml
-	@python envs/make_envs.py requirements > $(VENV)/requirements.in
+lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock, envs/*.yaml and envs/sizes.json from pyproject.toml
+	@python -m envs.make_envs requirements > $(VENV)/requirements.in
 	@pip-compile --quiet --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--no-emit-options --no-header --annotation-style line -o requirements.lock $(VENV)/requirements.in
 	@sed -i 's# -r [^ ,]*requirements.in# pyproject.toml#' requirements.lock
-	@python envs/make_envs.py apart
-	@python envs/install_apart.py
-	@python envs/make_envs.py
+	@python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@python -m envs.make_envs isolated
+	@python -m envs.install_isolated
+	@python -m envs.make_envs
 
-apart: $(READY) ## try again to install what clashes with the other packages, each into a folder of its own
-	@python envs/install_apart.py
+isolated: $(READY) ## try again to install what clashes with the other packages, each into a folder of its own
+	@python -m envs.install_isolated
 
-$(READY): requirements.lock $(wildcard envs/apart/*.lock) envs/system_packages.sh
+$(READY): requirements.lock $(wildcard envs/isolated/*.lock) envs/system_packages.sh
 	@PYTHON=$(PYTHON) sh envs/system_packages.sh
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing the pinned packages into $(VENV) (about 7 GB, once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python envs/install_apart.py
+	@$(BIN)/python -m envs.install_isolated
 	@touch $@

@@ -1,22 +1,36 @@
-"""Environments of their own, without conda: what a library needs beside, or in place of, the main packages.
+"""Which environment a plug-in runs in, and how a program enters an isolated one where there is no conda.
 
-A library whose requirements clash with `requirements.lock` has a lock of its own, `envs/apart/NAME.lock`: what it adds,
-and what it needs in another version. `make` installs it into `apart/NAME` below the main environment's folder
-(`envs/install_apart.py`). A program that runs a plug-in with `ENV = "NAME"` starts itself again with that folder first
-on the path, so that its versions are found before the main ones, by `import` and by `importlib.metadata` alike, in this
-process and in all that it starts. With conda there is no such folder: `envs/NAME.yaml` is complete.
+A library whose requirements clash with `requirements.lock` has a lock of its own, `envs/isolated/NAME.lock`: what it
+adds, and what it needs in another version. `make` installs it into `isolated/NAME` below the main environment's folder
+(`envs/install_isolated.py`). A program that runs a plug-in with `ENV = "NAME"` starts itself again with that folder
+first on the path, so that its versions are found before the main ones, by `import` and by `importlib.metadata` alike,
+in this process and in all that it starts. With conda there is no such folder: `envs/NAME.yaml` is complete.
 """
 
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
+
+from scripts.common.files import PROJECT
 
 VARIABLE = "PYTHONPATH"
+DEFAULT = "loaders"  # the environment of every plug-in that names none
+
+
+def env_of(plugin: ModuleType) -> str:
+    """Return the name of the environment that a plug-in runs in."""
+    return getattr(plugin, "ENV", DEFAULT)
+
+
+def lock(env: str) -> Path:
+    """Return the path of an environment's own lock, which only isolated ones have."""
+    return PROJECT / "envs" / "isolated" / f"{env}.lock"
 
 
 def folder(env: str) -> Path:
-    """Return where the packages of an environment of its own lie, whether or not there is one."""
-    return Path(sys.prefix) / "apart" / env
+    """Return the folder for the packages of an isolated environment, whether or not they are installed."""
+    return Path(sys.prefix) / "isolated" / env
 
 
 def search_path(env: str, before: str = "") -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.vocabulary import SETTINGS
@@ -41,7 +42,6 @@ CONTRACT = {
     },
     "loaders": {
         "FORMAT": 'FORMAT = "wav"',
-        "ENV": 'ENV = "torch"',
         "REQUIRES": 'REQUIRES = ("torch",)',
         "SETTINGS": 'SETTINGS = ("workers", "prefetch", "pin_memory")',
         "open_epochs": "def open_epochs(request): ...",
@@ -69,8 +69,7 @@ def load(kind: str, name: str) -> ModuleType:
         )
     module = _imported(kind, name)
     _check_contract(kind, module, file)
-    if kind == "loaders":
-        check_loader(module, file)
+    (check_loader if kind == "loaders" else _check_env)(module, file)
     return module
 
 
@@ -125,7 +124,7 @@ def _check_contract(kind: str, module: ModuleType, file: str) -> None:
 def check_loader(module: ModuleType, file: str) -> None:
     """Raise UserError for the first wrong value of what a loader says of itself; the error begins with `file`."""
     _check_one(f"{file}: FORMAT", module.FORMAT, names("formats"), "scripts/formats/{}.py")
-    _check_one(f"{file}: ENV", module.ENV, sorted(path.stem for path in ENVS.glob("*.yaml")), "envs/{}.yaml")
+    _check_env(module, file)
     _check_several(file, "REQUIRES", module.REQUIRES, None)
     _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
@@ -136,6 +135,12 @@ def check_loader(module: ModuleType, file: str) -> None:
             f"{file}: OPTIONS: found {options!r}, allowed is a dict that maps names to fragments of JSON schema, each "
             'with a default. Write OPTIONS = {"name": {"enum": ["a", "b"], "default": "a"}}.'
         )
+
+
+def _check_env(module: ModuleType, file: str) -> None:
+    """Raise UserError for an environment that does not exist; the error begins with `file`."""
+    allowed = sorted(path.stem for path in ENVS.glob("*.yaml"))
+    _check_one(f"{file}: ENV", isolated.env_of(module), allowed, "envs/{}.yaml")
 
 
 def _check_one(where: str, found: Any, allowed: list[str], new: str) -> None:

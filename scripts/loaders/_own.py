@@ -12,12 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.vocabulary import SETTINGS, STAGES, simplify
 
 DEFAULTS = {
-    "ENV": "torch",
+    "ENV": isolated.DEFAULT,
     "REQUIRES": ("torch",),
     "SETTINGS": SETTINGS,
     "OPTIONS": {},

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
-ENV = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

@@ -23,7 +23,6 @@ from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, epochs_of, simplify  # noqa: F401
 
 FORMAT = "memmap"
-ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 STAGES = (*_dali.STAGES, "transfer")  # which is of the parallel form: the serial one has none
 OPTIONS = {"source": {"enum": ["serial", "parallel"], "default": "serial"}}

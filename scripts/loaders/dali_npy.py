@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
 
 FORMAT = "npy"
-ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
 SNIPPET = r"""

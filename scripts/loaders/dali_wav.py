@@ -9,7 +9,6 @@ from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, decoded, epochs_of, rank_files, simplify  # noqa: F401
 
 FORMAT = "wav"
-ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 STAGES = (*_dali.STAGES, "decode")
 SNIPPET = """

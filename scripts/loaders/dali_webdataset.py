@@ -18,7 +18,6 @@ from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, resident, simplify  # noqa: F401
 
 FORMAT = "webdataset"
-ENV = "dali"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 ORDER = "shards in random order, then a shuffle buffer"
 STAGES = (*_dali.STAGES, "decode")

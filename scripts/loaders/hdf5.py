@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "hdf5"
-ENV = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

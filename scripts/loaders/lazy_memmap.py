@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "tensordict"
-ENV = "tensordict"
 REQUIRES = ("torch", "tensordict", "torchrl", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

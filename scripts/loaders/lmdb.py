@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, epochs_of, simplify, stacked  # noqa: F401
 
 FORMAT = "lmdb"
-ENV = "lmdb"
 REQUIRES = ("torch", "lmdb", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {

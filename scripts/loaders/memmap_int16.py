@@ -13,7 +13,6 @@ from scripts.loaders import _torch
 from scripts.loaders._torch import empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "int16"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")

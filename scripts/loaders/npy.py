@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "npy"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
 
 FORMAT = "memmap"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

@@ -12,7 +12,6 @@ from scripts.common.request import batches_of, epoch_order, too_large
 from scripts.loaders._torch import to_device
 
 FORMAT = "memmap"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)

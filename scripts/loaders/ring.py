@@ -12,7 +12,6 @@ pages would be gone before they are wanted again; measure it with a cold cache.
 from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "memmap"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SNIPPET = """
 from pathlib import Path

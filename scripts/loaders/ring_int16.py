@@ -7,7 +7,6 @@ memory is what is short. On a GPU the batch is sent as int16 and converted there
 from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "int16"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SNIPPET = """
 from pathlib import Path

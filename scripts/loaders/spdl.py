@@ -25,7 +25,6 @@ from scripts.loaders._spdl import (
 from scripts.loaders._torch import to_device
 
 FORMAT = "wav"
-ENV = "spdl"
 REQUIRES = ("torch", "spdl", "numpy")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}

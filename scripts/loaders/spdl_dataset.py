@@ -14,7 +14,6 @@ from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, pinned
 from scripts.loaders._torch import Again, to_device
 
 FORMAT = "wav"
-ENV = "spdl"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
 STAGES = ("read", "decode")
 SNIPPET = """

@@ -11,7 +11,6 @@ from scripts.common.request import too_large
 from scripts.loaders._torch import epochs_of, gathered
 
 FORMAT = "tensordict"
-ENV = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)

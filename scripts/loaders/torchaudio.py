@@ -12,7 +12,6 @@ from scripts.loaders import _torch
 from scripts.loaders._torch import epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
-ENV = "torch"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")

@@ -21,7 +21,6 @@ from scripts.loaders._torch import (
 )
 
 FORMAT = "npy"
-ENV = "torchdata"
 REQUIRES = ("torch", "torchdata", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}

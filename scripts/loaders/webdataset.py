@@ -23,7 +23,6 @@ from scripts.loaders._torch import (
 )
 
 FORMAT = "webdataset"
-ENV = "webdataset"
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 ORDER = "shards in random order, then a shuffle buffer"
 SETTINGS = ("workers", "prefetch", "pin_memory")

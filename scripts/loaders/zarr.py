@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from scripts.loaders._torch import STAGES, epochs_of, simplify  # noqa: F401
 
 FORMAT = "zarr"
-ENV = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}

@@ -35,7 +35,7 @@ def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
     arguments = parse()
     module = loader_of(arguments)
-    isolated.enter(module.ENV)
+    isolated.enter(isolated.env_of(module))
     aside = arguments.out.with_name(f".{arguments.out.name}.measured")
     if child.is_child():
         write_json(aside, measure(module, arguments))

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.code import file_hash
 from scripts.common.errors import UserError
 from scripts.common.vocabulary import COLD, TRAINING
@@ -97,7 +97,7 @@ class Plan:
     @property
     def source_env(self) -> str:
         """The environment that the source's programs run in."""
-        return getattr(self._source, "ENV", "corpus")
+        return isolated.env_of(self._source)
 
     @property
     def choice(self) -> dict[str, Any]:

@@ -57,11 +57,11 @@ def import_libraries(name: str, module: ModuleType) -> None:
 
 
 def not_installed(module: ModuleType) -> str | None:
-    """Return why a format with an environment of its own cannot be written here: a library is absent. Or None.
+    """Return why a format of an isolated environment cannot be written here: a library is absent. Or None.
 
     Such a library is not in the main environment, and may have none for this machine (`scripts/common/isolated.py`).
     """
-    if not hasattr(module, "ENV"):
+    if not isolated.lock(isolated.env_of(module)).is_file():
         return None
     for library in module.REQUIRES:
         try:
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
     parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
-    isolated.enter(getattr(plugins.load("formats", args.format), "ENV", "formats"))
+    isolated.enter(isolated.env_of(plugins.load("formats", args.format)))
     if args.readers < 1:
         raise UserError(f"--readers {args.readers}: allowed is 1 or more. Type the largest number of workers, or 1.")
     corpus = open_corpus(args.corpus)

@@ -21,7 +21,7 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
 from scripts.tables.columns import SETTINGS, settings_text
@@ -127,7 +127,7 @@ def _comment(text: str) -> str:
 
 def _packages(module: ModuleType) -> Iterator[str]:
     """Yield what the loader requires as pip takes it, in the versions that were measured."""
-    locks = (PROJECT / "requirements.lock", PROJECT / "envs" / "apart" / f"{module.ENV}.lock")
+    locks = (PROJECT / "requirements.lock", isolated.lock(isolated.env_of(module)))
     text = "\n".join(lock.read_text(encoding="utf-8") for lock in locks if lock.is_file())
     versions = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, flags=re.MULTILINE))  # the last one counts
     for name in module.REQUIRES:

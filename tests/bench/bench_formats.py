@@ -23,8 +23,8 @@ from pathlib import Path
 from scripts.common.corpus import Corpus
 from scripts.common.files import read_json
 from scripts.machine.copies import flush_tree
-from tests.support.apart_cases import can_be_tested
 from tests.support.format_program import command, peak_bytes
+from tests.support.isolated_cases import can_be_tested
 from tests.support.made_corpus import make_corpus
 
 SPEED_GOAL = 0.5

@@ -19,8 +19,8 @@ from scripts.common.files import read_json
 from scripts.machine import copies
 from scripts.prepare import write_format as write_format_program
 from scripts.prepare.write_format import write_format
-from tests.support.apart_cases import can_be_tested
 from tests.support.format_program import command, peak_bytes
+from tests.support.isolated_cases import can_be_tested
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT
 

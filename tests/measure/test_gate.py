@@ -261,7 +261,6 @@ from contextlib import contextmanager
 import {library}
 
 FORMAT = "memmap"
-ENV = "torch"
 REQUIRES = {requires}
 SETTINGS = ()
 SNIPPET = "loader = []"
@@ -307,7 +306,7 @@ def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path
 
 from contextlib import contextmanager
 
-from scripts.loaders.numpy_memmap import ENV, FORMAT, OPTIONS, REQUIRES, SETTINGS, SNIPPET, STAGES, simplify
+from scripts.loaders.numpy_memmap import FORMAT, OPTIONS, REQUIRES, SETTINGS, SNIPPET, STAGES, simplify
 from scripts.loaders import numpy_memmap
 
 

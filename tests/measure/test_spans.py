@@ -27,7 +27,7 @@ from scripts.tables import spans as span_table
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
 from tests.support import planted
-from tests.support.apart_cases import can_be_tested
+from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import clip_order, nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results

@@ -396,7 +396,6 @@ def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(r
 
 LOADER = '''"""A loader of the tests."""
 FORMAT = "wav"
-ENV = "torch"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "transfer", "decode")
@@ -413,8 +412,7 @@ BROKEN = [
         ["FORMAT: found 'wave', allowed are ", "mean 'wav'?", "formats/wave.py"],
     ),
     ('FORMAT = "wav"\n', "", ["FORMAT: found nothing", '`FORMAT = "wav"`']),
-    ('"torch"\nREQ', '"tourch"\nREQ', ["ENV: found 'tourch'", "Did you mean 'torch'?", "envs/tourch.yaml"]),
-    ('ENV = "torch"\n', "", ["ENV: found nothing", '`ENV = "torch"`']),
+    ("REQ", 'ENV = "loader"\nREQ', ["ENV: found 'loader'", "Did you mean 'loaders'?", "envs/loader.yaml"]),
     ("REQUIRES", "REQUIRE", ["REQUIRES: found nothing", "Did you mean 'REQUIRE'?"]),
     ('("torch", "numpy")', '("torch")', ["REQUIRES: found 'torch', allowed is a tuple of text", "= ('torch',)"]),
     ('("torch", "numpy")', '("torch", 1)', ["REQUIRES: found ('torch', 1)"]),
@@ -434,10 +432,10 @@ BROKEN = [
     (
         "def open_epochs(request):",
         "def open_epochs(request)",
-        [", line 10: def open_epochs(request): found expected"],
+        [", line 9: def open_epochs(request): found expected"],
     ),
     ("FORMAT", "import no_such\nFORMAT", [", line 2: import no_such: found ModuleNotFoundError", "inside a function"]),
-    ('("torch", "numpy")', "torch", [", line 4: REQUIRES = torch: found NameError"]),
+    ('("torch", "numpy")', "torch", [", line 3: REQUIRES = torch: found NameError"]),
 ]
 
 
@@ -481,7 +479,7 @@ def test_every_plugin_has_what_its_contract_asks_for(kind):
     ("line", "said"),
     [
         ('SETTINGS = ("worker",)', "SETTINGS: found 'worker'"),
-        ('ENV = "tourch"', "ENV: found 'tourch'"),
+        ('ENV = "loader"', "ENV: found 'loader'"),
         ('REQUIRES = "torch"', "REQUIRES: found 'torch', allowed is a tuple"),
     ],
 )

@@ -19,8 +19,8 @@ from scripts.plan.sweep import combinations
 from scripts.report import snippets
 from scripts.tables.records import setting_columns
 from tests.common.test_isolated import installed_or_skip
-from tests.support.apart_cases import apart as lies_apart
 from tests.support.format_program import command as format_command
+from tests.support.isolated_cases import is_isolated
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT
@@ -109,7 +109,7 @@ def data_of(corpus: Corpus, placed: Path, loader: str) -> Path:
     folder = placed / name
     if not folder.exists():
         folder.mkdir()
-        if lies_apart(plugins.load("formats", name)):  # its library is in no process but its own
+        if is_isolated(plugins.load("formats", name)):  # its library is in no process but its own
             subprocess.run(format_command(name, corpus, folder), check=True, capture_output=True)
         else:
             write_format(corpus, name, folder / "out", READERS)
@@ -140,15 +140,15 @@ def run_program(text: str, env: str, folder: Path) -> subprocess.CompletedProces
 def test_a_program_delivers_every_clip_once_bit_identical(corpus, placed, expected, tmp_path, loader, workers, options):
     """In two epochs, in different orders, in batches of the size asked for."""
     module = plugins.load("loaders", loader)
-    if lies_apart(module):
-        installed_or_skip(module.ENV)
+    if is_isolated(module):
+        installed_or_skip(isolated.env_of(module))
     row = row_of(loader, workers, **options)
     data = data_of(corpus, placed, loader)
     request = request_for(corpus, loader, data.parent, workers=workers, options=options)
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
-    done = run_program(snippets.snippet(row, data, corpus.samples, SEED), module.ENV, tmp_path)
+    done = run_program(snippets.snippet(row, data, corpus.samples, SEED), isolated.env_of(module), tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
         orders = [found[f"audio{epoch}"].tobytes() for epoch in range(2)]
@@ -213,10 +213,13 @@ def test_says_what_it_is_what_it_needs_and_what_it_reads():
     assert packages.startswith("# pip install torch==") and " soundfile==" in packages and " numpy==" in packages
 
 
-def test_packages_of_an_environment_of_its_own_have_its_versions():
+def test_packages_of_an_isolated_environment_have_its_versions():
     """mosaic has numpy in another version than the rest."""
-    locks = PROJECT / "envs" / "apart" / "mosaic.lock"
-    pins = [line for line in locks.read_text().splitlines() if line.startswith(("numpy==", "mosaicml-streaming=="))]
+    pins = [
+        line
+        for line in isolated.lock("mosaic").read_text().splitlines()
+        if line.startswith(("numpy==", "mosaicml-streaming=="))
+    ]
     heading = snippets.snippet(row_of("mosaic"), Path("/data"), 160_000).split("\n\n")[0]
     assert len(pins) == 2 and all(pin.split()[0] in heading.split() for pin in pins)
 

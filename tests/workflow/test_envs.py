@@ -1,7 +1,7 @@
 """The environments: what the lock pins, what each holds, and what the programs that run in it import."""
 
 import ast
-import importlib
+import json
 import re
 import subprocess
 import sys
@@ -14,20 +14,25 @@ import pytest
 import yaml
 from packaging.utils import canonicalize_name
 
-from scripts.common import plugins
+from envs import make_envs
+from envs.install_isolated import installed
+from scripts.common import isolated, plugins
+from scripts.common.code import closure
 from tests.support.programs import PROJECT
-from tests.support.workflow_rules import PLUGINS_OF, rules
+from tests.support.workflow_rules import rules
 
-TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what stands before the number of their release
-
-
-def make_envs():
-    """Return envs/make_envs.py as a module."""
-    sys.path.insert(0, str(PROJECT / "envs"))
-    try:
-        return importlib.import_module("make_envs")
-    finally:
-        sys.path.pop(0)
+TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
+MOST_BYTES = 12e9  # on disk, of all conda environments but the isolated ones
+# Which plug-ins a program calls. Others it only asks what they are: what their functions import does not count.
+CALLS = {
+    "prepare_clips": "sources",
+    "fetch_clips": "sources",
+    "write_format": "formats",
+    "place_format": "tiers",
+    "profile_tier": "tiers",
+    "run_loader": "loaders",
+}
+OF_PLUGINS = ("loader_env", "format_env", "env(plan.source_env)")  # a rule's environment that a plug-in names
 
 
 def project() -> dict:
@@ -35,10 +40,9 @@ def project() -> dict:
     return tomllib.loads((PROJECT / "pyproject.toml").read_text())
 
 
-# Conda environments that a plug-in names, and which it is where the plug-in names none.
-OF_PLUGINS = {"loader_env": None, "format_env": "formats", "env(plan.source_env)": "corpus"}
-LOCK = make_envs().locked_versions((PROJECT / "requirements.lock").read_text())
+LOCK = make_envs.locked_versions((PROJECT / "requirements.lock").read_text())
 ENVIRONMENTS = sorted(path.stem for path in (PROJECT / "envs").glob("*.yaml"))
+ISOLATED = project()["tool"]["feedrate"]["isolated"]
 
 
 @cache
@@ -54,28 +58,47 @@ def pins(environment: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_an_environment_pins_what_the_lock_pins(environment):
-    lock = make_envs().versions_of(environment, LOCK)
+    lock = make_envs.versions_of(environment, LOCK)
     other = {name: version for name, version in pins(environment).items() if lock.get(name) != version}
     assert other == {}, "pins that differ from the lock: run `make lock`"
 
 
 def test_the_environments_are_as_make_lock_writes_them():
-    module = make_envs()
-    assert sorted(module.ENVIRONMENTS) == ENVIRONMENTS
-    for name in module.ENVIRONMENTS:
-        if module.apart_lock(name).is_file() and not module.installed(name):
+    assert sorted([*make_envs.COMMON, *ISOLATED]) == ENVIRONMENTS
+    for name in ENVIRONMENTS:
+        if name in ISOLATED and not installed(name):
             continue  # what its packages need cannot be seen here
         written = (PROJECT / "envs" / f"{name}.yaml").read_text()
-        assert written == module.environment(name, project(), LOCK), f"envs/{name}.yaml is stale: run `make lock`"
+        assert written == make_envs.environment(name, project(), LOCK), f"envs/{name}.yaml is stale: run `make lock`"
 
 
 def test_every_direct_requirement_is_locked_at_its_version():
-    module = make_envs()
-    groups, apart = project()["dependency-groups"], project()["tool"]["feedrate"]["apart"]
-    wanted = module.locked_versions(
-        "\n".join(text for name in groups if name not in apart for text in module.group_requirements(groups, name))
+    groups = project()["dependency-groups"]
+    wanted = make_envs.locked_versions(
+        "\n".join(
+            text for name in groups if name not in ISOLATED for text in make_envs.group_requirements(groups, name)
+        )
     )
     assert {name: LOCK.get(name) for name in wanted} == wanted, "requirements.lock is stale: run `make lock`"
+
+
+def test_the_environments_of_use_conda_fit_on_a_small_disk():
+    """Reckoned from what each pin takes up where it is installed; the README states the figure."""
+    sizes = json.loads(make_envs.SIZES.read_text())
+    taken = {
+        name: sum(sizes[f"{package}=={version}"] for package, version in pins(name).items())
+        for name in make_envs.COMMON
+    }
+    assert sum(taken.values()) <= MOST_BYTES, taken
+    stated = re.search(r"makes (\d+) GB of environments", (PROJECT / "README.md").read_text())
+    assert int(stated[1]) == round(sum(taken.values()) / 1e9), "in README.md"
+
+
+def test_the_sizes_are_those_of_the_lock():
+    """Each pin has one, and none is made up: together they are what is installed here, whose paths are compiled in."""
+    sizes = json.loads(make_envs.SIZES.read_text())
+    assert sorted(sizes) == sorted(f"{name}=={version}" for name, version in LOCK.items()), "run `make lock`"
+    assert sum(sizes.values()) == pytest.approx(sum(make_envs.sizes(LOCK).values()), rel=0.02), "run `make lock`"
 
 
 def test_what_is_installed_is_what_is_locked():
@@ -145,62 +168,31 @@ def test_a_browser_for_the_tests_is_installed_where_one_may_and_else_said_to_be_
 @pytest.mark.parametrize("name", plugins.names("loaders"))
 def test_a_loader_finds_what_it_requires_in_its_environment(name):
     loader = plugins.load("loaders", name)
-    missing = {canonicalize_name(package) for package in loader.REQUIRES} - pins(loader.ENV).keys()
-    assert missing == set(), f"not in envs/{loader.ENV}.yaml: name it in the group {loader.ENV!r} of pyproject.toml"
+    environment = isolated.env_of(loader)
+    missing = {canonicalize_name(package) for package in loader.REQUIRES} - pins(environment).keys()
+    assert missing == set(), f"not in envs/{environment}.yaml: name it in the group {environment!r} of pyproject.toml"
 
 
 @cache
-def imports(path: Path, everywhere: bool) -> frozenset[str]:
-    """Return the dotted names that a file imports, if `everywhere` within functions too; without those for types."""
+def third_party(path: Path) -> frozenset[str]:
+    """Return the dotted names that a file imports, inside functions too, of neither Python nor the project."""
     found = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        for child in ast.iter_child_nodes(node):
-            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            typing_only = isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")
-            if not typing_only and (everywhere or not function):
-                waiting.append(child)
-    return frozenset(found)
-
-
-def own_file(module: str) -> Path | None:
-    """Return the project's file that `import module` reads, or None."""
-    path = PROJECT.joinpath(*module.split(".")).with_suffix(".py")
-    return path if path.is_file() else None
-
-
-def third_party(files: dict[Path, bool]) -> dict[str, Path]:
-    """Return {dotted name: the file that imports it} for the `files` (True: also within functions) and what they reach.
-
-    A file that some other reaches within a function counts as a whole, since any of its functions may be called.
-    """
-    found: dict[str, Path] = {}
-    seen: set[tuple[Path, bool]] = set()
-    waiting = list(files.items())
-    while waiting:
-        path, everywhere = waiting.pop()
-        if (path, everywhere) in seen:
-            continue
-        seen.add((path, everywhere))
-        for module in imports(path, everywhere):
-            top = module.split(".")[0]
-            if own := own_file(module):
-                waiting.append((own, everywhere))
-            elif top not in sys.stdlib_module_names and top != "scripts":
-                found.setdefault(module, path)
-    return found
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")):
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(name for name in found if name.split(".")[0] not in {*sys.stdlib_module_names, "scripts"})
 
 
 @cache
 def distributions(module: str, environment: str) -> frozenset[str]:
     """Return the distributions that give `module`; of a name that several share, those that hold just that part."""
-    with make_envs().seen_from(environment):
+    with make_envs.seen_from(environment):
         owners = {canonicalize_name(name) for name in packages_of(environment).get(module.split(".")[0], [])}
         if len(owners) > 1 and "." in module:
             part = "/".join(module.split(".")[:2]) + "/"
@@ -210,52 +202,48 @@ def distributions(module: str, environment: str) -> frozenset[str]:
 
 @cache
 def packages_of(environment: str) -> dict[str, list[str]]:
-    """Return {top-level name: distributions} of what is installed, with what lies apart for an environment."""
-    with make_envs().seen_from(environment):
+    """Return {top-level name: distributions} of what is installed, with what an isolated environment has."""
+    with make_envs.seen_from(environment):
         return dict(metadata.packages_distributions())
 
 
 def programs() -> list[tuple[str, str, str, str | None]]:
-    """Return (rule, environment, program, plug-in or None) for all that any rule may run."""
+    """Return (rule, environment, program, plug-in's module or None) for all that any rule may run."""
     found = []
     for rule in rules():
         for program in rule.programs:
-            stem = program.rpartition(".")[2]
-            kind = PLUGINS_OF.get(stem)
+            kind = CALLS.get(program.rpartition(".")[2])
             for plugin in plugins.names(kind) if kind else [None]:
                 conda = rule.parts["conda"]
                 name = re.fullmatch(r'env\("(\w+)"\)', conda)
                 assert name or conda in OF_PLUGINS, f"{rule.name}: conda {conda}"
-                environment = name[1] if name else getattr(plugins.load(kind, plugin), "ENV", OF_PLUGINS[conda])
-                found.append((rule.name, environment, program, plugin))
+                environment = name[1] if name else isolated.env_of(plugins.load(kind, plugin))
+                found.append((rule.name, environment, program, plugin and f"scripts.{kind}.{plugin}"))
     return found
 
 
 @pytest.mark.parametrize(("rule", "environment", "program", "plugin"), programs())
 def test_an_environment_holds_what_its_programs_import(rule, environment, program, plugin):
-    if make_envs().apart_lock(environment).is_file() and not make_envs().installed(environment):
-        pytest.skip(f"{environment} is not installed: type `make apart`")
-    stem = program.rpartition(".")[2]
-    files = {own_file(program): True}
-    if plugin:
-        files[PROJECT / "scripts" / PLUGINS_OF[stem] / f"{plugin}.py"] = True
-    asked = {kind for path in reached(files) for kind in re.findall(r'plugins\.load\("(\w+)"', path.read_text())}
-    for kind in asked - {PLUGINS_OF.get(stem)}:
-        files |= {PROJECT / "scripts" / kind / f"{name}.py": False for name in plugins.names(kind)}
+    if environment in ISOLATED and not installed(environment):
+        pytest.skip(f"{environment} is not installed: type `make isolated`")
     missing = {
         f"{module} ({path.relative_to(PROJECT)})"
-        for module, path in third_party(files).items()
+        for path in closure(program, *([plugin] if plugin else []))
+        if path.suffix == ".py"
+        for module in third_party(path)
         if not distributions(module, environment) & pins(environment).keys()
     }
     assert missing == set(), f"imported in rule {rule} and not in envs/{environment}.yaml"
 
 
-def reached(files: dict[Path, bool]) -> set[Path]:
-    """Return the project's files that `files` import, themselves among them."""
-    found, waiting = set(), list(files)
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting += [own for module in imports(path, True) if (own := own_file(module))]
-    return found
+def test_a_plugin_is_loaded_with_what_every_environment_has():
+    """The plan, and programs in any environment, ask plug-ins what they are: heavy imports are inside functions."""
+    text = (
+        "import sys; from scripts.common import plugins; before = set(sys.modules); "
+        "[plugins.load(kind, name) for kind in plugins.KINDS for name in plugins.names(kind)]; "
+        "print(*{name.split('.')[0] for name in set(sys.modules) - before})"
+    )
+    done = subprocess.run([sys.executable, "-c", text], cwd=PROJECT, capture_output=True, text=True, check=True)
+    everywhere = set.intersection(*(set(pins(name)) for name in ENVIRONMENTS))
+    loaded = set(done.stdout.split()) - sys.stdlib_module_names - {"scripts", "__mp_main__"}
+    assert {name for name in loaded if not distributions(name, "workflow") & everywhere} == set()

@@ -46,7 +46,7 @@ from contextlib import contextmanager
 
 from scripts.loaders import numpy_memmap
 
-FORMAT, ENV, REQUIRES, SETTINGS = "memmap", "torch", ("torch", "numpy"), ("workers",)
+FORMAT, REQUIRES, SETTINGS = "memmap", ("torch", "numpy"), ("workers",)
 SNIPPET = "loader = []"
 
 

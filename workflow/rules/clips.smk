@@ -66,7 +66,7 @@ rule count_clips:
     log:
         f"{LOGS}/count_clips.log",
     conda:
-        env("corpus")
+        env("loaders")
     params:
         code=code_hash("scripts.prepare.count_clips"),
         folder=subpath(output.counts, parent=True),

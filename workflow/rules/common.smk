@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 from scripts.common.code import code_hash
 from scripts.common.errors import UserError
+from scripts.common.isolated import env_of
 from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.experiment import PLACING, Plan
 
@@ -58,12 +59,12 @@ def tier_code(tier, program):
 
 def format_env(wildcards):
     """Return the environment that the format is written in."""
-    return env(getattr(plan.formats[wildcards.format], "ENV", "formats"))
+    return env(env_of(plan.formats[wildcards.format]))
 
 
 def loader_env(wildcards):
     """Return the environment of the run's loader."""
-    return env(plan.loaders[wildcards.loader].ENV)
+    return env(env_of(plan.loaders[wildcards.loader]))
 
 
 def run_code(wildcards):

@@ -9,7 +9,7 @@ rule build_corpus:
     benchmark:
         f"{LOGS}/build_corpus/{{shard}}.tsv"
     conda:
-        env("corpus")
+        env("loaders")
     threads: 4
     params:
         code=code_hash("scripts.prepare.build_corpus"),
@@ -36,7 +36,7 @@ rule index_corpus:
     log:
         f"{LOGS}/index_corpus.log",
     conda:
-        env("corpus")
+        env("loaders")
     params:
         code=code_hash("scripts.prepare.index_corpus"),
         folder=subpath(output.info, parent=True),

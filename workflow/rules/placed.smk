@@ -18,7 +18,7 @@ for tier, options in plan.tiers.items():
             f"{LOGS}/place_on_{tier}/{plan.copy_name(tier)}.log",
         priority: plan.placing_order(tier)
         conda:
-            env("formats")
+            env("loaders")
         threads: workflow.cores
         params:
             code=tier_code(tier, "place_format"),
@@ -38,7 +38,7 @@ rule profile_tier:
     log:
         f"{LOGS}/profile_tier/{{tier}}.log",
     conda:
-        env("formats")
+        env("loaders")
     threads: workflow.cores
     params:
         code=lambda wildcards: tier_code(wildcards.tier, "profile_tier"),

@@ -50,7 +50,7 @@ rule measure_bound:
         f"{LOGS}/measure_bound/{{slug}}/{{repeat}}.log",
     priority: bound_priority
     conda:
-        env("torch")
+        env("loaders")
     threads: workflow.cores
     params:
         code=code_hash("scripts.measure.measure_bound"),
@@ -79,7 +79,7 @@ rule measure_moves:
         f"{LOGS}/measure_moves/{{slug}}/{{repeat}}.log",
     priority: moves_priority
     conda:
-        env("torch")
+        env("loaders")
     threads: workflow.cores
     params:
         code=code_hash("scripts.measure.measure_moves"),

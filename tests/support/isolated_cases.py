@@ -1,0 +1,25 @@
+"""Which plug-ins can be tested in this process, and which only in one that has entered their isolated environment."""
+
+import importlib.util
+from importlib import metadata
+from types import ModuleType
+
+from scripts.common import isolated, plugins
+
+
+def is_isolated(module: ModuleType) -> bool:
+    """Return whether a plug-in has an isolated environment (`scripts/common/isolated.py`), perhaps not installed."""
+    return isolated.lock(isolated.env_of(module)).is_file()
+
+
+def can_be_tested(kind: str) -> list[str]:
+    """Return the names of the formats or loaders that can be tested here: all, but those of isolated environments."""
+    return [name for name in plugins.names(kind) if not is_isolated(plugins.load(kind, name)) or _found(kind, name)]
+
+
+def _found(kind: str, name: str) -> bool:
+    required = plugins.load(kind, name).REQUIRES
+    if kind == "formats":
+        return all(importlib.util.find_spec(library) for library in required)
+    installed = {found.metadata["Name"] for found in metadata.distributions()}
+    return installed.issuperset(required) and _found("formats", plugins.load(kind, name).FORMAT)
