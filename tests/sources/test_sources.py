@@ -14,7 +14,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.ledger import SourceRequest, read_ledger
 from scripts.prepare import fetch_clips
-from scripts.sources import folder, synthetic
+from scripts.sources import _synthetic, folder, synthetic
 from tests.support.programs import PROJECT, program_line
 
 
@@ -61,12 +61,12 @@ def test_synthetic_shards_grow_with_the_set(clips, count):
 
 
 def test_synthetic_recipes_are_varied():
-    recipes = [synthetic.draw_recipe(7, number)[0] for number in range(512)]
+    recipes = [_synthetic.draw_recipe(7, number)[0] for number in range(512)]
     assert {recipe.ending for recipe in recipes} == {"m4a", "opus", "flac", "mp3", "wav"}
     assert {recipe.sample_rate for recipe in recipes} == {44_100, 48_000}
     assert {recipe.channels for recipe in recipes} == {1, 2}
     assert {len(recipe.labels) for recipe in recipes} == {1, 2, 3}
-    assert {label for recipe in recipes for label in recipe.labels} == set(synthetic.CLASSES)
+    assert {label for recipe in recipes for label in recipe.labels} == set(_synthetic.SIGNALS)
     seconds = [recipe.frames / recipe.sample_rate for recipe in recipes]
     assert 1.5 <= min(seconds) < 2
     assert 9 < max(seconds) <= 10
@@ -74,8 +74,8 @@ def test_synthetic_recipes_are_varied():
 
 @pytest.mark.parametrize("number", range(12))
 def test_synthetic_signal_is_audio(number):
-    recipe, rng = synthetic.draw_recipe(3, number)
-    audio = synthetic.synthesize(recipe, rng)
+    recipe, rng = _synthetic.draw_recipe(3, number)
+    audio = _synthetic.synthesize(recipe, rng)
     assert audio.shape == (recipe.channels, recipe.frames)
     assert audio.dtype == np.float32
     assert 0.25 < np.abs(audio).max() < 0.85

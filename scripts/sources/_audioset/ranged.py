@@ -1,4 +1,9 @@
-"""A file on a server, read in the ranges that are asked for: a segment of a long recording costs its own bytes."""
+"""A file on a server, read in the ranges that are asked for: a segment of a long recording costs its own bytes.
+
+Not fsspec's HTTPFile, which brings a network of its own (aiohttp) where yt-dlp's has the cookies, the proxy and the
+headers that the address is valid for. Tried against a server that sends too few bytes, other bytes, or another file
+than before, it takes all three for the recording; here they are errors.
+"""
 
 import io
 from collections import OrderedDict

@@ -9,8 +9,9 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import read_json, whole_file, write_json
@@ -70,26 +71,33 @@ def find_lists(options: Mapping[str, Any], folder: Path, client: "yt_dlp.Youtube
     return paths[0], paths[1]
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Yield the open CSV file. Raises UserError for what the block finds that is none."""
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        try:
+            yield file
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read as CSV ({error}). {ASK_AGAIN}") from None
+
+
 def read_classes(path: Path) -> dict[str, str]:
     """Return {mid: display name} of the 527 classes. Raises UserError for a file that is not that table, whole."""
     names: dict[str, str] = {}
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        try:
-            rows = csv.reader(file, strict=True)
-            header = tuple(next(rows, ()))
-            if header != CLASS_COLUMNS:
+    with _opened(path) as file:
+        rows = csv.reader(file, strict=True)
+        header = tuple(next(rows, ()))
+        if header != CLASS_COLUMNS:
+            raise UserError(
+                f"{path}: found the columns {_shown(header)}; needed are {', '.join(CLASS_COLUMNS)}. " + ASK_AGAIN
+            )
+        for number, row in enumerate(rows):
+            if len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
                 raise UserError(
-                    f"{path}: found the columns {_shown(header)}; needed are {', '.join(CLASS_COLUMNS)}. " + ASK_AGAIN
+                    f"{path}: row {number + 1}: found {_shown(row)}; needed are index {number}, mid and "
+                    f"name. {ASK_AGAIN}"
                 )
-            for number, row in enumerate(rows):
-                if len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
-                    raise UserError(
-                        f"{path}: row {number + 1}: found {_shown(row)}; needed are index {number}, mid and "
-                        f"name. {ASK_AGAIN}"
-                    )
-                names[row[1]] = row[2]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot be read as CSV ({error}). {ASK_AGAIN}") from None
+            names[row[1]] = row[2]
     if len(names) != CLASSES:
         raise UserError(
             f"{path}: found {len(names)} classes; AudioSet has {CLASSES}. Perhaps only part of the file "
@@ -105,21 +113,18 @@ def read_segments(path: Path, names: Mapping[str, str], expected: int | None) ->
     has not the `expected` number of segments (None: the number in its own second line).
     """
     seen: set[str] = set()
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        try:
-            announced = _read_head(path, [next(file, "") for _ in range(3)])
-            rows = csv.reader(file, skipinitialspace=True, strict=True)
-            for number, row in enumerate(rows, 4):
-                segment = _segment(path, number, row, names)
-                if segment.id in seen:
-                    raise UserError(
-                        f"{path}: line {number}: found the video {segment.id} a second time; allowed is one "
-                        "segment of each. Remove one."
-                    )
-                seen.add(segment.id)
-                yield segment
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot be read as CSV ({error}). {ASK_AGAIN}") from None
+    with _opened(path) as file:
+        announced = _read_head(path, [next(file, "") for _ in range(3)])
+        rows = csv.reader(file, skipinitialspace=True, strict=True)
+        for number, row in enumerate(rows, 4):
+            segment = _segment(path, number, row, names)
+            if segment.id in seen:
+                raise UserError(
+                    f"{path}: line {number}: found the video {segment.id} a second time; allowed is one "
+                    "segment of each. Remove one."
+                )
+            seen.add(segment.id)
+            yield segment
     for count, says in ((announced, "its second line says"), (expected, "the published list has")):
         if count is not None and len(seen) != count:
             raise UserError(

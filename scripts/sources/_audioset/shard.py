@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scripts.common.ledger import LedgerRow
@@ -33,6 +33,7 @@ WHAT_TO_DO = {
     "gone in a row": "Perhaps the server says so to this address of everything, or `url` is wrong: open one of them in "
     f"a browser. Where they are gone indeed, raise stop_after. {GO_ON}",
 }
+OF_AUDIO = ("path", "start_seconds", "stop_seconds", "codec", "duration_seconds", "bytes", "sha256")  # in both records
 # What a server may say of everything, to an address that it has blocked or to one that is mistyped.
 DOUBTFUL = ("unavailable", "not found")
 
@@ -49,32 +50,23 @@ def _not_before(item: tuple[Segment, Record | None]) -> float:
     return item[1].not_before if item[1] else 0.0
 
 
+@dataclass
 class ShardDownload:
     """Settles the segments of one shard."""
 
-    def __init__(
-        self,
-        options: Mapping[str, Any],
-        shard: int,
-        store: Store,
-        pace: Pace,
-        worker: Worker,
-        call: str,
-        selection: Selection,
-    ) -> None:
-        self.options = options
-        self.shard = shard
-        self.store = store
-        self.pace = pace
-        self.worker = worker
-        self.call = call
-        self.selection = selection
-        self.counts: Counter[str] = Counter()
-        self._in_a_row = 0  # failures of segments that were asked for the first time
-        self._doubted: list[tuple[Segment, Record]] = []  # said to be gone, one after the other
-        self._noted = math.inf  # not before those that were settled earlier are counted
-        self._others = (0.0, 0)  # when they were counted, clips of the other shards
-        self._end: tuple[str, str] | None = None  # once it is decided
+    options: Mapping[str, Any]
+    shard: int
+    store: Store
+    pace: Pace
+    worker: Worker
+    call: str
+    selection: Selection
+    counts: Counter[str] = field(default_factory=Counter)
+    _in_a_row: int = 0  # failures of segments that were asked for the first time
+    _doubted: list[tuple[Segment, Record]] = field(default_factory=list)  # said to be gone, one after the other
+    _noted: float = math.inf  # not before those that were settled earlier are counted
+    _others: tuple[float, int] = (0.0, 0)  # when they were counted, clips of the other shards
+    _end: tuple[str, str] | None = None  # once it is decided
 
     def rows(self, segments: list[Segment]) -> Iterator[LedgerRow]:
         """Yield the row of each segment when it is settled, or when no more is done for it in this call."""
@@ -282,15 +274,4 @@ class ShardDownload:
         labels = list(segment.labels)
         if status != "fetched":
             return LedgerRow(segment.id, status, reason or record.reason, labels=labels)
-        return LedgerRow(
-            segment.id,
-            status,
-            path=record.path,
-            start_seconds=record.start_seconds,
-            stop_seconds=record.stop_seconds,
-            labels=labels,
-            codec=record.codec,
-            duration_seconds=record.duration_seconds,
-            bytes=record.bytes,
-            sha256=record.sha256,
-        )
+        return LedgerRow(segment.id, status, labels=labels, **{name: getattr(record, name) for name in OF_AUDIO})
