@@ -1,7 +1,7 @@
 """A server on loopback that stands for YouTube: real audio made by FFmpeg, every request noted, faults at will.
 
-`yt_dlp_plugins` beside this file holds the yt-dlp extractor that reads its watch pages; yt-dlp finds it where this
-folder is on `sys.path`. The fixtures `recordings` and `tube` are to be imported by the tests that use them.
+`yt_dlp_plugins` beside this file holds the yt-dlp extractor that reads its watch pages; yt-dlp finds it since this
+folder is put on `sys.path`. The fixtures `recordings` and `tube` are to be imported by the tests that use them.
 """
 
 import csv
@@ -16,6 +16,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import termios
 import threading
@@ -35,6 +36,7 @@ import pytest
 from scripts.common.files import whole_file
 from tests.support.programs import PROJECT
 
+sys.path.append(str(Path(__file__).parent))
 AUDIOSET = PROJECT.parent / "shared" / "audioset"  # the true lists, where somebody put them
 LONG = "webm-opus-long"  # served only for ids that `Tube.recordings` names
 ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

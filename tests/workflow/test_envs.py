@@ -19,19 +19,10 @@ from envs.install_isolated import installed
 from scripts.common import isolated, plugins
 from scripts.common.code import closure
 from tests.support.programs import PROJECT
-from tests.support.workflow_rules import rules
+from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
 MOST_BYTES = 12e9  # on disk, of all conda environments but the isolated ones
-# Which plug-ins a program calls. Others it only asks what they are: what their functions import does not count.
-CALLS = {
-    "prepare_clips": "sources",
-    "fetch_clips": "sources",
-    "write_format": "formats",
-    "place_format": "tiers",
-    "profile_tier": "tiers",
-    "run_loader": "loaders",
-}
 OF_PLUGINS = ("loader_env", "format_env", "env(plan.source_env)")  # a rule's environment that a plug-in names
 
 
@@ -212,7 +203,7 @@ def programs() -> list[tuple[str, str, str, str | None]]:
     found = []
     for rule in rules():
         for program in rule.programs:
-            kind = CALLS.get(program.rpartition(".")[2])
+            kind = PLUGINS_OF.get(program.rpartition(".")[2])
             for plugin in plugins.names(kind) if kind else [None]:
                 conda = rule.parts["conda"]
                 name = re.fullmatch(r'env\("(\w+)"\)', conda)
