@@ -5,8 +5,8 @@ context manager that takes the request and yields an epoch function like a loade
 with as many workers, pad or cut to the fixed length, and deliver the whole split in random order on the CPU, each clip
 once. What is not said is left at the library's default.
 
-A loader may be without one, and is then not raced. litdata, mosaic and ffcv are not here: their libraries lie apart
-from the others (`scripts/common/isolated.py`), and their rows are raced by hand in an environment of their own.
+A loader may be without one, and is then not raced. litdata, mosaic and ffcv are not here: their libraries are in
+isolated environments (`scripts/common/isolated.py`), and their rows are raced by hand in those.
 
 By hand, to see that they deliver what they should: python -m tests.support.plain_uses
 """
