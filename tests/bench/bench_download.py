@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.loopback_tube import Tube, class_list, made_ids, made_list, make_recordings
+from tests.support.loopback_tube import CLASS_LIST, Tube, made_ids, made_list, make_recordings
 from tests.support.programs import PROJECT, program_line
 
 START = 5.0
@@ -57,7 +57,7 @@ def ours(tube: Tube, ids: list[str], jobs: int, out: Path) -> float:
     """Return the clips per second of `fetch_clips.py`, one process a job, from its start to its end."""
     (out / "list.csv").write_bytes(made_list(ids, start=START))
     unlimited = dict.fromkeys(("requests_per_hour", "least_pause_seconds", "most_pause_seconds"), 0)
-    options = {"list": str(out / "list.csv"), "class_labels": str(class_list()), "url": tube.watch_url, **unlimited}
+    options = {"list": str(out / "list.csv"), "class_labels": str(CLASS_LIST), "url": tube.watch_url, **unlimited}
     common = ["--source", "audioset", "--options", json.dumps(options), "--shards", str(jobs)]
     common += ["--store", str(out / "store")]
     environment = quiet_environment()

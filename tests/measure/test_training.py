@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -345,12 +346,26 @@ def test_lightning_takes_a_batch_only_when_the_one_before_is_done_with(scene):
 # The terminal and the logs
 
 
+@pytest.fixture
+def cluster(tmp_path_factory, monkeypatch):
+    """A login node of a cluster, as Lightning sees it: `srun` is on the path."""
+    folder = tmp_path_factory.mktemp("slurm")
+    (folder / "srun").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "srun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 @both
-def test_nothing_is_told_on_the_terminal(scene, loop, tmp_path, capfd, monkeypatch):
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("job", [True, False], ids=["in a job", "on the login node"])
+def test_nothing_is_told_on_the_terminal(scene, loop, job, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLURM_NTASKS", "4")  # a job of a cluster, which Lightning would take for four processes
-    monkeypatch.setenv("SLURM_JOB_NAME", "feedrate")
-    level = logging.getLogger("lightning.pytorch").level
+    if job:
+        monkeypatch.setenv("SLURM_NTASKS", "4")  # which Lightning would take for four processes
+        monkeypatch.setenv("SLURM_JOB_NAME", "feedrate")
+    import lightning.pytorch  # sets the level when it is first imported
+
+    level = logging.getLogger(lightning.pytorch.__name__).level
     scene.train(loop, scene.task(logs=tmp_path / "logs"), validated=iter)
     scene.train(loop, scene.task())
     assert capfd.readouterr() == ("", "")

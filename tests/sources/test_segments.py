@@ -32,17 +32,11 @@ from scripts.sources._audioset.segments import (
     write_shards,
 )
 from tests.support import loopback_tube
-from tests.support.loopback_tube import Fault, Tube, made_ids, made_list
+from tests.support.loopback_tube import CLASS_LIST, Fault, Tube, made_ids, made_list, published_list
 from tests.support.programs import PROJECT, program_line
 
 recordings = loopback_tube.recordings
 tube = loopback_tube.tube
-
-LISTS = PROJECT.parent / "shared" / "audioset"
-pytestmark = pytest.mark.skipif(
-    not (LISTS / "eval_segments.csv").is_file() or not (LISTS / "class_labels_indices.csv").is_file(),
-    reason=f"{LISTS} is not there: it holds AudioSet's eval_segments.csv and class_labels_indices.csv",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +48,14 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, str]:
-    return read_classes(LISTS / "class_labels_indices.csv")
+    return read_classes(CLASS_LIST)
 
 
 @pytest.fixture(scope="module")
-def published(names: dict[str, str]) -> list[Segment]:
-    return list(read_segments(LISTS / "eval_segments.csv", names, PUBLISHED["eval"]))
+def published(names: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> list[Segment]:
+    path = tmp_path_factory.mktemp("lists") / "eval_segments.csv"
+    path.write_text(published_list(), "utf-8")
+    return list(read_segments(path, names, PUBLISHED["eval"]))
 
 
 def options(**given: object) -> dict:
@@ -73,7 +69,9 @@ def shows_what_to_do(text: str, *found: str) -> None:
     assert re.search(r"[Dd]elete it, and the same command fetches it again|Remove|Change|Name|Correct|Try", text), text
 
 
-class TestTrueLists:
+class TestPublishedList:
+    """The true one where it is there (`TRUE_LIST`), and otherwise a made one with its facts."""
+
     def test_every_segment_and_class_is_read(self, published: list[Segment], names: dict[str, str]):
         assert len(published) == len({segment.id for segment in published}) == 20_371
         assert len(names) == len(set(names.values())) == CLASSES == 527
@@ -92,7 +90,7 @@ class TestTrueLists:
         assert published[0].labels == tuple(
             name
             for mid in ("/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk")
-            for name in [read_classes(LISTS / "class_labels_indices.csv")[mid]]
+            for name in [read_classes(CLASS_LIST)[mid]]
         )
 
     def test_names_with_commas_are_whole(self, published: list[Segment], names: dict[str, str]):
@@ -104,12 +102,8 @@ class TestTrueLists:
         assert published[0].name == "--4gqARaEJE_0"
 
 
-def eval_text() -> str:
-    return (LISTS / "eval_segments.csv").read_text("utf-8")
-
-
 def lines_changed(change: Callable[[list[str]], object]) -> bytes:
-    lines = eval_text().splitlines(keepends=True)
+    lines = published_list().splitlines(keepends=True)
     change(lines)
     return "".join(lines).encode()
 
@@ -123,18 +117,18 @@ PAGE = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>\n<p>S
 REFUSED_LISTS = {
     "HTML page": (lambda: PAGE.encode(), "a HTML page"),
     "HTML page in capitals": (lambda: b"\n<HTML>\n<body>\n</body>", "a HTML page"),
-    "cut in a row": (lambda: eval_text().encode()[:500_003], ""),
-    "cut in a quoted field": (lambda: eval_text().encode().rpartition(b",")[0], "cannot be read as CSV"),
+    "cut in a row": (lambda: published_list().encode()[:500_003], ""),
+    "cut in a quoted field": (lambda: published_list().encode().rpartition(b",")[0], "cannot be read as CSV"),
     "cut at a row's end": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(10_000, None))), "9,997"),
-    "a row too many": (lambda: eval_text().encode() + GOOD_ROW.encode() + b"\n", "20,372"),
-    "wrong column": (lambda: eval_text().replace("# YTID", "# VIDEO", 1).encode(), "VIDEO"),
+    "a row too many": (lambda: published_list().encode() + GOOD_ROW.encode() + b"\n", "20,372"),
+    "wrong column": (lambda: published_list().replace("# YTID", "# VIDEO", 1).encode(), "VIDEO"),
     "columns in another order": (
-        lambda: eval_text().replace("start_seconds, end_seconds", "end_seconds, start_seconds", 1).encode(),
+        lambda: published_list().replace("start_seconds, end_seconds", "end_seconds, start_seconds", 1).encode(),
         "end_seconds, start_seconds",
     ),
     "no comment lines": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(3))), "--4gqARaEJE"),
     "one comment line less": (lambda: lines_changed(lambda lines: lines.pop(0)), "# YTID, start_seconds"),
-    "no count": (lambda: eval_text().replace("num_segs=", "segments=", 1).encode(), "segments=20371"),
+    "no count": (lambda: published_list().replace("num_segs=", "segments=", 1).encode(), "segments=20371"),
     "unknown mid": (lambda: row_changed(GOOD_ROW.replace("09x0r", "nothing")), "line 101"),
     "no mid": (lambda: row_changed('-good-id___, 30.000, 40.000, ""'), "line 101"),
     "start after the end": (lambda: row_changed(GOOD_ROW.replace("30.000", "50.000")), "line 101"),
@@ -147,11 +141,14 @@ REFUSED_LISTS = {
     "id with a space": (lambda: row_changed(GOOD_ROW.replace("good-id", "goo -id")), "line 101"),
     "empty id": (lambda: row_changed(GOOD_ROW.replace("-good-id___", "")), "line 101"),
     "a field too many": (lambda: row_changed(GOOD_ROW + ", more"), "line 101"),
-    "a video twice": (lambda: row_changed(eval_text().splitlines()[3]), "--4gqARaEJE a second time"),
+    "a video twice": (lambda: row_changed(published_list().splitlines()[3]), "--4gqARaEJE a second time"),
     "empty file": (lambda: b"", "''"),
-    "not UTF-8": (lambda: eval_text().encode()[:300_000] + b"\xff\xfe" + eval_text().encode()[300_000:], "utf-8"),
-    "UTF-16": (lambda: eval_text().encode("utf-16"), "utf-8"),
-    "gzip": (lambda: gzip.compress(eval_text().encode()), "utf-8"),
+    "not UTF-8": (
+        lambda: published_list().encode()[:300_000] + b"\xff\xfe" + published_list().encode()[300_000:],
+        "utf-8",
+    ),
+    "UTF-16": (lambda: published_list().encode("utf-16"), "utf-8"),
+    "gzip": (lambda: gzip.compress(published_list().encode()), "utf-8"),
     "one row less, header and all": (
         lambda: lines_changed(lambda lines: lines.pop(50)).replace(b"segs=20371", b"segs=20370"),
         "the published list has 20,371",
@@ -198,7 +195,7 @@ class TestRefusedLists:
     )
     def test_class_table_that_is_not_right(self, kind: str, change: Callable[[str], str], found: str, tmp_path: Path):
         path = tmp_path / f"{kind}.csv"
-        path.write_text(change((LISTS / "class_labels_indices.csv").read_text("utf-8")), "utf-8")
+        path.write_text(change((CLASS_LIST).read_text("utf-8")), "utf-8")
         with pytest.raises(UserError) as error:
             read_classes(path)
         shows_what_to_do(str(error.value), str(path), found)
@@ -206,7 +203,7 @@ class TestRefusedLists:
     @pytest.mark.parametrize("change", [gzip.compress, lambda data: data[:900] + b"\xff" + data[900:]])
     def test_class_table_that_is_no_text(self, change: Callable[[bytes], bytes], tmp_path: Path):
         path = tmp_path / "classes.csv"
-        path.write_bytes(change((LISTS / "class_labels_indices.csv").read_bytes()))
+        path.write_bytes(change((CLASS_LIST).read_bytes()))
         with pytest.raises(UserError) as error:
             read_classes(path)
         shows_what_to_do(str(error.value), str(path), "utf-8")
@@ -338,7 +335,7 @@ class TestPrepare:
     @pytest.fixture
     def published_tube(self, tube: Tube, monkeypatch: pytest.MonkeyPatch) -> Tube:
         monkeypatch.setattr(preflight.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**12))
-        tube.lists = {path.name: path.read_bytes() for path in LISTS.glob("*.csv")}
+        tube.lists = {"eval_segments.csv": published_list().encode(), CLASS_LIST.name: CLASS_LIST.read_bytes()}
         return tube
 
     def test_published_list_is_fetched_once_and_split(
@@ -380,10 +377,10 @@ class TestPrepare:
     def test_own_lists_are_read_where_they_are(self, tube: Tube, tmp_path: Path):
         own = tmp_path / "mine.csv"
         own.write_bytes(made_list(made_ids(300)))
-        given = {"list": str(own), "class_labels": str(LISTS / "class_labels_indices.csv")}
+        given = {"list": str(own), "class_labels": str(CLASS_LIST)}
         request = self.request(tube, tmp_path, **given)
         assert request.shards == 2 and audioset.watched(request.options) == [
-            str(LISTS / "class_labels_indices.csv"),
+            str(CLASS_LIST),
             str(own),
         ]
         audioset.prepare(request)
@@ -394,7 +391,7 @@ class TestPrepare:
     def test_large_list(self, tube: Tube, tmp_path: Path, names: dict[str, str]):
         large = tmp_path / "large.csv"
         write_large_list(large, 200_000, list(names))
-        chosen = options(list=str(large), class_labels=str(LISTS / "class_labels_indices.csv"), url=tube.watch_url)
+        chosen = options(list=str(large), class_labels=str(CLASS_LIST), url=tube.watch_url)
         program = LARGE.format(scripts=str(PROJECT), options=json.dumps(chosen), folder=str(tmp_path))
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
         large.unlink()
@@ -506,6 +503,6 @@ class TestUnreachable:
         own = tmp_path / "own.csv"
         own.write_bytes(made_list(made_ids(3)))
         url = f"http://127.0.0.1:{closed_port}/%(id)s"
-        done = self.prepare(tmp_path, list=str(own), class_labels=str(LISTS / "class_labels_indices.csv"), url=url)
+        done = self.prepare(tmp_path, list=str(own), class_labels=str(CLASS_LIST), url=url)
         assert done.returncode == 2 and "Traceback" not in done.stderr
         assert f"{url} cannot be reached" in done.stderr and "make demo" in done.stderr

@@ -16,7 +16,7 @@ from scripts.prepare.source_arguments import complete_options
 from scripts.sources import audioset
 from scripts.sources._audioset.segments import Segment, choose
 from scripts.sources._audioset.store import Record, Store
-from tests.support.loopback_tube import Tube, class_list, made_list
+from tests.support.loopback_tube import CLASS_LIST, Tube, made_list
 from tests.support.programs import PROJECT, program_line
 
 TESTS = Path(__file__).resolve().parent
@@ -57,7 +57,7 @@ class Download:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "list.csv").write_bytes(made_list(self.ids, start=self.start))
         self.options = {
-            **{"list": str(self.folder / "list.csv"), "class_labels": str(class_list()), "url": self.tube.watch_url},
+            **{"list": str(self.folder / "list.csv"), "class_labels": str(CLASS_LIST), "url": self.tube.watch_url},
             **{"attempts": 1, "back_off_seconds": 0.05, **WITHOUT_LIMITS, **self.options},
         }
         self.store = Store(self.folder / "store")

@@ -17,7 +17,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -33,11 +32,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from scripts.common.files import whole_file
 from tests.support.programs import PROJECT
 
 sys.path.append(str(Path(__file__).parent))
-AUDIOSET = PROJECT.parent / "shared" / "audioset"  # the true lists, where somebody put them
+AUDIOSET = PROJECT / "tests" / "data" / "audioset"
+CLASS_LIST = AUDIOSET / "class_labels_indices.csv"
+TRUE_LIST = PROJECT.parent / "shared" / "audioset" / "eval_segments.csv"  # the whole one, where somebody put it
 LONG = "webm-opus-long"  # served only for ids that `Tube.recordings` names
 ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 ID = re.compile(r"[0-9A-Za-z_-]{11}")
@@ -483,8 +483,7 @@ def _drawn(source: random.Random, count: int) -> str:
 def made_list(ids: Iterable[str], seconds: float = 10.0, start: Callable[[str], float] | float = 0.0) -> bytes:
     """Return a segments list in AudioSet's form: one row per id, from its start on for `seconds`.
 
-    Each id has one to four labels of AudioSet's class list, the same ones every time. Raises FileNotFoundError where
-    the class list is missing.
+    Each id has one to four labels of AudioSet's class list, the same ones every time.
     """
     classes = _classes()
     rows, labels = [], []
@@ -504,21 +503,36 @@ def made_list(ids: Iterable[str], seconds: float = 10.0, start: Callable[[str], 
 
 
 @functools.cache
-def class_list(true: Path = AUDIOSET / "class_labels_indices.csv") -> Path:
-    """Return the path of AudioSet's table of classes; where that is not there, of a made one of the same form."""
-    if true.is_file():
-        return true
-    path = Path(tempfile.gettempdir(), f"feedrate-test-classes-{os.getuid()}.csv")
-    names = ["Speech", "Music", '"Male speech, man speaking"', *(f"Sound {number}" for number in range(524))]
-    rows = "".join(f"{index},/m/0{index:04x},{name}\n" for index, name in enumerate(names))
-    with whole_file(path) as file:
-        file.write("index,mid,display_name\n" + rows)
-    return path
+def published_list() -> str:
+    """Return the text of AudioSet's list of evaluation segments; where it is not there, of a made one.
+
+    The made list begins with the excerpt in tests/data. The rest is drawn so that the list as a whole has the true
+    one's numbers of segments, ids with a leading dash, segments shorter than 10 s, labels and classes.
+    """
+    if TRUE_LIST.is_file():
+        return TRUE_LIST.read_text(encoding="utf-8")
+    first, _, columns, *rows = (AUDIOSET / "eval_segments.csv").read_text(encoding="utf-8").splitlines()
+    taken = list(csv.reader(rows, skipinitialspace=True))
+    ids = [video_id for video_id in made_ids(40_000) if video_id not in {row[0] for row in taken}]
+    dashed = [video_id for video_id in ids if video_id.startswith("-")]
+    dashed = dashed[: 392 - sum(row[0].startswith("-") for row in taken)]
+    plain = [video_id for video_id in ids if not video_id.startswith("-")][: 20_371 - len(taken) - len(dashed)]
+    short = 362 - sum(float(row[2]) - float(row[1]) < 10 for row in taken)
+    more, classes = 51_804 - sum(len(row[3].split(",")) for row in taken), _classes()
+    count = len(dashed) + len(plain)
+    for number, video_id in enumerate(sorted([*dashed, *plain], key=lambda one: hashlib.sha256(one.encode()).digest())):
+        labels = [
+            classes[(number * 7 + step * 100) % len(classes)] for step in range(more // count + (number < more % count))
+        ]
+        stop = 30 + (4.5 if number < short else 10)
+        rows.append(f'{video_id}, 30.000, {stop:.3f}, "{",".join(labels)}"')
+    counts = "# num_ytids=20371, num_segs=20371, num_unique_labels=527, num_positive_labels=51804"
+    return "\n".join([first, counts, columns, *rows]) + "\n"
 
 
 @functools.cache
 def _classes() -> list[str]:
-    return [row["mid"] for row in csv.DictReader(io.StringIO(class_list().read_text(encoding="utf-8")))]
+    return [row["mid"] for row in csv.DictReader(io.StringIO(CLASS_LIST.read_text(encoding="utf-8")))]
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import yaml
 from scripts.prepare import index_corpus
 from scripts.sources._audioset.segments import Segment, choose
 from tests.support import loopback_tube
-from tests.support.loopback_tube import Fault, Tube, class_list, made_ids, made_list
+from tests.support.loopback_tube import CLASS_LIST, Fault, Tube, made_ids, made_list
 from tests.support.workflow_copy import PATIENCE, PROJECT, ProjectCopy, folders, rules_of
 
 recordings = loopback_tube.recordings
@@ -49,7 +49,7 @@ def options_of(tube: Tube, folder: Path, **options) -> dict:
     path.write_bytes(made_list(IDS, start=2.0))
     unlimited = dict.fromkeys(("requests_per_hour", "least_pause_seconds", "most_pause_seconds"), 0)
     return {
-        **{"source": "audioset", "list": str(path), "class_labels": str(class_list()), "url": tube.watch_url},
+        **{"source": "audioset", "list": str(path), "class_labels": str(CLASS_LIST), "url": tube.watch_url},
         **{"back_off_seconds": 0.05, **unlimited, **options},
     }
 
@@ -135,7 +135,7 @@ def test_nothing_is_asked_for_twice(places, recordings):
         assert sorted(row["id"] for row in ledger_rows(project)) == sorted(row["id"] for row in rows)
         assert [request for request in tube.requests if request.kind != "root"] == [], "asked for what was there"
 
-        set_options(project, requests_per_hour=5000, timeout_seconds=20, cookies=str(class_list()))
+        set_options(project, requests_per_hour=5000, timeout_seconds=20, cookies=str(CLASS_LIST))
         jobs = rules_of(project.planned(WANTED))
         assert set(jobs) <= {"write_plan", "summarize_loader"}, "how clips are fetched decides nothing about which"
         set_options(project, requests_per_hour=0, cookies="", limit="all")
