@@ -248,8 +248,8 @@ def _module(fit: _Fit) -> Any:
 def _quiet() -> Iterator[None]:
     """Keep Lightning from telling of anything but errors: which devices there are, why the fit ended, what it sells.
 
-    And from two warnings that are none here: to its own developers, since it calls what torch 2.11 has deprecated; and on
-    a machine that has SLURM's `srun`, which a training in one process has no use for.
+    And from two warnings that are none here: to its own developers, since it calls what torch 2.11 has deprecated; and
+    on a machine that has SLURM's `srun`, which a training in one process has no use for.
     """
     logger = logging.getLogger("lightning.pytorch")
     before = logger.level

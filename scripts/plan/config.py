@@ -83,6 +83,41 @@ def _check_keys(value: Any, where: tuple[Any, ...]) -> None:
         )
 
 
+def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[str, Any]:
+    """Return what is asked for: `raw`, overridden by its preset, overridden by the command line (`overrides`).
+
+    A preset's loaders stand in place of those of `raw`, but it leaves out none that is asked for by name: a file of the
+    user's own, and the loaders in `asked`, whose results are targets. A preset without tasks (a ladder) measures only
+    what it lists, and then the targets, which are traversed. Raises UserError for a preset or a target that does not
+    exist.
+    """
+    config = with_overrides(with_preset(raw, overrides), overrides)
+    if not isinstance(config.get("loaders"), list) or not config["loaders"]:
+        return config  # for the schema to refuse
+    own = {entry["name"]: entry for entry in named(raw.get("loaders"))}
+    sweep = config.get("sweep")
+    laddered = isinstance(sweep, Mapping) and sweep.get("task") == []
+    wanted = [] if laddered or "loaders" in overrides else [name for name, entry in own.items() if "file" in entry]
+    for name in dict.fromkeys([*wanted, *asked]):
+        present = named(config["loaders"])
+        if name in {entry["name"] for entry in present}:
+            continue
+        if name not in (known := sorted({*plugins.names("loaders"), *own, *(entry["name"] for entry in present)})):
+            raise UserError(
+                f"results/{name}.json: found no loader {name!r}, allowed are {', '.join(known)}.{nearest(name, known)} "
+                f"A file of your own is {{name: {name}, file: PATH}} below loaders in config.yaml (docs/own_loader.md)."
+            )
+        added = {**own.get(name, {"name": name}), **({"task": ["traverse"]} if laddered else {})}
+        config["loaders"] = [*config["loaders"], added]
+    return config
+
+
+def named(loaders: Any) -> list[dict[str, Any]]:
+    """Return the entries of `loaders` as mappings, without those that have no name, which the schema refuses."""
+    entries = [{"name": e} if isinstance(e, str) else e for e in (loaders if isinstance(loaders, list) else ())]
+    return [dict(e) for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)]
+
+
 def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return `raw` with the values of the command line (`--config`) in it.
 
@@ -98,7 +133,7 @@ def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict
 
 
 def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `raw` with the values of the preset that it (or the command line) names, which go before its own.
+    """Return `raw` with the values of the preset that it (or the command line) names, which override its own.
 
     Raises UserError for a preset that does not exist.
     """
@@ -182,8 +217,7 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
 
 def _splice_ladder(top: dict, rungs: Any, loaders: Any) -> None:
     """Give each rung of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
-    entries = [{"name": e} if isinstance(e, str) else e for e in (loaders if isinstance(loaders, list) else ())]
-    known = {e["name"]: e for e in entries if isinstance(e, Mapping) and isinstance(e.get("name"), str)}
+    known = {entry["name"]: entry for entry in named(loaders)}
     sweep, schema = top["sweep"]["properties"], top["ladder"]
     base = schema["items"]
     schema["prefixItems"] = []
@@ -273,7 +307,7 @@ def _check_references(config: Mapping[str, Any]) -> None:
         kind = plugins.load("tiers", tier["kind"])
         _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
     _check_tiers(config["storage"])
-    _check_doubled(config["loaders"])
+    _check_doubled([entry["name"] for entry in named(config["loaders"])])
     _check_ladder(config)
     _check_now(config)
     if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
@@ -301,11 +335,10 @@ def _check_tiers(storage: Mapping[str, Any]) -> None:
         seen[path] = name
 
 
-def _check_doubled(loaders: list[Any]) -> None:
+def _check_doubled(names: list[str]) -> None:
     """Refuse a loader that has two entries: their results would have one folder."""
     seen: dict[str, int] = {}
-    for position, entry in enumerate(loaders):
-        name = entry if isinstance(entry, str) else entry["name"]
+    for position, name in enumerate(names):
         if name in seen:
             raise UserError(
                 f"config: loaders[{position}].name: found {name!r} twice, here and in loaders[{seen[name]}]; allowed "
@@ -316,7 +349,7 @@ def _check_doubled(loaders: list[Any]) -> None:
 
 def _check_ladder(config: Mapping[str, Any]) -> None:
     """Refuse a rung whose loader is none of `loaders`, and a loader that is there for no task and on no rung."""
-    entries = [{"name": e} if isinstance(e, str) else e for e in config["loaders"]]
+    entries = named(config["loaders"])
     known = [entry["name"] for entry in entries]
     for number, rung in enumerate(config["ladder"]):
         found = rung.get("loader") if number == 0 else rung.get("loader", known[0])
@@ -337,8 +370,8 @@ def _check_ladder(config: Mapping[str, Any]) -> None:
 
 def _check_now(config: Mapping[str, Any]) -> None:
     """Refuse a loader of today that nobody knows; that this experiment leaves it out is no fault, and is said."""
-    own = {entry["name"] for entry in config["loaders"] if isinstance(entry, Mapping)}
-    now, known = config["report"]["now"], sorted({*plugins.names("loaders"), *own})
+    now = config["report"]["now"]
+    known = sorted({*plugins.names("loaders"), *(entry["name"] for entry in named(config["loaders"]))})
     if now is not None and now not in known:
         raise UserError(
             f"config: report.now: found {now!r}, allowed are null, {', '.join(known)}.{nearest(now, known)} "

@@ -6,7 +6,7 @@ The Snakefile calls it when it is parsed, so it reads no long list and imports n
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,20 +59,27 @@ class Bound:
 
 
 class Plan:
-    """The experiment of a config, resolved. Raises UserError for a config that is wrong."""
+    """The experiment of a config, resolved. Raises UserError for a config that is wrong.
+
+    `asked`: loaders whose results are targets of this call; they are in it, whatever the preset says.
+    """
 
     def __init__(
-        self, raw: Mapping[str, Any], overrides: Mapping[str, Any] | None = None, project: Path | None = None
+        self,
+        raw: Mapping[str, Any],
+        overrides: Mapping[str, Any] | None = None,
+        project: Path | None = None,
+        asked: Iterable[str] = (),
     ) -> None:
-        preset = configuration.with_preset(raw, overrides or {})
-        self.config = configuration.resolve(configuration.with_overrides(preset, overrides or {}))
+        self.config = configuration.resolve(configuration.requested(raw, overrides or {}, asked))
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
-        self.entries = [{"name": e} if isinstance(e, str) else e for e in self.config["loaders"]]
+        self.entries = configuration.named(self.config["loaders"])
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
+        self.left_out = [e["name"] for e in configuration.named(raw["loaders"]) if e["name"] not in self.loaders]
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }

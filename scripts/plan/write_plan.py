@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
+from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
 
 
@@ -19,9 +20,10 @@ def main() -> None:
     parser.add_argument("--preset", default="none", help="the preset whose values stand in the config: it is noted")
     parser.add_argument("--out", required=True, type=Path)
     arguments = parser.parse_args()
-    plan = Plan(arguments.config).as_json()
-    plan["config"]["preset"] = arguments.preset
-    write_json(arguments.out, plan)
+    plan = Plan(arguments.config)
+    written = plan.as_json() | {"estimate": estimate(plan).as_json()}
+    written["config"]["preset"] = arguments.preset
+    write_json(arguments.out, written)
 
 
 if __name__ == "__main__":

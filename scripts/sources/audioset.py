@@ -198,13 +198,27 @@ def check(options: Mapping[str, Any]) -> None:
 
 def shards(options: Mapping[str, Any]) -> int:
     """Return the number of shards: of some 256 segments each, or larger so that there are never more than 1,000."""
+    return max(1, min(MOST_SHARDS, -(-_listed(options) // SEGMENTS_PER_SHARD)))
+
+
+def expected(options: Mapping[str, Any]) -> int:
+    """Return about how many segments will be asked for at least; fewer will be there, since videos disappear."""
+    enough = options["min_clips"]
+    return _listed(options) if enough == "all" else min(_listed(options), enough)
+
+
+def hours(options: Mapping[str, Any]) -> float:
+    """Return how many hours the requests for `expected` segments take at the configured pace."""
+    return preflight.hours(expected(options), options)
+
+
+def _listed(options: Mapping[str, Any]) -> int:
+    """Return about how many segments of the list may be asked for."""
     if options["list"] in PUBLISHED:
         rows = PUBLISHED[options["list"]]
     else:
         rows = os.stat(os.path.expanduser(options["list"])).st_size // BYTES_PER_ROW
-    if options["limit"] != "all":
-        rows = min(rows, options["limit"])
-    return max(1, min(MOST_SHARDS, -(-rows // SEGMENTS_PER_SHARD)))
+    return rows if options["limit"] == "all" else min(rows, options["limit"])
 
 
 def watched(options: Mapping[str, Any]) -> list[str]:

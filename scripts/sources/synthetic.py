@@ -25,6 +25,11 @@ def shards(options: Mapping[str, Any]) -> int:
     return min(MOST_SHARDS, -(-options["clips"] // CLIPS_PER_SHARD))
 
 
+def expected(options: Mapping[str, Any]) -> int:
+    """Return how many clips there will be."""
+    return options["clips"]
+
+
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield this shard's clips in order of their number; a clip that the store already holds is not made again."""
     from scripts.sources._synthetic import draw_recipe, encode, synthesize

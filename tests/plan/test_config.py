@@ -339,7 +339,7 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     assert "read_mbps" in refused(raw)
 
 
-def test_a_preset_goes_before_the_file_and_the_command_line_before_the_preset(raw):
+def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)
     assert (plan.config["measure"]["epochs"], plan.repeats) == (5, 20)
@@ -349,6 +349,63 @@ def test_a_preset_goes_before_the_file_and_the_command_line_before_the_preset(ra
     assert Plan(raw, {"preset": "none"}).repeats == 3
     raw["preset"] = "publishible"
     assert "preset: found 'publishible'" in refused(raw) and "Did you mean 'publishable'?" in refused(raw)
+
+
+OWN = """import torch
+
+FORMAT = "npy"
+
+
+def dataset(request):
+    return []
+"""
+
+
+@pytest.fixture
+def own(tmp_path) -> dict:
+    """An entry of `loaders`: a file of the user's own."""
+    (tmp_path / "mine.py").write_text(OWN)
+    return {"name": "mine", "file": str(tmp_path / "mine.py"), "workers": [1]}
+
+
+def test_a_preset_leaves_out_no_loader_that_is_asked_for_by_name(raw, own):
+    """Its list stands in place of the file's, but for the user's own files and what is a target of the call."""
+    raw["loaders"] = [own, {"name": "zarr", "workers": [3]}, "npy", "torchaudio"]
+    raw["preset"] = "quick"
+    plan = Plan(raw)
+    assert "mine" in plan.loaders and "torchaudio" in plan.loaders
+    assert {run.settings["workers"] for run in plan.runs if run.loader == "mine"} == {1}
+    assert plan.left_out == ["zarr", "npy"]
+    asked = Plan(raw, asked=["zarr", "hdf5"])
+    assert {"mine", "zarr", "hdf5"} <= set(asked.loaders) and asked.left_out == ["npy"]
+    assert {run.settings["workers"] for run in asked.runs if run.loader == "zarr"} == {3}, "as config.yaml has it"
+    assert set(Plan(raw, {"loaders": ["npy"]}).loaders) == {"npy"}, "the command line names all"
+    assert Plan({**raw, "preset": "none"}).left_out == []
+
+
+def test_a_ladder_measures_its_steps_and_what_is_a_target(raw, own):
+    raw["loaders"] = [*raw["loaders"], own]
+    assert set(Plan(raw, {"preset": "ladder"}).loaders) == {"torchaudio", "npy", "numpy_memmap"}
+    asked = Plan(raw, {"preset": "ladder"}, asked=["mine"])
+    assert {run.task for run in asked.runs if run.loader == "mine"} == {"traverse"}
+    assert {run.loader for run in asked.runs} == {"torchaudio", "npy", "numpy_memmap", "mine"}
+
+
+def test_a_target_that_is_no_loader_names_the_nearest(raw, own):
+    raw["loaders"] = ["npy", own]
+    for target, said in (("mien", "Did you mean 'mine'?"), ("zar", "Did you mean 'zarr'?"), ("x", "{name: x, file: P")):
+        with pytest.raises(UserError) as error:
+            Plan(raw, asked=[target])
+        assert f"results/{target}.json: found no loader {target!r}, allowed are" in str(error.value)
+        assert said in str(error.value)
+
+
+@pytest.mark.parametrize("loaders", [None, "npy", 3, [], {}, [3], [None], [{"file": "x.py"}], [{"name": 3}]], ids=str)
+def test_wrong_loaders_are_refused_with_a_preset_or_a_target_too(raw, loaders):
+    raw["loaders"] = loaders
+    for given in ({}, {"preset": "publishable"}, {"preset": "publishable", "sweep": None}):
+        with pytest.raises(UserError, match="config: "):
+            Plan(raw, given, asked=["npy"])
 
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in configuration.PRESETS.glob("*.yaml")))

@@ -564,6 +564,37 @@ def test_the_command_line_goes_before_a_preset_in_the_plan_too(places):
     assert not any(run["explain"] for run in plan["runs"])
 
 
+def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(untouched):
+    """And what the preset leaves out of config.yaml is said, with what to type."""
+    jobs = untouched.planned("results/lazy_memmap.json", "results/zarr.json", "--config", "preset=ladder")
+    assert values(jobs, "run_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
+    said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
+    assert "preset ladder leaves out dali_wav, dali_npy, dali_external, lazy_memmap, webdataset of config.yaml" in said
+    assert "snakemake results/dali_wav.json --config preset=ladder" in said
+
+
+def test_a_target_without_a_loader_names_the_nearest(untouched):
+    done = untouched.call("-n", "results/numpy_memap.json")
+    assert done.status != 0 and "Traceback" not in done.output
+    assert "results/numpy_memap.json: found no loader 'numpy_memap'" in done.output
+    assert "Did you mean 'numpy_memmap'?" in done.output
+
+
+def test_a_dry_run_says_how_long_it_will_take(untouched):
+    assert "\nMeasurements: 15 of 15 to go, about " in untouched.snakemake("-n")
+    assert "\nMeasurements: 2 of 2 to go, about " in untouched.snakemake("-n", "results/numpy_memmap.json")
+    said = untouched.snakemake("-n", "results/corpus/demo/corpus.json")
+    assert "Measurements: " not in said
+
+
+def test_a_report_without_pages_says_how_they_are_made(untouched):
+    for given in (["--report"], ["--report", "report.html"], ["--report=report.html"]):
+        done = untouched.call(*given, "--config", "preset=quick")
+        assert done.status != 0 and "Traceback" not in done.output
+        assert "--report: found no report/index.html" in done.output
+        assert "Make them first: snakemake --config preset=quick\n" in done.output
+
+
 def test_the_plan_of_two_million_clips_is_small(untouched):
     jobs = untouched.planned("--config", "datasets={demo: {clips: 2041789}}")
     assert 1000 < len(jobs) < 4000, rules_of(jobs)

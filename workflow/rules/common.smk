@@ -1,3 +1,4 @@
+import atexit
 import json
 import os
 import re
@@ -13,10 +14,17 @@ from scripts.common.code import code_hash
 from scripts.common.errors import UserError
 from scripts.common.isolated import env_of
 from scripts.common.vocabulary import PROTOCOL
+from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
 
+# The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file.
+asked = [
+    found[1]
+    for word in sys.argv[1:]
+    if (found := re.fullmatch(r"(?:\./)?results/([^/]+)\.json", word))
+]
 try:
-    plan = Plan(config, workflow.config_settings.config)
+    plan = Plan(config, workflow.config_settings.config, asked=asked)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -142,14 +150,21 @@ def last_words(logs):
     return "\n".join([*dict.fromkeys(errors), "The same command goes on where it was."])
 
 
-def told_of_other_data(page):
-    """Return why Snakemake's report cannot be made now: the page that it would hold is of another data set. Or None."""
-    asked = any(word.split("=")[0] == "--report" for word in sys.argv)
-    found = (
-        re.search(r"<title>[^<]*\((\w+)\)</title>", Path(page).read_text())
-        if asked and Path(page).is_file()
-        else None
-    )
+def report_refused(page):
+    """Return why Snakemake's report cannot be made now, or None: the page that it would hold is absent or of other data."""
+    if not any(word.split("=")[0] == "--report" for word in sys.argv):
+        return None
+    if not Path(page).is_file():
+        making = re.sub(
+            r" --report(=\S+| [^-]\S*)?(?= |$)",
+            "",
+            shlex.join(["snakemake", *sys.argv[1:]]),
+        )
+        return (
+            f"--report: found no {page}, and the report holds the pages of a run that has ended. Make them first: "
+            f"{making}"
+        )
+    found = re.search(r"<title>[^<]*\((\w+)\)</title>", Path(page).read_text())
     if found is None or found[1] == plan.dataset:
         return None
     return (
@@ -157,6 +172,20 @@ def told_of_other_data(page):
         f"was run last. Type: snakemake --config dataset={found[1]} --report report.html, or run {plan.dataset} first: "
         f"snakemake --config dataset={plan.dataset}"
     )
+
+
+def first_words():
+    """Return how long the session will take, and which loaders of config.yaml its preset leaves out."""
+    parts = any(re.match(r"(\./)?results/", word) for word in sys.argv[1:])
+    lines = [] if parts and not asked else [estimate(plan, asked).words()]
+    preset = plan.config["preset"]
+    if plan.left_out and preset != "none" and not parts:
+        lines.append(
+            f"preset {preset} leaves out {', '.join(plan.left_out)} of config.yaml's loaders. To measure one of them as "
+            f"well, type: snakemake results/{plan.left_out[0]}.json --config preset={preset} (or add --config "
+            "'loaders=[...]' to choose all)."
+        )
+    return "\n".join(lines)
 
 
 def closing_words():

@@ -82,9 +82,18 @@ def check_server(problem: str, what: str) -> None:
 
 def duration(segments: int, options: Mapping[str, Any]) -> str:
     """Return in words how long `segments` requests take at the limit."""
-    pauses = (options["least_pause_seconds"], options["most_pause_seconds"])
-    each = sum(stretched(pauses, options["requests_per_hour"])) / 2
+    each = _seconds_each(options)
     if each == 0:
         return "no limit on requests is set"
     hourly = f"{HOUR / each:,.{0 if each <= HOUR else 1}f}"
-    return f"at most {hourly} requests an hour: about {in_words(segments * each / HOUR)}"
+    return f"at most {hourly} requests an hour: about {in_words(hours(segments, options))}"
+
+
+def hours(segments: int, options: Mapping[str, Any]) -> float:
+    """Return how many hours `segments` requests take at the limit."""
+    return segments * _seconds_each(options) / HOUR
+
+
+def _seconds_each(options: Mapping[str, Any]) -> float:
+    pauses = (options["least_pause_seconds"], options["most_pause_seconds"])
+    return sum(stretched(pauses, options["requests_per_hour"])) / 2
