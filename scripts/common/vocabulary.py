@@ -9,6 +9,7 @@ TRAINING = ("train", "lightning")
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "transfer")
+NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, TRAINING
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import control_groups, emulation
-from scripts.measure import child, sampler
+from scripts.measure import child, own_fault, sampler
 from scripts.measure.record import without_speed
 from scripts.plan.config import check_loader
 from scripts.plan.sweep import Conditions, combinations, slug
@@ -43,6 +43,10 @@ def main() -> None:
     for path in (arguments.out, aside):
         path.unlink(missing_ok=True)
     code = {"commit": commit()}
+    fault = own_fault.known(arguments.broken, module)
+    if fault:
+        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "skipped", fault))
+        return
     watch = sampler.Sampler(gpu=complete(module, arguments.settings)["device"] != "cpu")
     try:
         with group_for(arguments) as folders:
@@ -51,7 +55,8 @@ def main() -> None:
         write_json(arguments.out, without_speed(new_record(module, arguments) | code, "skipped", str(reason)))
         return
     if aside.is_file():
-        write_json(arguments.out, completed(read_json(aside), watch, crash) | code)
+        record = own_fault.noted(arguments.broken, module, completed(read_json(aside), watch, crash))
+        write_json(arguments.out, {**record, **code})
         aside.unlink()
     elif crash:
         crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (arguments.cache == "limited")
@@ -109,6 +114,7 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--loader", required=True, help="a file in scripts/loaders, without .py")
     add("--file", default=None, type=Path, help="the loader is this file of your own (docs/own_loader.md)")
+    add("--broken", default=None, type=Path, help="where a run notes that --file is broken, for those after it")
     add("--data", required=True, type=Path, help="folder of the format that the loader reads, on its tier")
     add("--corpus", required=True, type=Path, help="folder of the corpus, which says what is right")
     add("--out", required=True, type=Path, help="the JSON record to write")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.statistics import compare
+from scripts.common.vocabulary import NOT_TRIED
 from scripts.tables.records import tier_name
 
 _OF_RESULT = ("runs", "clips_per_second", "interval_low", "interval_high", "status")
@@ -24,7 +25,10 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
         if entry["reason"]:
             yield {**row, "runs": 0, "status": "skipped", "reason": entry["reason"]}
             continue
-        result = results[entry["loader"], tier, entry["slug"]]
+        result = results.get((entry["loader"], tier, entry["slug"]))
+        if result is None:  # of a broken file, whose one failure is another result's
+            yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": NOT_TRIED}
+            continue
         first = result if step == 1 else first
         row |= {"slug": entry["slug"], **{key: result[key] for key in _OF_RESULT}}
         if result["status"] != "ok":

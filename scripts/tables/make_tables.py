@@ -20,7 +20,7 @@ from scripts.tables import bottlenecks, break_even, drift, ladder, latency, rank
 from scripts.tables import bounds as bounds_of
 from scripts.tables import moves as moves_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, write_table
-from scripts.tables.records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name
+from scripts.tables.records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name, tried
 
 Record = dict[str, Any]
 RECORDS = "records.jsonl.gz"  # every raw record of runs, bounds and moves, one a line
@@ -43,7 +43,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     runs = [run_row(entry, record, plan["emulated"]) for entry, record in pairs]
     noise = drift.noise_rows(bounds)
     share = plan["config"]["measure"]["limited_share"]
-    results = ranking.with_bottleneck(bounds_of.apply(ranking.results(runs), bound_rows, share))
+    results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
     skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
     ranked = ranking.rank(results + _never_planned(plan, skipped))
     records = [record for _, record in pairs if record]
@@ -64,7 +64,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
         write_table(folder, "parts", bottlenecks.rows(results))
         write_table(folder, "moves", moves_table.rows(moves))
-        write_table(folder, "skipped", _skipped_rows(skipped, runs))
+        write_table(folder, "skipped", _skipped_rows(skipped, tried(runs)))
         write_table(folder, "noise", noise)
         write_table(
             folder, "warnings", [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)]

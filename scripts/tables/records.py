@@ -1,7 +1,7 @@
 """Reads the plan and the records that it lists, checked against docs/run.schema.json."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import jsonschema
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
+from scripts.common.vocabulary import NOT_TRIED
 from scripts.tables.columns import CONDITIONS, EMULATED, MEMORY, RESOURCES, SETTINGS
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
@@ -146,6 +147,11 @@ def run_row(
         "warnings": len(record["warnings"]),
         "disturbed": any(warning["code"] in DISTURBANCES for warning in record["warnings"]),
     }
+
+
+def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of runs without those that a broken file did not get: it is one result with one reason."""
+    return [row for row in rows if not (row["status"] == "skipped" and NOT_TRIED in row["reason"])]
 
 
 def tier_name(tier: str, emulated: Collection[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import write_json
 from scripts.tables import ranking
-from scripts.tables.records import planned_runs, read_plan, run_row
+from scripts.tables.records import planned_runs, read_plan, run_row, tried
 
 # What needs more than one loader's runs, and what stands in the records beside it.
 _LEFT_OUT = (
@@ -33,7 +33,7 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any
         )
     pairs = list(planned_runs(plan, root, loader))
     runs = (run_row(entry, record, plan["emulated"]) for entry, record in pairs)
-    rows = ranking.rank(ranking.with_bottleneck(ranking.results(runs)))
+    rows = ranking.rank(ranking.with_bottleneck(ranking.results(tried(runs))))
     return {
         "loader": loader,
         "dataset": plan["dataset"],

@@ -18,6 +18,8 @@ from scripts.common.request import LoaderRequest
 from scripts.loaders import _own, _own_epochs
 from scripts.measure.run import _one_line
 from scripts.plan.experiment import Plan
+from scripts.tables import ranking, records
+from scripts.tables.records import run_row
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
@@ -50,12 +52,12 @@ def placed(tmp_path_factory):
     return folder
 
 
-def run(placed, tmp_path, text, name="mine", data="wav", **settings) -> dict:
+def run(placed, tmp_path, text, name="mine", data="wav", more=(), **settings) -> dict:
     """Return the record of one run of a file with this text."""
     (tmp_path / "mine.py").write_text(text)
     command = [*program_line("run_loader"), "--loader", name, "--file", tmp_path / "mine.py"]
     command += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
-    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--explain"]
+    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--explain", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")
@@ -240,6 +242,50 @@ def test_a_dataset_is_not_read_before_its_workers_are_there(placed, tmp_path):
 def test_wrong_data_gets_no_number(placed, tmp_path):
     record = run(placed, tmp_path, EXAMPLE.replace('dtype="float32")[0]', 'dtype="float32")[0] * 0.5'))
     assert record["status"] == "failed" and record["reason"].startswith("verification: ")
+
+
+BROKEN = {
+    "an error at its top": ("import soundfile", "import soundfile\nimport no_such_library", "ModuleNotFoundError: "),
+    "an error in an item": ("return soundfile", "raise KeyError('x')\n        return soundfile", "KeyError: 'x' (mine"),
+    "wrong data": ('dtype="float32")[0]', 'dtype="float32")[0] * 0.5', "verification: "),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, monkeypatch, fault):
+    """The other runs have the first one's reason, and are one row with it; an edit and another call try again."""
+    right, wrong, reason = BROKEN[fault]
+    tries = tmp_path / "tries"
+    text = EXAMPLE.replace(right, wrong).replace("import", f"open({str(tries)!r}, 'a').write('tried\\n')\nimport", 1)
+    monkeypatch.setenv("FEEDRATE_CALL", "one")
+
+    def again(text, repeat, **settings) -> tuple[dict, int]:
+        tries.unlink(missing_ok=True)
+        more = ("--broken", tmp_path / "runs" / "broken.json", "--repeat", repeat, "--tier", "ram")
+        return run(placed, tmp_path, text, more=map(str, more), **settings), len(list(tmp_path.glob("tries")))
+
+    first, tried = again(text, 0)
+    assert tried and first["status"] == "failed" and first["reason"].startswith(reason)
+    assert "; tried once, on ram with cpu-b32-w0: the other runs" in first["reason"]
+    assert first["reason"].endswith("snakemake results/mine.json --forcerun run_loader")
+    second, tried = again(text, 1, batch_size=4)
+    assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
+    rows = [
+        run_row({"loader": "mine", "tier": "ram", "format": "wav", "slug": one["slug"], "repeat": one["repeat"]}, one)
+        for one in (first, second)
+    ]
+    (row,) = ranking.results(records.tried(rows))
+    assert (row["status"], row["slug"], row["reason"]) == ("failed", "cpu-b32-w0", first["reason"])
+    assert again(text + "EDITED = True\n", 1)[1], "an edited file is tried again"
+    monkeypatch.setenv("FEEDRATE_CALL", "another")
+    assert again(text + "EDITED = True\n", 1)[1], "another call tries again"
+
+
+def test_an_error_that_is_not_the_files_is_no_fault_of_it(placed, tmp_path):
+    """One setting too long for the data says nothing of the others."""
+    note = tmp_path / "broken.json"
+    record = run(placed, tmp_path, EXAMPLE, more=("--broken", str(note), "--epochs", "1"), workers=2, prefetch=8)
+    assert record["status"] == "skipped" and not note.exists()
 
 
 def config(entry) -> dict:

@@ -81,9 +81,10 @@ def run_code(wildcards):
 
 
 def own_file(wildcards):
-    """Return the option that names the user's own file, of a loader that is one."""
+    """Return the options of a loader that is a file of the user's own: the file, and where it is noted as broken."""
     file = plan.own_file(wildcards.loader)
-    return f"--file {shlex.quote(file)}" if file else ""
+    note = f"{RUNS}/broken/{wildcards.loader}.json"
+    return f"--file {shlex.quote(file)} --broken {shlex.quote(note)}" if file else ""
 
 
 def loader_data(wildcards):

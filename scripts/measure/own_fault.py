@@ -1,0 +1,45 @@
+"""A broken file of the user's own is tried once in a call of Snakemake, and not for every setting, tier and repeat.
+
+The first run that fails by a line of the file, or at the gate, leaves a note beside the runs. The others of the same
+call have its reason and are not tried while the file, and what it imports beside it, is as it was.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common.code import file_hash
+from scripts.common.files import read_json, write_json
+from scripts.common.vocabulary import NOT_TRIED
+
+
+def known(note: Path | None, module: ModuleType) -> str | None:
+    """Return why the file of `module` is not tried, or None where this call has no `note` of it as it is now."""
+    if note is None or not note.is_file():
+        return None
+    said = read_json(note)
+    return said["reason"] if said["of"] == _of(module) else None
+
+
+def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a run's record; where its failure is the file's, with what becomes of the other runs, and a note left."""
+    reason = record["reason"] or ""
+    own_line = f"({module.OWN_FILE.name}, line " if note else ""
+    wrong_data = (record["verification"] or {}).get("problems")
+    if note is None or record["status"] != "failed" or not (own_line in reason or wrong_data):
+        return record
+    again = f"snakemake results/{record['loader']}.json --forcerun run_loader"
+    reason = (
+        f"{reason}; tried once, on {record['tier']} with {record['slug']}: {NOT_TRIED}. Correct it, or type: {again}"
+    )
+    note.parent.mkdir(parents=True, exist_ok=True)
+    write_json(note, {"of": _of(module), "reason": reason})
+    return {**record, "reason": reason}
+
+
+def _of(module: ModuleType) -> list[str]:
+    """Return what a note is of: this call of Snakemake, and the hash of each file of the loader."""
+    call = os.environ.get("FEEDRATE_CALL") or f"process {os.getpid()}"
+    return [call, *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.BESIDE))]
