@@ -22,7 +22,7 @@ from scripts.measure.run_loader import threads_of
 from scripts.plan.sweep import slug
 
 if TYPE_CHECKING:
-    from scripts.measure.moves import Way
+    from scripts.measure.tensors.methods import Method
 
 ROUNDS = 5  # each way's turns, and thereby the least number of its times
 TIMES_A_TURN = 20  # at most about so many: where a move is quicker, one time covers a series of them
@@ -34,7 +34,7 @@ LONGEST_SERIES = 1_000_000
 class Taking:
     """A way's times. A way that cannot run, breaks or delivers other values has none, and a reason."""
 
-    def __init__(self, way: "Way", clock: Callable[[], float]) -> None:
+    def __init__(self, way: "Method", clock: Callable[[], float]) -> None:
         self.way, self.clock = way, clock
         self.status, self.reason = ("skipped", way.reason) if way.reason else ("ok", None)
         self.series, self.turn, self.seconds = way.least, 0, []
@@ -80,7 +80,7 @@ class Taking:
 
     def take(self, turn_seconds: float) -> None:
         """Add the times of one turn, at least one and together at least `turn_seconds`, after an untimed series."""
-        from scripts.measure.moves_crew import give_back
+        from scripts.measure.tensors.worker_pool import give_back
 
         give_back()
         self._series()
@@ -133,7 +133,7 @@ class Taking:
 
 
 def take_turns(
-    ways: Sequence["Way"],
+    ways: Sequence["Method"],
     seconds: float,
     order: random.Random,
     clock: Callable[[], float],
@@ -244,7 +244,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from scripts.common.corpus import Corpus
     from scripts.machine import host
-    from scripts.measure import moves, moves_bench
+    from scripts.measure.tensors import clips as places
+    from scripts.measure.tensors import methods
 
     record = new_record(arguments)
     torch.set_num_threads(record["threads"])
@@ -256,9 +257,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     available = psutil.virtual_memory().available
     clips = resident_clips(corpus.counts[SPLIT], batch_size, clip_bytes, available)
     if not clips:
-        reason = (
-            f"a quarter of the free {available / 1e6:,.0f} MB does not hold {moves_bench.RESERVE_BATCHES + 1} batches"
-        )
+        reason = f"a quarter of the free {available / 1e6:,.0f} MB does not hold {places.RESERVE_BATCHES + 1} batches"
         return {**record, "status": "skipped", "reason": reason}
     record["clips"] = clips
     moments, seed = {}, [arguments.seed, arguments.repeat]
@@ -267,8 +266,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         moments[phase] = host.look(time.perf_counter)
 
     try:
-        bench = moves_bench.Bench(clips, corpus.samples, batch_size, seed)
-        with moves.opened(bench, corpus, arguments.data, arguments.workers, device) as ways:
+        bench = places.Bench(clips, corpus.samples, batch_size, seed)
+        with methods.opened(bench, corpus, arguments.data, arguments.workers, device) as ways:
             order = random.Random(str(seed))
             takings = take_turns(ways, arguments.seconds, order, time.perf_counter, around)
     except (RuntimeError, MemoryError) as error:
@@ -282,7 +281,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def resident_clips(wanted: int, batch_size: int, clip_bytes: int, available: int) -> int:
     """Return how many clips lie in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
-    from scripts.measure.moves_bench import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
+    from scripts.measure.tensors.clips import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
 
     fitting = int(available * MEMORY_SHARE) // clip_bytes - RESERVE_BATCHES * batch_size
     if fitting < batch_size:
@@ -293,9 +292,9 @@ def resident_clips(wanted: int, batch_size: int, clip_bytes: int, available: int
 def _not_warm(taken: list[dict[str, Any]], moments: dict[str, Any]) -> list[Any]:
     """Return a warning where the mapped file was read from a device."""
     from scripts.machine import host
-    from scripts.measure import moves
+    from scripts.measure.tensors.methods import MAPPED
 
-    mapped = [move for move in taken if move["way"].startswith(moves.MAPPED)]
+    mapped = [move for move in taken if move["way"].startswith(MAPPED)]
     payload = sum(move["bytes"] * move["series"] * len(move["seconds"]) for move in mapped)
     return list(host.not_warm(**moments, payload_bytes=payload)) if payload else []
 

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from scripts.measure import measure_moves
-from scripts.measure.moves import Way, opened
-from scripts.measure.moves_bench import RESERVE_BATCHES, RESIDENT_BYTES, Bench
-from scripts.measure.moves_crew import DIED
+from scripts.measure.tensors.clips import RESERVE_BATCHES, RESIDENT_BYTES, Bench
+from scripts.measure.tensors.methods import Method, opened
+from scripts.measure.tensors.worker_pool import DIED
 from scripts.report import render_report
 from scripts.tables import moves as moves_table
 from scripts.tables.columns import COLUMNS
@@ -271,11 +271,11 @@ def test_an_error_in_a_worker_is_a_reason(corpus):
     """A worker that cannot do what it is told says why; the next order finds it at work."""
     with ways_of(corpus) as (_, bench):
         far = bench.batch(0) + 1000
-        for order in (bench.crew.fill, bench.crew.prepare, lambda where: bench.crew.collect(where, bench.buffer)):
+        for order in (bench.pool.fill, bench.pool.prepare, lambda where: bench.pool.collect(where, bench.buffer)):
             with pytest.raises(RuntimeError, match=r"a worker: \w+Error: .*out of"):
                 order(far)
-        assert bench.right_batch(bench.crew.fill(bench.batch(1)), 1) is None
-        assert bench.right_batch(bench.crew.collect(bench.batch(2), bench.buffer), 2) is None
+        assert torch.equal(bench.pool.fill(bench.batch(1)), bench.truth(bench.batch(1)))
+        assert torch.equal(bench.pool.collect(bench.batch(2), bench.buffer), bench.truth(bench.batch(2)))
 
 
 def test_a_killed_worker_is_a_reason(corpus):
@@ -289,7 +289,7 @@ def test_a_killed_worker_is_a_reason(corpus):
 
 def with_a_killed_worker(corpus):
     with ways_of(corpus) as (ways, bench):
-        bench.crew.processes[0].kill()
+        bench.pool.processes[0].kill()
         return taken([ways[key] for key in sorted(named(CREW_WAYS))] + [ways["many", "loop and stack", "cpu"]])
 
 
@@ -323,7 +323,7 @@ class Machine:
             self.moved.append(name)
             return torch.zeros(1)
 
-        return Way("create", name, BATCH_SIZE, run, lambda _, __: None, **rest)
+        return Method("create", name, BATCH_SIZE, run, lambda _, __: None, **rest)
 
     def take(self, ways, seconds):
         phases = []

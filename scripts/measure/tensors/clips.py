@@ -1,6 +1,6 @@
-"""Where the clips lie that measure_moves.py moves: in RAM, in a mapped file, on the GPU; and what each of them is.
+"""The clips that the tensor micro-benchmarks move: in RAM, in a mapped file, on the GPU; and what each of them is.
 
-What is right is computed anew for each check, or read from the corpus, and never gathered.
+What is right is computed again for each check, or read from the corpus, and never gathered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,22 +11,22 @@ import torch
 
 from scripts.common.corpus import Corpus, to_float
 from scripts.common.vocabulary import SPLIT
-from scripts.measure.moves_crew import Crew
+from scripts.measure.tensors.worker_pool import WorkerPool
 
 RESIDENT_BYTES = 2**30  # far more than any cache holds; more would only take time to fill
 MEMORY_SHARE = 0.25  # of what is available, in RAM and on the GPU
-RESERVE_BATCHES = 24  # that all ways together hold at most beside the resident clips
+RESERVE_BATCHES = 24  # that all methods together hold at most beside the resident clips
 GPU_BATCHES = 8  # the same on the GPU
 PINNED_BATCHES = 4
 TURNS = 64  # batches of random positions, used in turn
 
 
 class Lacking(Exception):
-    """Something is not there, or there is too little of it; the text is the reason why ways cannot run."""
+    """Something is not there, or there is too little of it; the text is the reason why methods cannot run."""
 
 
 class Bench:
-    """What all ways share: clips in RAM, random positions among them, and a buffer for one batch.
+    """What all methods share: clips in RAM, random positions among them, and a buffer for one batch.
 
     Clip i is one noise times its own loudness (i + 1) / n, so that what is right needs no gather.
     """
@@ -35,16 +35,16 @@ class Bench:
         random = np.random.default_rng(seed)
         self.noise = torch.from_numpy(random.uniform(-1, 1, (1, 1, samples)).astype(np.float32))
         self.loudness = (torch.arange(1, clips + 1) / clips).view(-1, 1, 1)
-        self.data = self.noise * self.loudness
+        self.data, self.count = self.noise * self.loudness, clips
         self.shape = (batch_size, 1, samples)
         self.positions = [random.permutation(clips)[:batch_size] for _ in range(TURNS)]
         self.indices = [torch.from_numpy(positions) for positions in self.positions]
-        self.singles = [int(position) for positions in self.positions for position in positions]
+        self.singles = np.concatenate(self.positions)
         self.buffer = torch.empty(self.shape)
-        self.crew: Crew | None = None
+        self.pool: WorkerPool | None = None
         self.file: MappedFile | None = None
         self.gpu: OnGpu | None = None
-        self.reasons: dict[str, str] = {}  # why there is no crew, file or gpu
+        self.reasons: dict[str, str] = {}  # why there is no pool, file or gpu
 
     def batch(self, turn: int) -> np.ndarray:
         """Return int64 (batch,): the positions of a turn."""
@@ -54,32 +54,24 @@ class Bench:
         """Return the positions of a turn as a tensor."""
         return self.indices[turn % TURNS]
 
-    def single(self, turn: int) -> int:
-        """Return the position of a turn that moves one clip."""
-        return self.singles[turn % len(self.singles)]
+    def single(self, turn: int) -> np.ndarray:
+        """Return int64 (1,): the position of a turn that moves one clip."""
+        return self.singles[turn % len(self.singles)][None]
+
+    def side_by_side(self, turn: int) -> np.ndarray:
+        """Return int64 (batch,): successive positions, other ones in each turn."""
+        size = self.shape[0]
+        start = turn * size % (self.count - size + 1)
+        return np.arange(start, start + size)
 
     def rows(self, turn: int) -> torch.Tensor:
-        """Return float32 (batch, 1, samples): clips that lie side by side, a view of other ones in each turn."""
-        size = self.shape[0]
-        start = turn * size % (len(self.data) - size + 1)
-        return self.data[start : start + size]
+        """Return float32 (batch, 1, samples): the clips `side_by_side`, a view."""
+        start = turn * self.shape[0] % (self.count - self.shape[0] + 1)
+        return self.data[start : start + self.shape[0]]
 
     def truth(self, positions: np.ndarray) -> torch.Tensor:
         """Return float32 (n, 1, samples): what the clips at these positions are."""
         return self.noise * self.loudness[torch.from_numpy(positions)]
-
-    def right_batch(self, got: torch.Tensor, turn: int) -> str | None:
-        """Return what is wrong with the gathered batch of a turn."""
-        return difference(got, self.truth(self.batch(turn)))
-
-    def right_clip(self, got: torch.Tensor, turn: int) -> str | None:
-        """Return what is wrong with the clip of a turn."""
-        return difference(got[None], self.truth(np.array([self.single(turn)])))
-
-    def right_rows(self, got: torch.Tensor, turn: int) -> str | None:
-        """Return what is wrong with a copy of the `rows` of a turn."""
-        start = turn * self.shape[0] % (len(self.data) - self.shape[0] + 1)
-        return difference(got, self.truth(np.arange(start, start + self.shape[0])))
 
 
 class MappedFile:
@@ -98,22 +90,10 @@ class MappedFile:
         for clip in self.array[: self.count]:
             clip.max()
 
-    def one(self, position: int) -> torch.Tensor:
-        """Return a copy of one clip, float32 (1, samples). Positions past the last clip start again."""
-        return torch.from_numpy(np.array(self.array[position % self.count]))
-
-    def taken(self, positions: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-        """Gather clips into `out` and return it."""
-        return take(self.array, positions % self.count, out)
-
-    def indexed(self, positions: np.ndarray) -> torch.Tensor:
-        """Return clips gathered into a new array."""
-        return torch.from_numpy(self.array[positions % self.count])
-
     def truth(self, positions: Iterable[int]) -> torch.Tensor:
         """Return float32 (n, 1, samples): what the clips at these positions are, read from the corpus."""
-        chosen = [self.clips[position % self.count] for position in positions]
-        return torch.from_numpy(np.stack([to_float(self.corpus.padded(clip))[None] for clip in chosen]))
+        chosen = [to_float(self.corpus.padded(self.clips[position]))[None] for position in positions]
+        return torch.from_numpy(np.stack(chosen))
 
 
 class OnGpu:
@@ -121,28 +101,14 @@ class OnGpu:
 
     def __init__(self, bench: Bench) -> None:
         free, _ = torch.cuda.mem_get_info()
-        clip_bytes, size = bench.data[0].nbytes, bench.shape[0]
-        count = int(free * MEMORY_SHARE) // clip_bytes - GPU_BATCHES * size
-        if count < size:
+        size = bench.shape[0]
+        self.count = min(bench.count, int(free * MEMORY_SHARE) // bench.data[0].nbytes - GPU_BATCHES * size)
+        if self.count < size:
             raise Lacking(f"a quarter of the GPU's free {free / 1e6:,.0f} MB does not hold {GPU_BATCHES + 1} batches")
-        self.data = bench.data[:count].to("cuda")
+        self.data, self.truth = bench.data[: self.count].to("cuda"), bench.truth
         self.buffer = torch.empty(bench.shape, device="cuda")
-        self.indices = [torch.from_numpy(where % len(self.data)).to("cuda") for where in bench.positions]
+        self.indices = [torch.from_numpy(where % self.count).to("cuda") for where in bench.positions]
         self.pinned = [bench.truth(bench.batch(turn)).pin_memory() for turn in range(PINNED_BATCHES)]
-
-    def one(self, position: int) -> torch.Tensor:
-        """Return a copy of one clip. Positions past the last clip start again."""
-        return self.data[position % len(self.data)].clone()
-
-    def many(self, turn: int) -> torch.Tensor:
-        """Gather the batch of a turn into the buffer and return it."""
-        return torch.index_select(self.data, 0, self.indices[turn % TURNS], out=self.buffer)
-
-
-def take(array: np.ndarray, positions: np.ndarray, out: torch.Tensor) -> torch.Tensor:
-    """Gather rows of `array` into `out`, and return it. It runs without the interpreter's lock."""
-    np.take(array, positions, axis=0, out=out.numpy(), mode="clip")
-    return out
 
 
 def difference(got: torch.Tensor, expected: torch.Tensor) -> str | None:
