@@ -414,6 +414,14 @@ def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
     assert (configuration.PRESETS / f"{preset}.yaml").read_text().startswith("# ")
 
 
+def test_the_tensor_micro_benchmarks_are_made_where_they_are_asked_for(raw):
+    least = {key: value for key, value in raw.items() if key != "measure"}
+    assert Plan(least).moves == [] == Plan(least, {"preset": "quick"}).moves
+    plan = Plan(least, {"preset": "tensors"})
+    asked = {(run.settings["device"], run.settings["batch_size"]) for run in plan.runs}
+    assert len(plan.moves) == 5 * len(asked) and plan.one_array == ["memmap"]
+
+
 def test_the_shipped_config_names_every_preset(shipped):
     assert all(path.stem in shipped for path in configuration.PRESETS.glob("*.yaml"))
 
