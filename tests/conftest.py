@@ -1,7 +1,9 @@
-"""How pytest-xdist shares the tests among its processes (`make test`), and what many tests ask for."""
+"""How pytest-xdist shares the tests among its processes, what many tests ask for, and what is said of skipped ones."""
 
 import os
+import re
 import subprocess
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -28,6 +30,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return file if file.endswith(TOGETHER) else nodeid
 
     return Together(config, log)
+
+
+# Why tests are skipped (what their reasons have in common), in words that say what would run them.
+WANTED = {
+    r"GPU|cuda": "want an NVIDIA GPU: run them on a machine that has one",
+    r"make apart": "want a library in an environment of its own: type make apart",
+    r"config\.yaml was edited": "want config.yaml as it is committed: put your edits aside (git stash), or copy them",
+    r"cannot mount|can be mounted|to mount": "want to mount a small file system: run them as root, outside a container",
+    r"control group|not permitted|no controller|no block device": "want control groups of version 2 that may be "
+    "written: run them as root, outside a container",
+    r"cachestat": "want the system call cachestat: run them on Linux 6.5 or later",
+    r"FFCV's compiled code": "want more cores: run them where this process may use at least two",
+    r"fio": "want fio: sh envs/system_packages.sh installs it where it may",
+    r"playwright|axe|chrom|^none of": "want a browser: sh envs/test_browser.sh installs one where it may",
+    r"pdftotext": "want pdftotext: install poppler-utils",
+    r"setpriv": "want setpriv: install util-linux",
+    r"could not import": "want a library that is not installed: type make test, which installs what is locked",
+}
+KEPT = "feedrate/skipped"  # of `make test`'s first call of pytest, until its second one says it
+
+
+def wanted(reason: str) -> str:
+    """Return what would run the tests that were skipped for this reason; the reason itself where nobody has said it."""
+    return next((words for pattern, words in WANTED.items() if re.search(pattern, reason)), f"were skipped: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many tests were skipped, why, and what would run them: a line for each thing that they want."""
+    reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    found = Counter(wanted(reason.removeprefix("Skipped: ")) for reason in reasons)
+    if config.option.markexpr == "not alone":
+        config.cache.set(KEPT, found)
+    elif config.option.markexpr == "alone":
+        found += Counter(config.cache.get(KEPT, {}))
+        config.cache.set(KEPT, {})
+    if found:
+        terminalreporter.section("not run")
+    for words, count in found.most_common():
+        terminalreporter.write_line(f"{count} {words}")
 
 
 @pytest.fixture

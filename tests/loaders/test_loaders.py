@@ -23,8 +23,8 @@ CLIPS = 45  # with a quarter in validation: 34 in train, so that the last batch 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
-    """A corpus with clips shorter and longer than the fixed length."""
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.1)
+    """A corpus with clips shorter and longer than the fixed length, which is whole disk blocks for O_DIRECT."""
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.064)
 
 
 @pytest.fixture(scope="module")

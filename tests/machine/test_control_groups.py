@@ -215,16 +215,16 @@ def test_a_group_whose_maker_was_killed_is_removed_by_the_next():
         assert not left.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
 @pytest.mark.parametrize("wanted", ["Path('/var/tmp'), read_mbps=10", "memory=True"])
 def test_an_ordinary_user_is_told_what_it_takes(wanted):
     code = f"""
 import os
 from pathlib import Path
 from scripts.machine import control_groups as groups
-os.setgroups([])
-os.setresgid(65534, 65534, 65534)
-os.setresuid(65534, 65534, 65534)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
 try:
     with groups.group({wanted}):
         print("permitted")

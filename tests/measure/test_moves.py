@@ -383,10 +383,10 @@ def test_preparing_is_not_timed_and_waiting_is():
     }
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_its_moves_are_skipped(tmp_path, corpus):
     out = tmp_path / "0.json"
-    subprocess.run(run_program(corpus, out, settings={"device": "cuda"}), check=True)
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run(run_program(corpus, out, settings={"device": "cuda"}), check=True, env=hidden)
     record = read_record(out)
     assert (record["status"], record["slug"], record["moves"]) == ("skipped", "cuda-b4", [])
     [row] = moves_table.rows([record])

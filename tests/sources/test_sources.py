@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -214,14 +215,31 @@ def test_folder_says_what_is_wrong(tmp_path, options, words):
         folder.check(options)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_folder_without_permission(tmp_path):
-    tmp_path.chmod(0)
-    try:
-        with pytest.raises(UserError, match="may not read"):
-            folder.check({"path": str(tmp_path), "labels": "labels.csv"})
-    finally:
-        tmp_path.chmod(0o700)
+WITHOUT_PERMISSION = """
+import os, sys
+from scripts.common.errors import UserError
+from scripts.sources import folder
+if os.geteuid() == 0:  # root reads everything: become an ordinary user
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+try:
+    folder.check({"path": sys.argv[1], "labels": "labels.csv"})
+except UserError as error:
+    print(error)
+"""
+
+
+def test_folder_without_permission():
+    with tempfile.TemporaryDirectory() as path:  # pytest's own lie below one that no other user may enter
+        os.chmod(path, 0)
+        try:
+            command = [sys.executable, "-c", WITHOUT_PERMISSION, path]
+            done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+        finally:
+            os.chmod(path, 0o700)
+    assert done.returncode == 0, done.stderr
+    assert path in done.stdout and "may not read" in done.stdout
 
 
 @pytest.mark.parametrize("content", [b"file,labels\n\xff\xfe,x\n", b"", b"\x00\x01"])
