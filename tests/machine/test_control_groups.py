@@ -202,7 +202,8 @@ def test_who_is_still_in_the_group_is_moved_out_of_it():
 
 @pytest.mark.usefixtures("memory")
 def test_a_group_whose_maker_was_killed_is_removed_by_the_next():
-    code = "from scripts.machine.control_groups import group; g = group(memory=True); print(g.__enter__()[0], flush=True); input()"
+    code = "from scripts.machine.control_groups import group; g = group(memory=True); "
+    code += "print(g.__enter__()[0], flush=True); input()"
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes) as maker:
