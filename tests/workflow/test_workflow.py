@@ -663,7 +663,7 @@ def test_a_rule_says_all_it_must(rule):
     if rule.name != "all":
         assert {"output", "log", "conda", "shell"} <= rule.parts.keys()
         assert len(rule.programs) == 1, "a rule runs one program"
-        assert (PROJECT / rule.programs[0]).is_file()
+        assert PROJECT.joinpath(*rule.programs[0].split(".")).with_suffix(".py").is_file()
         order = ["name", "input", "output", "log", "benchmark", "priority", "conda", "threads", "resources", "params"]
         places = [[*order, "shell"].index(directive) for directive in rule.parts]
         assert places == sorted(places), f"the directives of other rules stand in the order {order}, shell"
