@@ -16,6 +16,7 @@ from scripts.common.isolated import env_of
 from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
+from scripts.report import charts
 
 # The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file.
 asked = [
@@ -25,6 +26,7 @@ asked = [
 ]
 try:
     plan = Plan(config, workflow.config_settings.config, asked=asked)
+    CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -194,11 +196,6 @@ def closing_words():
     if not Path(TABLES, "ranking.csv").is_file():
         return ""
     return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
-
-
-def figures_folder(wildcards, input):
-    """Return the folder of the figures."""
-    return str(Path(input.figures[0]).parent)
 
 
 def run_priority(wildcards):
