@@ -144,7 +144,7 @@ def test_the_distance_to_the_bound_is_that_of_the_table(drawn, measured):
         row["percent_of_bound"] for row in measured["best"] if row["tier"] == "ram" and row["task"] == "traverse"
     }
     assert {x for x, _ in points(figure.axes[1])} == percents
-    labels = {"warm cache (warm bound)", "cold cache (storage bound)", "20 ms step (compute bound)"}
+    labels = {"warm cache: warm", "cold cache: storage", "20 ms step: compute"}
     assert labels < set(legend_labels(figure))
     assert len({axis.get_xlim() for axis in figure.axes}) == 1
     assert "logarithmic" in figure.axes[0].get_xlabel()  # torchaudio is below 1 %

@@ -24,6 +24,7 @@ from scripts.report.charts._common import (
 from scripts.tables.columns import number_text, panel_order
 
 _MOST_ROWS, _LEAST_ROWS = 48, 10  # loaders: of all panels together, and of one panel at least
+WAYS = ("bare loop", "Lightning")  # of training: filled and hollow
 _ROW_BOUNDS = ("storage", "compute")  # bounds that differ from row to row
 
 
@@ -69,10 +70,10 @@ def with_runs(
     return found
 
 
-def draw(rows: Rows, column: str, label: str) -> Figure:
+def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
     """Return a panel for each condition, in it a row per loader, within that a lane per tier (and way of training)."""
     groups = grouped(rows, "panel")
-    most = max(_LEAST_ROWS, _MOST_ROWS // len(groups))
+    most = max(_LEAST_ROWS, most // len(groups))
     shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
     lanes = {panel: sorted({_lane(row) for row in found}) for panel, found in shown.items()}
     loaders = {panel: _loaders(found) for panel, found in shown.items()}
@@ -87,7 +88,7 @@ def draw(rows: Rows, column: str, label: str) -> Figure:
     if any(row.get("bound") in _ROW_BOUNDS for row in rows):
         handles.append(paper.handle("bound of the row", **paper.TICK | {"markeredgecolor": DARK}))
     point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
-    ways = [way for way in page.names_of(rows, "way") if way] if "way" in rows[0] else []
+    ways = [way for way in WAYS if any(row.get("way") == way for row in rows)]
     handles += [paper.handle(way, **point, **({"markerfacecolor": PAPER} if _hollow(way) else {})) for way in ways]
     paper.legend(figure, handles)
     paper.footnote(figure, paper.limit_note(most, max(len(_loaders(found)) for found in groups.values())))
@@ -99,7 +100,7 @@ def _loaders(rows: Rows) -> list[str]:
 
 
 def _hollow(way: str) -> bool:
-    return way == "Lightning"
+    return way == WAYS[1]
 
 
 def _lane(row: Row) -> tuple[int, bool]:
@@ -212,13 +213,13 @@ def _inside(rows: Rows) -> Spec:
 
     Vega-Lite has no legend for that opacity: this one is of dashes that are none.
     """
-    ways = page.names_of(rows, "way")
-    legend = {"values": ways, "symbolType": "circle", "symbolFillColor": DARK, "symbolStrokeColor": DARK}
-    legend |= {"symbolStrokeWidth": 2}
+    present = [way for way in WAYS if any(row["way"] == way for row in rows)]
+    legend = {"values": present, "symbolType": "circle", "symbolFillColor": DARK, "symbolStrokeColor": DARK}
+    legend |= {"symbolStrokeWidth": 2, "symbolOpacity": 1}
     legend["encoding"] = {"symbols": {"fillOpacity": {"value": {"expr": "datum.value === 'Lightning' ? 0 : 1"}}}}
-    opacity = {"domain": ways, "range": [0 if _hollow(way) else 1 for way in ways]}
-    dash = {"scale": {"domain": ways, "range": [[1, 0]] * len(ways)}, "legend": legend}
+    dash = {"scale": {"domain": WAYS, "range": [[1, 0], [1, 0]]}, "legend": legend}
+    opacity = {"scale": {"domain": WAYS, "range": [1, 0]}, "legend": None}
     return {
-        "fillOpacity": {"field": "way", "type": "ordinal", "scale": opacity, "legend": None},
+        "fillOpacity": {"field": "way", "type": "ordinal", **opacity},
         "strokeDash": {"field": "way", "type": "nominal", "title": None, **dash},
     }

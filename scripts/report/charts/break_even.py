@@ -93,9 +93,10 @@ def spec(rows: Rows) -> Spec:
     tips = [page.tip("loader"), page.tip("prepare_seconds", "Seconds to convert", ",.3~r")]
     tips.append(page.tip("epoch_seconds", "Seconds an epoch", ",.3~r"))
     tips.append(page.tip("break_even_epochs", "Pays after, epochs", ",.3~r"))
+    colour = page.look_of("format", page.names_of(rows, "format"))["color"]
+    paid = {"condition": {"test": "datum.pays", "value": 1}, "value": 0}
     ring = {
-        "transform": [{"filter": "datum.pays"}],
         "mark": {"type": "point", "filled": False, "size": 220, "strokeWidth": 2},
-        "encoding": {"x": x, "y": y, "color": page.look_of("format", page.names_of(rows, "format"))["color"]},
+        "encoding": {"x": x, "y": y, "color": colour, "opacity": paid},
     }
     return _curves.spec(rows, x, y, "format", tips, above=[ring])

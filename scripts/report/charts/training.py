@@ -13,7 +13,7 @@ CAPTION = (
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
-_WAYS = dict(zip(TRAINING, ("bare loop", "Lightning"), strict=True))
+_WAYS = dict(zip(TRAINING, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:
@@ -40,7 +40,7 @@ def _speed(row: Row) -> float:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device, in it a row per loader, within that a lane per tier and loop."""
-    return _dots.draw(rows, "clips_per_second", "clips per second in training, more is better")
+    return _dots.draw(rows, "clips_per_second", "clips per second in training, more is better", most=12)
 
 
 def spec(rows: Rows) -> Spec:
