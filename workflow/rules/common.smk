@@ -198,6 +198,16 @@ def closing_words():
     return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
 
 
+def drawn_folder(wildcards, output):
+    """Return the folder that the figures are drawn into."""
+    return str(Path(output[0]).parent)
+
+
+def figures_folder(wildcards, input):
+    """Return the folder of the figures."""
+    return str(Path(input.figures[0]).parent)
+
+
 def run_priority(wildcards):
     """Return the run's place in the seeded random order of runs."""
     return plan.order(run_path(wildcards))

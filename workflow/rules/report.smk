@@ -23,7 +23,7 @@ rule draw_figures:
         env("report")
     params:
         code=code_hash("scripts.report.draw_figures"),
-        folder="report/figures",
+        folder=drawn_folder,
     shell:
         "python -m scripts.report.draw_figures --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
 
@@ -52,7 +52,7 @@ rule render_report:
         env("report")
     params:
         code=code_hash("scripts.report.render_report"),
-        figures="report/figures",
+        figures=figures_folder,
     shell:
         "python -m scripts.report.render_report --tables {input.tables:q} --figures {params.figures:q}"
         " --out {output.report:q} --light {output.light:q} 2>&1 | tee {log:q}"
