@@ -29,15 +29,14 @@
     line.className = "filters";
     for (const filter of filters) {
       const name = `show_${filter.field}`;
-      chosen[name] = filter.every ? "" : filter.values[0];
+      chosen[name] = filter.values[0];
       if (filter.values.length < 2) continue;
       const both = document.createElement("span");
       const label = document.createElement("label");
       const menu = document.createElement("select");
       menu.id = label.htmlFor = `menu-${figure.dataset.chart}-${filter.field}`;
-      const title = { group: "Condition", panel: "Condition", tier: "Tier", run: "Run", device: "Device" }[filter.field];
-      for (const value of [...(filter.every ? [""] : []), ...filter.values]) menu.add(new Option(value || "all", value));
-      label.textContent = title;
+      for (const value of filter.values) menu.add(new Option(value, value));
+      label.textContent = filter.title;
       both.append(label, menu);
       line.append(both);
       menu.addEventListener("change", () => {
@@ -57,7 +56,7 @@
 
   // The height of a chart with a lane for each name that is left when the reader has chosen.
   const heightOf = ({ data, usermeta: { filters, lanes } }, chosen) => {
-    const fits = (row) => filters.every(({ field }) => !chosen[`show_${field}`] || row[field] === chosen[`show_${field}`]);
+    const fits = (row) => filters.every(({ field }) => row[field] === chosen[`show_${field}`]);
     return lanes.step * Math.max(1, new Set(data.values.filter(fits).map((row) => row[lanes.field])).size);
   };
 

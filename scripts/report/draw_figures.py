@@ -1,4 +1,4 @@
-"""Draws the report's figures from the tables, each as SVG and PNG: see `FIGURES`, at the end.
+"""Draws the report's charts from the tables, each as SVG and PNG, with its caption: see scripts/report/charts.
 
     python -m scripts.report.draw_figures --tables results/tables/demo --out report/figures
 
@@ -8,10 +8,10 @@ same bytes.
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -20,19 +20,9 @@ from matplotlib.figure import Figure
 
 from scripts.common.errors import run_main
 from scripts.common.files import whole_file
-from scripts.report.charts._parts import INK, PAPER, RULE
-from scripts.report.charts.break_even import break_even
-from scripts.report.charts.cold import cold
-from scripts.report.charts.concurrency import concurrency
-from scripts.report.charts.formats import conversion, sizes
-from scripts.report.charts.ladder import ladder
-from scripts.report.charts.latency import latency
-from scripts.report.charts.memory import memory
-from scripts.report.charts.roofline import roofline
-from scripts.report.charts.scaling import batch_size, scaling
-from scripts.report.charts.throughput import first_batch, throughput
-from scripts.report.charts.timeline import timeline
-from scripts.report.charts.training import training
+from scripts.report import charts
+from scripts.report.charts._common import INK, PAPER, RULE, Tables
+from scripts.report.charts._print import nothing
 from scripts.tables.columns import read_tables
 
 _RC = {
@@ -44,23 +34,6 @@ _RC = {
     "svg.hashsalt": "feedrate", "savefig.dpi": 150,
 }  # fmt: skip
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-FIGURES: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
-    "throughput": throughput,
-    "roofline": roofline,
-    "ladder": ladder,
-    "timeline": timeline,
-    "latency": latency,
-    "scaling": scaling,
-    "batch_size": batch_size,
-    "concurrency": concurrency,
-    "cold": cold,
-    "first_batch": first_batch,
-    "memory": memory,
-    "training": training,
-    "conversion": conversion,
-    "break_even": break_even,
-    "sizes": sizes,
-}
 
 
 @contextmanager
@@ -73,11 +46,13 @@ def style() -> Iterator[None]:
         yield
 
 
-def settled(figure: Figure) -> Figure:
-    """Lay the figure out once and for all, and return it.
+def picture(chart: ModuleType, tables: Tables) -> Figure:
+    """Return a chart's picture, laid out once and for all; where it has no rows, what it would need in words.
 
     The layout's solver differs from call to call by less than a millionth, which is enough for other bytes.
     """
+    rows = chart.rows(tables)
+    figure = chart.draw(rows) if rows else nothing(chart.NEEDS)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axis in figure.axes:
@@ -85,15 +60,17 @@ def settled(figure: Figure) -> Figure:
     return figure
 
 
-def draw(tables: Mapping[str, Any], out: Path) -> None:
-    """Write every figure into `out` as NAME.svg and NAME.png, each file whole or not at all."""
+def draw(tables: Tables, out: Path) -> None:
+    """Write every chart into `out` as NAME.svg, NAME.png and NAME.rst, its caption; each file whole or not at all."""
     with style():
-        for name, function in FIGURES.items():
-            figure = settled(function(tables))
+        for name, chart in charts.every().items():
+            figure = picture(chart, tables)
             with whole_file(out / f"{name}.svg", "wb") as file:
                 figure.savefig(file, format="svg", metadata=_NO_METADATA)
             with whole_file(out / f"{name}.png", "wb") as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
+            with whole_file(out / f"{name}.rst") as file:
+                file.write(f"{chart.CAPTION}\n")
             plt.close(figure)
 
 

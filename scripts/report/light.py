@@ -24,15 +24,15 @@ def lightened(
     in the order that they are given, then files to download, small ones first. Each that does not fit is left out, and
     the page says so. Where the tables alone are too large, it is a page that names the full report.
     """
-    charts = {name: {"spec": "", "csv": ""} for name in parts["charts"]}
+    charts = {name: {**chart, "spec": "", "csv": ""} for name, chart in parts["charts"].items()}
     files = [_left_out(file, parts["light_of"]) for file in parts["downloads"]]
     bare = {**parts, "charts": charts, "figures": {}, "downloads": files}
     room = LIMIT - len(page(bare, False).encode())
     if room < 0:
         return page(bare, True)
-    addresses = {name: picture_address(pictures[name]) for name in charts if name in pictures}
-    shown, room = _fitting(((name, addresses[name]) for name in pictures if name in addresses), room)
-    offered = {("csv", name): chart["csv"] for name, chart in parts["charts"].items()}
+    drawn = {name: chart for name, chart in parts["charts"].items() if chart["rows"]}
+    shown, room = _fitting(((name, picture_address(pictures[name])) for name in drawn), room)
+    offered = {("csv", name): chart["csv"] for name, chart in drawn.items()}
     offered |= {("file", file["name"]): file["address"] for file in parts["downloads"] if file["address"]}
     small = ((key, address) for key, address in offered.items() if len(address) <= FILE_LIMIT)
     held, _ = _fitting(sorted(small, key=lambda one: len(one[1])), room)

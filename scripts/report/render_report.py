@@ -1,6 +1,6 @@
 """Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
 
-With --light it writes a second one, small enough for Snakemake's report, see report_light.py.
+With --light it writes a second one, small enough for Snakemake's report, see light.py.
 
 python -m scripts.report.render_report --tables results/tables/demo --figures report/figures --out report/index.html
 """
@@ -8,11 +8,13 @@ python -m scripts.report.render_report --tables results/tables/demo --figures re
 import argparse
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from html import unescape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import vl_convert
@@ -23,10 +25,10 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
 from scripts.common.statistics import FEW
 from scripts.common.vocabulary import SPLIT
-from scripts.report import rows as chart_rows
+from scripts.report import charts
+from scripts.report.charts._common import key
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
-from scripts.report.draw_figures import FIGURES
 from scripts.report.groups import (
     BOUNDS,
     HELD,
@@ -41,7 +43,6 @@ from scripts.report.groups import (
     step_text,
     verdict,
 )
-from scripts.report.interactive import charts, embedded
 from scripts.report.light import lightened
 from scripts.report.names import anonymous
 from scripts.report.snippets import companions, snippet
@@ -57,7 +58,7 @@ STYLES = ("style.css", "tables.css", "figures.css", "print.css")
 SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js"), "charts.js"
 _UNSTEADY = ("noisy-machine", "drift")
 ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
-_DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # figure_parts.INK, RULE, PAPER
+_DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
 _SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves", "noise", "ladder", "break_even")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
@@ -70,21 +71,19 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
     for Snakemake's report, which names it. Raises UserError where a figure is absent.
     """
     tables = anonymous(tables)
-    drawn = charts(tables)
-    pictures = {name: picture(figures / f"{name}.svg") for name in FIGURES}
+    drawn = {name: shown(chart, tables) for name, chart in charts.every().items()}
+    pictures = {name: picture(figures / f"{name}.svg") for name in drawn}
     parts = {
         "figures": {name: encoded(svg) for name, svg in pictures.items()},
-        "charts": {
-            name: {"spec": Markup(embedded(spec)), "csv": csv_address(csv_rows(name, rows, tables))}
-            for name, (spec, rows) in drawn.items()
-        },
+        "charts": drawn,
         **context(tables),
         "downloads": downloads(tables, records),
         "light_of": anonymous(light_of),
     }
     if light_of:
         return lightened(parts, pictures, page)
-    return page(parts, chart_scripts=[vega(), script(TEMPLATE / CHARTS_SCRIPT)] if drawn else [])
+    some = any(chart["rows"] for chart in drawn.values())
+    return page(parts, chart_scripts=[vega(), script(TEMPLATE / CHARTS_SCRIPT)] if some else [])
 
 
 def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Iterable[str] = ()) -> str:
@@ -92,7 +91,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    best = {chart_rows.key(row) for row in parts["best"]}
+    best = {key(row) for row in parts["best"]}
     environment.filters |= {
         "number": number_text,
         "bytes": bytes_text,
@@ -106,7 +105,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
         "epochs": epochs_text,
         "coded": coded,
         "word": bottlenecks.WORDS.__getitem__,
-        "is_best": lambda row: chart_rows.key(row) in best,
+        "is_best": lambda row: key(row) in best,
     }
     environment.globals |= parts
     style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
@@ -123,9 +122,21 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
     )
 
 
-def csv_rows(name: str, rows: list[dict[str, Any]], tables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the CSV file of a chart holds: its rows, or the table that they are worked out from."""
-    return tables["break_even"] if name == "break_even" else rows
+def shown(chart: ModuleType, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the templates have of a chart: its words, its specification and CSV file, whether there are rows."""
+    rows = chart.rows(tables)
+    words = {part.lower(): getattr(chart, part) for part in ("SECTION", "CAPTION", "NEEDS")}
+    words["alt"] = f"Chart: {chart.TITLE}. {chart.QUESTION}"
+    spec = Markup(embedded(chart.spec(rows))) if rows else ""
+    return {**words, "rows": rows, "spec": spec, "csv": csv_address(rows)}
+
+
+def embedded(value: Any) -> str:
+    """Return `value` as JSON that may stand in a script element: no text in it can end the element."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
 
 
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,8 +144,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     best, ranking = tables["best"], tables["ranking"]
     goals = [with_program(goal, tables) for goal in verdicts(tables)]
     counts = [row["runs"] for row in ranking if row["status"] == "ok"]
-    spans = {chart_rows.key(row) for row in tables["spans"]}
-    shown = {row["run"] for row in chart_rows.timeline(tables)}
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "goals": goals,
@@ -148,9 +157,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "steps": shortest_steps(ranking),
         "takes": by_panel(row for row in best if row["status"] == "ok"),
         "latencies": latencies(tables),
-        "ram_bytes": chart_rows.ram_bytes(tables),
-        "spans_shown": len(shown),
-        "spans_left_out": len(spans) - len(shown),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(kind, text) for kind, (_, text) in BOUNDS.items()],
         "bound_words": {kind: words for kind, (words, _) in BOUNDS.items()},
@@ -204,7 +210,7 @@ def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
 def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one row per best result with its `quantiles`, {percent: milliseconds}."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in chart_rows.latency(tables):
+    for row in charts.load("latency").rows(tables):
         place = (row["group"], row["loader"])
         found.setdefault(place, {**row, "quantiles": {}})["quantiles"][row["percent"]] = row["milliseconds"]
     return list(found.values())

@@ -4,11 +4,9 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm
 
-from scripts.report.charts import concurrency
-from scripts.tables import make_tables
-from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import Made, make_results
+from scripts.report import charts, draw_figures
+from tests.support.made_runs import Made
+from tests.support.report_pages import tables_of
 
 
 def grid(loader, tier="ram", speed=100.0, workers=(1, 2), sizes=(32, 64), **more):
@@ -25,12 +23,10 @@ def panels(tmp_path):
     """Draw made results; return the panels as {title: {(workers, batch size): text}}, the note and the figure."""
 
     def drawn(made):
-        plan = make_results(tmp_path, made)
-        make_tables.make_tables(read_plan(plan), tmp_path, tmp_path / "tables")
-        figure = concurrency.concurrency(read_tables(tmp_path / "tables"))
-        figure.canvas.draw()
+        with draw_figures.style():
+            figure = draw_figures.picture(charts.load("concurrency"), tables_of(tmp_path, made))
         return (
-            {axis.get_title(): cells(axis) for axis in figure.axes if axis.get_title()},
+            {axis.get_title(loc="left"): cells(axis) for axis in figure.axes if axis.get_title(loc="left")},
             figure.get_supxlabel(),
             figure,
         )
@@ -52,16 +48,22 @@ def cells(axis):
 
 def test_each_cell_has_its_number_and_the_fastest_loader_stands_first(panels):
     found, note, _ = panels([*grid("slow"), *grid("fast", speed=500.0)])
-    assert list(found) == ["fast", "slow"]
-    assert found["slow"] == {(1, 32): "132", (1, 64): "164", (2, 32): "232", (2, 64): "264"}
-    assert found["fast"][2, 64] == "1,064"
-    assert note == "Measured on tier ram."
+    assert list(found) == ["fast, CPU, ram", "slow, CPU, ram"]
+    assert found["slow, CPU, ram"] == {(1, 32): "132", (1, 64): "164", (2, 32): "232", (2, 64): "264"}
+    assert found["fast, CPU, ram"][2, 64] == "1,064"
+    assert note == ""
 
 
-def test_the_first_tier_is_drawn_and_the_others_are_named(panels):
+def test_tiers_have_panels_of_their_own_in_the_order_of_the_plan(panels):
     found, note, _ = panels([*grid("a", "ram"), *grid("a", "disk", speed=50.0), *grid("b", "ram")])
-    assert list(found) == ["a"] and found["a"][2, 32] == "132"
-    assert note == "Measured on tier disk. Not drawn: tier ram."
+    assert list(found) == ["a, CPU, disk", "a, CPU, ram", "b, CPU, ram"] and found["a, CPU, disk"][2, 32] == "132"
+    assert note == ""
+
+
+def test_what_there_is_no_room_for_is_named(panels):
+    found, note, _ = panels([one for number in range(20) for one in grid(f"loader_{number:02d}", speed=999.0 - number)])
+    assert len(found) == 18
+    assert note == "Not drawn here: loader_18, CPU, ram; loader_19, CPU, ram."
 
 
 def test_speeds_of_one_magnitude_share_a_linear_scale(panels):
@@ -72,7 +74,7 @@ def test_speeds_of_one_magnitude_share_a_linear_scale(panels):
 
 def test_speeds_that_span_much_share_a_logarithmic_scale(panels):
     found, _, figure = panels([*grid("a"), *grid("b", speed=9000.0)])
-    assert list(found) == ["b", "a"]
+    assert list(found) == ["b, CPU, ram", "a, CPU, ram"]
     norms = [axis.collections[0].norm for axis in figure.axes[:2]]
     assert norms[0] is norms[1] and isinstance(norms[0], LogNorm)
     assert "logarithmic" in figure.axes[-1].get_ylabel()
@@ -83,14 +85,15 @@ def test_of_several_results_the_fastest_and_without_a_speed_a_dash(panels):
     made[-1].outcomes = ["failed"] * 3
     made += grid("a", speed=5.0, workers=(1, 2), options={"where": "elsewhere"})
     found, note, _ = panels(made)
-    assert found["a"][4, 64] == "-" and found["a"][4, 32] == "432"
-    assert found["a"][1, 32] == "132"
-    assert note == "Measured on tier ram. -: no verified speed."
+    [cells_of_a] = found.values()
+    assert cells_of_a[4, 64] == "-" and cells_of_a[4, 32] == "432"
+    assert cells_of_a[1, 32] == "132"
+    assert note == "-: no verified speed."
 
 
 def test_devices_have_panels_of_their_own(panels):
     found, _, _ = panels([*grid("a"), *grid("a", device="cuda", speed=50.0)])
-    assert list(found) == ["a (CPU)", "a (CUDA)"]
+    assert list(found) == ["a, CPU, ram", "a, CUDA, ram"]
 
 
 @pytest.mark.parametrize(
@@ -110,5 +113,5 @@ def test_without_such_results_it_says_what_it_would_need(panels, made):
     assert found == {}
     [text] = figure.axes[0].texts
     said = " ".join(text.get_text().split())
-    assert "No loader has verified results for two numbers of workers times two batch sizes" in said
+    assert "a loader with verified results for two numbers of workers and two batch sizes" in said
     assert "preset: concurrency" in said

@@ -8,13 +8,11 @@ from html import unescape
 
 import pytest
 import vl_convert
-from matplotlib import colors
 from matplotlib import pyplot as plt
 
-from scripts.report import downloads, draw_figures, interactive, marks, names, render_report
-from scripts.report import rows as chart_rows
-from scripts.report.charts._parts import tier_look, tiers_of
-from scripts.report.charts.timeline import LOOK
+from scripts.report import charts, downloads, draw_figures, names, render_report
+from scripts.report.charts import _page
+from scripts.report.charts._common import COLOURS, key, tiers_of
 from scripts.tables.columns import read_tables, settings_text
 from tests.support.made_runs import Made, campaign
 from tests.support.report_pages import links, report_of, row_of, rows_in, section
@@ -28,8 +26,7 @@ def measured(tmp_path_factory):
 
 def test_figures_come_with_their_numbers(measured):
     files = links(measured[2])
-    charts = [name for name in interactive.CHARTS if f"{name}.csv" in files]
-    assert {"throughput", "scaling", "latency", "cold", "roofline", "memory", "training", "break_even"} <= set(charts)
+    assert {f"{name}.csv" for name, chart in charts.every().items() if chart.rows(measured[0])} < files.keys()
     throughput = rows_in(files["throughput.csv"])
     speeds = [row["clips_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
     assert speeds == [
@@ -37,11 +34,10 @@ def test_figures_come_with_their_numbers(measured):
         for row in measured[0]["best"]
         if row["loader"] == "dali_npy" and row["task"] not in ("train", "lightning")
         for run in measured[0]["runs"]
-        if chart_rows.key(run) == chart_rows.key(row)
+        if key(run) == key(row)
     ]
     assert len(rows_in(files["runs.csv"])) == len(measured[0]["runs"])
     assert len(rows_in(files["ranking.csv"])) == len(measured[0]["ranking"])
-    assert rows_in(files["break_even.csv"])[0].keys() == measured[0]["break_even"][0].keys()
 
 
 def test_raw_records_come_along_without_names(tmp_path, monkeypatch):
@@ -62,7 +58,7 @@ def test_raw_records_come_along_without_names(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["</script><b>", "<!--", "a & b \u2028", 'quote " and \\'])
 def test_text_cannot_end_the_data_of_a_chart(text):
-    embedded = interactive.embedded({"a": text})
+    embedded = render_report.embedded({"a": text})
     assert not set("<>&\u2028") & set(embedded)
     assert json.loads(embedded) == {"a": text}
 
@@ -90,9 +86,9 @@ def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
         rung(4, 30.0, 0.75, 0.7, 0.8),
         rung(5, 31.0, 1.03, 0.9, 1.1),
     ]
-    rows = chart_rows.ladder({"ladder": ladder})
+    rows = charts.load("ladder").rows({"ladder": ladder})
     assert [row["before"] for row in rows] == [None, 10.0, 40.0, 40.0, 30.0]
-    assert [row["told"] for row in rows] == ["first", "faster", "no speed", "slower", "not told apart"]
+    assert [row["gain"] for row in rows] == ["first", "faster", "no speed", "slower", "not distinguishable"]
     html = render_report.render({**measured[0], "ladder": ladder}, measured[1])
     assert row_of(html, "ladder", "change 2") == "2 change 2 a ram 40.0 4.00 3.80 to 4.20 4.00 s 3"
     assert "skipped" in row_of(html, "ladder", "change 3")
@@ -106,7 +102,9 @@ def test_a_ladder_without_any_speed_is_a_table_alone(measured):
 
 
 def test_cold_rows_say_their_share_of_the_warm_speed(measured):
-    rows = [row for row in chart_rows.cold(measured[0]) if (row["loader"], row["tier"]) == ("dali_npy", "disk")]
+    rows = [
+        row for row in charts.load("cold").rows(measured[0]) if (row["loader"], row["tier"]) == ("dali_npy", "disk")
+    ]
     assert [row["cache"] for row in rows] == ["warm", "cold", "limited"]
     assert [round(row["of_warm_percent"]) for row in rows] == [100, 28, 54]
 
@@ -119,15 +117,14 @@ def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeyp
         for row in best[:3]
         for lane in ("main", "worker 1")
     ]
-    monkeypatch.setattr(chart_rows, "SPANS", 5)
+    monkeypatch.setattr(charts.load("timeline"), "MOST_SPANS", 5)
     tables = {**measured[0], "spans": list(reversed(spans))}
-    rows = chart_rows.timeline(tables)
+    rows = charts.load("timeline").rows(tables)
     assert rows[0]["run"] == f"{best[0]['loader']}, {best[0]['tier']}, {settings_text(best[0])}"
     assert len({row["run"] for row in rows}) == 2, "the third does not fit"
     assert {(row["lane"], row["lane_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
     assert {row["milliseconds"] for row in rows} == {2.5}
-    html = render_report.render(tables, measured[1])
-    assert "Only the best 2 of 3 runs are here" in section(html, "timeline")
+    assert {row["runs"] for row in rows} == {3}
 
 
 def with_spans(tables, count=2):
@@ -142,7 +139,7 @@ def with_spans(tables, count=2):
 
 
 def test_the_best_result_stands_first_also_where_its_workers_are_not_noted(measured):
-    rows = chart_rows.timeline(with_spans(measured[0]))
+    rows = charts.load("timeline").rows(with_spans(measured[0]))
     assert rows[0]["run"].startswith(f"{measured[0]['best'][0]['loader']}, {measured[0]['best'][0]['tier']}, ")
     assert {row["lane"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
 
@@ -152,31 +149,43 @@ def test_runs_with_the_same_settings_in_words_are_called_by_their_slugs(measured
     first = tables["best"][0]
     twin = {**first, "slug": f"{first['slug']}-twin"}
     spans = [*tables["spans"], *({**span, "slug": twin["slug"]} for span in tables["spans"])]
-    rows = chart_rows.timeline({**tables, "best": [first, twin], "ranking": [], "spans": spans})
+    rows = charts.load("timeline").rows({**tables, "best": [], "ranking": [first, twin], "spans": spans})
     assert list(dict.fromkeys(row["run"] for row in rows)) == [
         f"{one['loader']}, {one['tier']}, {one['slug']}" for one in (first, twin)
     ]
 
 
 def test_phases_have_the_colours_of_the_figure_and_a_legend_of_those_that_occur(measured):
-    spec, rows = interactive.charts(with_spans(measured[0]))["timeline"]
+    chart = charts.load("timeline")
+    rows = chart.rows(with_spans(measured[0]))
+    spec = chart.spec(rows)
     colour = spec["layer"][0]["encoding"]["color"]
     colours = dict(zip(colour["scale"]["domain"], colour["scale"]["range"], strict=True))
-    assert colours == {phase: look[0] for phase, look in LOOK.items()}
+    assert colours == {phase: look[0] for phase, look in chart.LOOK.items()}
     occurring = json.loads(colour["legend"]["values"]["expr"].removesuffix("[show_run]").strip("()"))
     assert list(occurring.values()) == [["wait"], ["wait", "read"]]
     assert set(occurring) == {row["run"] for row in rows}
 
 
-def test_a_tier_has_one_colour_in_all_charts_and_figures(measured):
-    found, tiers = interactive.charts(measured[0]), tiers_of(measured[0])
-    known = {tier: colors.to_hex(colour) for tier, (_, colour) in tier_look(tiers).items()}
-    for name, channel in (("throughput", "color"), ("first_batch", "color"), ("training", "stroke")):
-        spec, rows = found[name]
-        look = spec["layer"][-1]["encoding"][channel]
-        assert dict(zip(look["scale"]["domain"], look["scale"]["range"], strict=True)) == known, name
-        assert look["legend"]["values"] == [tier for tier in tiers if any(row["tier"] == tier for row in rows)]
-    assert found["roofline"][0]["layer"][1]["encoding"]["shape"]["scale"]["domain"] == tiers
+def spec_of(name, tables):
+    chart = charts.load(name)
+    return chart.spec(chart.rows(tables))
+
+
+@pytest.mark.parametrize(
+    ("name", "channel"), [("throughput", "color"), ("first_batch", "color"), ("training", "stroke")]
+)
+def test_a_tier_has_one_colour_in_all_charts_and_pictures(measured, name, channel):
+    tiers = tiers_of(measured[0])
+    spec = spec_of(name, measured[0])
+    scale = spec["layer"][-1]["encoding"][channel]["scale"]
+    found = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert found == {tier: COLOURS[tiers.index(tier)] for tier in found} != {}
+    with draw_figures.style():
+        [legend] = draw_figures.picture(charts.load(name), measured[0]).legends
+        drawn = {handle.get_label(): handle.get_color() for handle in legend.legend_handles}
+        assert found.items() <= drawn.items()
+        plt.close("all")
 
 
 def drawn(spec):
@@ -190,14 +199,13 @@ def insides(svg):
     return {(way, float(opacity)) for way, opacity in points}
 
 
-@pytest.mark.parametrize("lost", ["bare", "lightning", ""])
+@pytest.mark.parametrize("lost", ["train", "lightning", ""])
 def test_lightning_is_hollow_and_the_bare_loop_filled_also_alone(measured, lost):
-    without = {f"{lost}_clips_per_second": None} if lost else {}
-    tables = {**measured[0], "training": [{**row, **without} for row in measured[0]["training"]]}
-    svg = drawn(interactive.charts(tables)["training"][0])
-    known = {"bare": ("bare loop", 1.0), "lightning": ("Lightning", 0.0)}
+    tables = {**measured[0], "ranking": [row for row in measured[0]["ranking"] if row["task"] != lost]}
+    svg = drawn(spec_of("training", tables))
+    known = {"train": ("bare loop", 1.0), "lightning": ("Lightning", 0.0)}
     assert insides(svg) == {look for way, look in known.items() if way != lost}
-    assert [">bare loop<" in svg, ">Lightning<" in svg] == [lost != "bare", lost != "lightning"]
+    assert [">bare loop<" in svg, ">Lightning<" in svg] == [lost != "train", lost != "lightning"]
 
 
 @pytest.mark.parametrize(
@@ -208,14 +216,14 @@ def test_lightning_is_hollow_and_the_bare_loop_filled_also_alone(measured, lost)
     ],
 )
 def test_numbers_on_an_axis_are_plain_below_ten_thousand(scale, labels):
-    axis = marks.number_axis("a", "A", scale)
+    axis = _page.number_axis("a", "A", scale)
     axis["axis"] = axis["axis"] | {"values": list(labels), "labelOverlap": False}
     svg = drawn({"data": {"values": [{"a": value or 1} for value in labels]}, "mark": "tick", "encoding": {"x": axis}})
     assert re.findall(r"<text[^>]*>([^<]*)</text>", svg)[: len(labels)] == list(labels.values())
 
 
 def test_labels_that_a_logarithmic_axis_leaves_out_stay_empty():
-    axis = marks.number_axis("a", "A", {"type": "log"})
+    axis = _page.number_axis("a", "A", {"type": "log"})
     svg = drawn({"data": {"values": [{"a": 1}, {"a": 1e6}]}, "mark": "tick", "encoding": {"x": axis}})
     found = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if text]
     assert {"1", "10", "100", "1,000", "10k", "100k", "1M"} <= set(found)
@@ -224,7 +232,7 @@ def test_labels_that_a_logarithmic_axis_leaves_out_stay_empty():
 
 def test_bytes_on_an_axis_have_their_unit_apart():
     rows = [{"a": value} for value in (0, 900_000_000)]
-    axis = marks.number_axis("a", "A") | {"axis": marks.BYTES}
+    axis = _page.number_axis("a", "A") | {"axis": _page.BYTES}
     svg = drawn({"data": {"values": rows}, "mark": "point", "encoding": {"x": axis}})
     assert ">300 MB<" in svg and ">0 B<" in svg
 
@@ -234,12 +242,11 @@ def test_the_chart_and_the_figure_of_break_even_have_one_unit(measured, factor, 
     costs = {"prepare_seconds": 1.0, "epoch_seconds": 2.0}
     rows = [{**row, **{name: value * factor for name, value in costs.items()}} for row in measured[0]["break_even"]]
     tables = {**measured[0], "break_even": rows}
-    spec = interactive.charts(tables)["break_even"][0]
+    spec = spec_of("break_even", tables)
     assert spec["layer"][0]["encoding"]["y"]["title"] == f"{unit.capitalize()}, conversion included (log scale)"
     seconds = {"seconds": 1, "minutes": 60, "hours": 3600}[unit]
-    assert {"calculate": f"datum.seconds / {seconds}", "as": "together"} in spec["transform"]
     with draw_figures.style():
-        figure = draw_figures.FIGURES["break_even"](tables)
+        figure = draw_figures.picture(charts.load("break_even"), tables)
         assert figure.axes[0].get_ylabel().startswith(f"{unit}, conversion included")
         line = figure.axes[0].lines[0]
         assert line.get_ydata()[0] == pytest.approx(3.0 * factor / seconds)

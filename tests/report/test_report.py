@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.report import draw_figures, groups, render_report
+from scripts.report import charts, draw_figures, groups, render_report
 from scripts.report import names as report_names
 from tests.support.made_runs import WARNING, Made, campaign, example, explained
 from tests.support.programs import PROJECT, program_line
@@ -47,9 +47,13 @@ def hostile(tmp_path_factory):
     return report_of(tmp_path_factory.mktemp("hostile"), made)
 
 
-def test_every_figure_is_there_as_svg_and_png(drawn):
+def picture(name, tables):
+    return draw_figures.picture(charts.load(name), tables)
+
+
+def test_every_figure_is_there_as_svg_and_png_with_its_caption(drawn):
     _, figures, _ = drawn
-    names = {f"{name}.{kind}" for name in draw_figures.FIGURES for kind in ("svg", "png")}
+    names = {f"{name}.{kind}" for name in charts.every() for kind in ("svg", "png", "rst")}
     assert {path.name for path in figures.iterdir()} == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures.glob("*.png"))
 
@@ -63,15 +67,15 @@ def test_figures_are_the_same_bytes_each_time(drawn, tmp_path):
 
 def test_the_axes_say_when_they_are_logarithmic(drawn):
     tables, _, _ = drawn
-    label = draw_figures.throughput(tables).axes[0].get_xlabel()
+    label = picture("throughput", tables).axes[0].get_xlabel()
     assert "logarithmic" in label  # torchaudio is 370 times below the bound
     few = {**tables, "best": [row for row in tables["best"] if "memmap" in row["loader"]]}
-    assert "logarithmic" not in draw_figures.throughput(few).axes[0].get_xlabel()
+    assert "logarithmic" not in picture("throughput", few).axes[0].get_xlabel()
 
 
 def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
     tables, _, _ = drawn
-    axis = draw_figures.throughput(tables).axes[0]
+    axis = picture("throughput", tables).axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()][-1] == "dali_wav"
     assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
 
@@ -191,7 +195,6 @@ EMPTY = {  # of one loader that was run once, and what a section says then
     "steps": "step_limit_ms: 200",
     "scaling": "sweep.workers",
     "timeline": "timeline: first",
-    "memory": "sweep.workers",
     "training": "sweep.task",
     "seconds": "preset=tensordict",
     "failed": "Nothing failed",
@@ -308,9 +311,9 @@ def test_bounds_are_explained(measured):
 
 def test_trainings_have_a_figure_of_their_own(measured):
     tables, _, _ = measured
-    titles = [axis.get_title(loc="left") for axis in draw_figures.throughput(tables).axes]
+    titles = [axis.get_title(loc="left") for axis in picture("throughput", tables).axes]
     assert titles == ["CPU", "CPU, 20 ms step", "CPU, cold cache", "CPU, limited cache", "CPU, plain loop"]
-    figure = draw_figures.training(tables)
+    figure = picture("training", tables)
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts.count("2,100") == texts.count("2,019") == 6
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -321,7 +324,7 @@ def test_trainings_have_a_figure_of_their_own(measured):
 def test_the_bar_of_a_result_is_its_interval(tmp_path, runs, low, high):
     speeds = [105.0, 97.0, 98.0, 102.0, 100.0, 100.0, 100.0, 98.0, 102.0, 100.0][:runs]
     tables, _, _ = report_of(tmp_path, [Made("a", "ram", speeds)])
-    bars = [sorted(line.get_xdata()) for line in draw_figures.throughput(tables).axes[0].lines]
+    bars = [sorted(line.get_xdata()) for line in picture("throughput", tables).axes[0].lines]
     assert [low, high] in bars
 
 

@@ -19,6 +19,12 @@ def report_of(root, made, bounds=None, skipped=(), **kwargs):
     return rendered(root, make_results(root, made, bounds, skipped, **kwargs))
 
 
+def tables_of(root, made, bounds=None, **kwargs):
+    """Return the tables of made runs."""
+    make_tables.make_tables(read_plan(make_results(root, made, bounds, **kwargs)), root, root / "tables")
+    return read_tables(root / "tables")
+
+
 def rendered(root, plan):
     """Return (tables, figures folder, HTML) of the runs that a plan.json names."""
     make_tables.make_tables(read_plan(plan), root, root / "tables")

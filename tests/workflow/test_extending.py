@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.made_runs import Made
 from tests.support.programs import PROJECT
+from tests.support.report_pages import tables_of
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 EXAMPLES = {match["path"]: match["text"] for match in EXAMPLE.finditer((PROJECT / "docs" / "extending.md").read_text())}
@@ -30,10 +32,11 @@ def run(project: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_page_has_its_three_files():
+def test_the_page_has_its_four_files():
     assert sorted(str(Path(path).parent) for path in EXAMPLES) == [
         "scripts/formats",
         "scripts/loaders",
+        "scripts/report/charts",
         "scripts/sources",
     ]
 
@@ -81,3 +84,24 @@ def test_the_workflow_runs_them(project):
     summary = json.loads((project / "results" / "wave_module.json").read_text())
     assert {run["tier"] for run in summary["runs"]} == {"nvme", "ram", "disk"}
     assert {run["status"] for run in summary["runs"]} == {"ok"}
+
+
+def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
+    """The one file is enough: drawn by the rule that draws all, from tables of made runs."""
+    tables_of(project, [Made("a", "ram", [9.0, 8.0, 7.0])])
+    shutil.copytree(project / "tables", project / "results" / "tables" / "demo")
+    planned = run(project, "snakemake", "-n", "--config", "dataset=demo")
+    assert "report/figures/cpu_time.svg" in planned
+    only = ["report/figures/cpu_time.svg", "--config", "dataset=demo", "--allowed-rules", "draw_figures", "--quiet", "all"]
+    run(project, "snakemake", *only)
+    run(project, "snakemake", *only, "--report", "snakemake.html")
+    html = (project / "snakemake.html").read_text()
+    assert "CPU time by loader and tier" in html and "What does it leave of the processor?" in html
+    assert "leaves the processor to other work" in html, "its caption"
+    page = ["--tables", "results/tables/demo", "--figures", "report/figures", "--out", "page.html"]
+    run(project, "scripts.report.render_report", *page)
+    html = (project / "page.html").read_text()
+    assert 'id="figure-cpu_time" data-chart="cpu_time"' in html and 'download="cpu_time.csv"' in html
+    assert html.index('<h2 id="takes">') < html.index('id="figure-cpu_time"')
+    output = run(project, "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_charts.py", "-k", "cpu_time")
+    assert int(re.search(r"(\d+) passed", output)[1]) >= 6

@@ -16,6 +16,7 @@ from scripts.common.isolated import env_of
 from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
+from scripts.report import charts
 
 # The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file.
 asked = [
@@ -25,6 +26,7 @@ asked = [
 ]
 try:
     plan = Plan(config, workflow.config_settings.config, asked=asked)
+    CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -194,6 +196,11 @@ def closing_words():
     if not Path(TABLES, "ranking.csv").is_file():
         return ""
     return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
+
+
+def drawn_folder(wildcards, output):
+    """Return the folder that the figures are drawn into."""
+    return str(Path(output[0]).parent)
 
 
 def figures_folder(wildcards, input):

@@ -1,107 +1,102 @@
-"""The figure of break-even epochs: the time spent on each format, conversion included, against the number of epochs."""
+"""Break-even epochs: the time spent on each format, conversion included, against the number of epochs."""
 
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
-from scripts.report.charts._parts import (
-    MOST_LINES,
-    PAPER,
-    Rows,
-    by_place,
-    footnote,
-    log_axis,
-    nothing,
-    panel_rows,
-    place_title,
-    plain,
-    series_look,
-    side_legend,
-)
+from scripts.report.charts import _curves
+from scripts.report.charts._common import Axes, Figure, Row, Rows, Spec, Tables, grouped, place, tiers_of
 from scripts.tables.columns import number_text
 
+TITLE = "Break-even epochs"
+QUESTION = "After how many epochs has a format paid?"
+DATA = "break_even.csv"
+CATEGORY, ORDER, SECTION = "5 Costs", 140, "break-even"
+CAPTION = (
+    "Time for the conversion and a number of epochs together, by the fastest loader of each format. The format that "
+    "is lowest at the length of your training costs the least. From the hollow mark on a format has paid for its "
+    "conversion, compared with the one that is cheapest to write; a line without a mark never does, or it cannot be "
+    "said."
+)
+NEEDS = "a format whose writing was timed and a loader of it with a verified speed from a warm cache"
 _LEAST_EPOCHS, _MOST_EPOCHS = 100.0, 1e6  # that the axis ends at
+_STEPS = (1, 1.5, 2, 3, 4, 5, 7)  # of a power of ten
 _UNITS = (("hours", 3600), ("minutes", 60))  # and their seconds
 
 
-def break_even(tables: Mapping[str, Any]) -> Figure:
-    """Return the time spent against epochs, a panel per tier and a line per format, by its fastest loader.
+def rows(tables: Tables) -> Rows:
+    """Return the time that conversion and a number of epochs take together, by device, tier and format.
 
-    Where a line crosses that of the format which is cheapest to prepare there is a ring: from there on it has paid.
+    The format that is the cheapest to prepare first, the others by their epochs. `spent` is in `unit`, the one in which
+    100 epochs of the slowest format are 2 or more. `pays` marks the epoch at which a format has paid.
     """
     known = [row for row in tables["break_even"] if None not in (row["prepare_seconds"], row["epoch_seconds"])]
-    places = by_place(known, tables)
-    if not places:
-        text = "No format has both a record of its conversion and a verified loader that traverses it from a warm "
-        return nothing(f"{text}cache: task traverse, cache warm in config.yaml.", [])
-    shown = {place: _shown(rows) for place, rows in places.items()}
-    look, unit = series_look(row["format"] for rows in shown.values() for row in rows), time_unit(known)
-    figure, axes = panel_rows([max(2.9, 0.7 + 0.36 * len(rows)) for rows in shown.values()])
-    for axis, (place, rows) in zip(axes, shown.items(), strict=True):
-        _panel(axis, rows, look, unit)
-        axis.set_title(place_title(place, places))
-    count = max(map(len, places.values()))
-    note = (
-        f"Each panel shows the cheapest format and the {MOST_LINES - 1} fastest of up to {count}; the tables hold all."
-    )
-    footnote(figure, [], [note] if count > MOST_LINES else [])
-    return figure
+    if not known:
+        return []
+    tiers = tiers_of(tables)
+    known.sort(key=lambda row: (row["device"], tiers.index(row["tier"]), row["epoch_seconds"], row["format"]))
+    longest = max(_seconds(row, _LEAST_EPOCHS) for row in known)
+    unit, size = next(((name, size) for name, size in _UNITS if longest >= 2 * size), ("seconds", 1))
+    names = ("loader", "tier", "slug", "format", "prepare_seconds", "epoch_seconds", "break_even_epochs", "reason")
+    found = []
+    for group in grouped(known, "device", "tier").values():
+        cheapest = min(group, key=lambda row: (row["prepare_seconds"], row["epoch_seconds"], row["format"]))
+        end = max(3 * (row["break_even_epochs"] or 0) for row in group)
+        epochs = [step * 10**power for power in range(7) for step in _STEPS]
+        last = next(number for number in epochs if number >= min(_MOST_EPOCHS, max(_LEAST_EPOCHS, end)))
+        for row in sorted(group, key=lambda row: row is not cheapest):
+            crossing = row["break_even_epochs"] or 0
+            numbers = {number for number in epochs if number <= last} | ({crossing} if 1 <= crossing <= last else set())
+            common = {"group": place(row), **{name: row[name] for name in names}, "unit": unit}
+            found += [
+                {**common, "epochs": number, "spent": _seconds(row, number) / size, "pays": number == crossing}
+                for number in sorted(numbers)
+            ]
+    return found
 
 
-def time_unit(rows: Iterable[Mapping[str, Any]]) -> tuple[str, int]:
-    """Return the unit of the time axis and its seconds: that in which 100 epochs of the slowest format take 2 or more.
-
-    The report's chart has it too.
-    """
-    longest = max(row["prepare_seconds"] + _LEAST_EPOCHS * row["epoch_seconds"] for row in rows)
-    return next(((name, seconds) for name, seconds in _UNITS if longest >= 2 * seconds), ("seconds", 1))
+def _seconds(row: Row, epochs: float) -> float:
+    return row["prepare_seconds"] + epochs * row["epoch_seconds"]
 
 
-def _shown(rows: Rows) -> Rows:
-    """Return the format that is the cheapest to prepare and those whose epochs are shortest, in that order."""
-    cheapest = min(rows, key=lambda row: (row["prepare_seconds"], row["epoch_seconds"], row["format"]))
-    others = [row for row in rows if row is not cheapest]
-    return [cheapest, *sorted(others, key=lambda row: (row["epoch_seconds"], row["format"]))][:MOST_LINES]
-
-
-def _panel(axis: Axes, rows: Rows, look: Mapping[str, Any], unit: tuple[str, int]) -> None:
-    crossings = [row["break_even_epochs"] for row in rows if row["break_even_epochs"] is not None]
-    end = min(_MOST_EPOCHS, max([_LEAST_EPOCHS, *(3 * epochs for epochs in crossings)]))
-    epochs = np.geomspace(1, end, 200)
-    handles, highest, lowest = [], [], []
-    for row in rows:
-        style = look[row["format"]]
-        line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.5}
-        spent = (row["prepare_seconds"] + epochs * row["epoch_seconds"]) / unit[1]
-        axis.plot(epochs, spent, **line)
-        crossing = row["break_even_epochs"]
-        if crossing is not None and 1 <= crossing <= end:
-            place = (crossing, (row["prepare_seconds"] + crossing * row["epoch_seconds"]) / unit[1])
-            ring = {"marker": style["marker"], "color": style["color"], "markerfacecolor": PAPER, "markersize": 8}
-            axis.plot(*place, zorder=4, markeredgewidth=1.6, **ring)
-        handles.append(Line2D([], [], label=_label(row), marker=style["marker"], **line))
-        highest.append(spent[-1])
-        lowest.append(spent[0])
-    axis.set_xlim(1, end)
-    axis.set_ylim(min(lowest) / 1.4, max(highest) * 1.4)
-    log_axis(axis, "x")
-    log_axis(axis, "y")
-    axis.set(xlabel="epochs (logarithmic scale)", ylabel=f"{unit[0]}, conversion included\n(logarithmic scale)")
-    side_legend(axis, handles)
-
-
-def _label(row: Mapping[str, Any]) -> str:
+def _words(rows: Rows) -> str:
     """Return what the legend says of a format: its loader, and when it has paid."""
+    row, plain = rows[0], _curves.paper.plain
     epochs = row["break_even_epochs"]
-    if epochs is None:
-        paid = row["reason"]
-    elif epochs <= 1:
-        paid = "pays within the first epoch"
-    else:
-        paid = f"pays after {number_text(epochs, 2)} epochs"
+    paid = row["reason"] if epochs is None else f"pays after {number_text(epochs, 2)} epochs"
+    paid = "pays within the first epoch" if epochs is not None and epochs <= 1 else paid
     return "\n".join([f"{plain(row['format'])}, by {plain(row['loader'])}:", *textwrap.wrap(paid, 36)])
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per device and tier, a line per format."""
+
+    def finish(axis: Axes, found: Rows) -> None:
+        spent = [row["spent"] for row in found]
+        axis.set_xlim(1, max(row["epochs"] for row in found))
+        axis.set_ylim(min(spent) / 1.4, max(spent) * 1.4)
+        for name in ("x", "y"):
+            _curves.paper.log_axis(axis, name)
+        label = f"{found[0]['unit']}, conversion included\n(logarithmic scale)"
+        axis.set(xlabel="epochs (logarithmic scale)", ylabel=label)
+
+    def mark(row: Row) -> bool | None:
+        return False if row["pays"] else None
+
+    which = {"which": "cheapest to write or fastest to read", "what": "formats"}
+    return _curves.draw_panels(rows, "format", "epochs", "spent", mark, _words, finish, **which)
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one device and tier at a time."""
+    page = _curves.page
+    x = page.number_axis("epochs", "Epochs", {"type": "log"})
+    y = page.number_axis("spent", f"{rows[0]['unit'].capitalize()}, conversion included", {"type": "log"})
+    tips = [page.tip("loader"), page.tip("prepare_seconds", "Seconds to convert", ",.3~r")]
+    tips.append(page.tip("epoch_seconds", "Seconds an epoch", ",.3~r"))
+    tips.append(page.tip("break_even_epochs", "Pays after, epochs", ",.3~r"))
+    colour = page.look_of("format", page.names_of(rows, "format"))["color"]
+    paid = {"condition": {"test": "datum.pays", "value": 1}, "value": 0}
+    ring = {
+        "mark": {"type": "point", "filled": False, "size": 220, "strokeWidth": 2},
+        "encoding": {"x": x, "y": y, "color": colour, "opacity": paid},
+    }
+    return _curves.spec(rows, x, y, "format", tips, above=[ring])

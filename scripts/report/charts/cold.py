@@ -1,99 +1,64 @@
-"""The figure of cold and limited caches against the warm one: a row per loader, and how much of its speed is left."""
+"""Clips per second from a cold and a limited page cache beside the warm one, each at its fastest settings."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
-from scripts.report.charts._parts import (
-    BOUND,
-    LABEL,
-    MARKERS,
-    SERIES,
-    Place,
-    by_place,
-    footnote,
-    legend,
-    limit_note,
-    loader_rows,
-    nothing,
-    number_axis,
-    panel_rows,
-    place_title,
-    plain,
-    traversing,
-)
+from scripts.report.charts import _strips
+from scripts.report.charts._common import Figure, Row, Rows, Spec, Tables, grouped, place, results, traversing
 from scripts.tables.columns import CACHES, number_text
 
-_MOST_ROWS = 14  # loaders in a panel
-_LOOK = {
-    cache: {"marker": MARKERS[number], "color": SERIES[number], "linestyle": "", "markersize": 7}
-    for number, cache in enumerate(CACHES)
-}
+TITLE = "Cold and limited caches against warm"
+QUESTION = "What if the data does not fit into memory?"
+DATA = "best.csv"
+CATEGORY, ORDER, SECTION = "4 Settings", 90, "cold"
+CAPTION = (
+    "Clips per second with the files in the page cache (warm), read from the device (cold), and with room for a part "
+    "of them (limited), at the best settings for each. A loader that falls far depends on the data fitting into "
+    "memory: for larger data choose by the cold point."
+)
+NEEDS = "results of a cold or limited page cache: write `cache: [warm, cold]` below `sweep` in config.yaml"
 
-Speeds = dict[str, dict[str, float]]  # clips/s by loader and state of the cache
 
+def rows(tables: Tables) -> Rows:
+    """Return the best results of traversing by state of the cache, of loaders with a cold or a limited one.
 
-def cold(tables: Mapping[str, Any]) -> Figure:
-    """Return clips/s with a cold and a limited cache beside the warm one, a panel per tier, the fastest cold first.
-
-    Of traversing, each state of the cache at the settings that are fastest with it.
+    The fastest of a cold cache first. `room_percent` is how much of the data a limited cache had room for.
     """
-    rows = [row for cache in CACHES for row in traversing(tables["best"], cache)]
-    lost = [row for row in tables["best"] if row["cache"] != "warm" and row["status"] != "ok"]
-    places = {place: _speeds(found) for place, found in by_place(rows, tables).items()}
-    places = {place: speeds for place, speeds in places.items() if speeds}
-    if not places:
-        text = "No loader has verified results with a cold or limited cache: sweep.cache: [warm, cold, limited] in "
-        return nothing(f"{text}config.yaml measures them.", lost)
-    shown = {place: dict(list(speeds.items())[:_MOST_ROWS]) for place, speeds in places.items()}
-    figure, axes = panel_rows([0.7 + 0.3 * len(speeds) for speeds in shown.values()])
-    for axis, (place, speeds) in zip(axes, shown.items(), strict=True):
-        _panel(axis, speeds)
-        axis.set_title(place_title(place, places))
-    present = [cache for cache in CACHES if any(cache in found for one in shown.values() for found in one.values())]
-    legend(figure, [Line2D([], [], label=f"{cache} cache", **_LOOK[cache]) for cache in present])
-    footnote(figure, lost, _notes(tables, present, places))
-    return figure
-
-
-def _notes(tables: Mapping[str, Any], present: list[str], places: Mapping[Place, Speeds]) -> list[str]:
-    notes = limit_note(_MOST_ROWS, max(map(len, places.values())))
-    unmatched = [tier for (_, tier), speeds in places.items() if not any("warm" in found for found in speeds.values())]
-    if unmatched:
-        notes.append(f"Not measured with a warm cache: {', '.join(map(plain, dict.fromkeys(unmatched)))}.")
     share = (tables["dataset"]["measure"] or {}).get("limited_share")
-    if "limited" in present and share is not None:
-        notes.append(f"Limited: the page cache had room for {100 * share:.0f} % of the data.")
-    return notes
+    found = []
+    for row, common in results(tables, "best"):
+        room = 100 * share if share is not None and row["cache"] == "limited" else None
+        if traversing(row):
+            names = {"cache": row["cache"], "clips_per_second": row["clips_per_second"], "room_percent": room}
+            found.append({**common, "group": place(row), **names})
+    rows = []
+    for one in sorted(grouped(found, "group", "loader").values(), key=lambda one: one[0]["tier_number"]):
+        speeds = {row["cache"]: row["clips_per_second"] for row in one}
+        if speeds.keys() - {"warm"}:
+            shares = [100 * row["clips_per_second"] / speeds["warm"] if "warm" in speeds else None for row in one]
+            rows += [{**row, "of_warm_percent": share} for row, share in zip(one, shares, strict=True)]
+    return _strips.placed(rows, lambda one: -_coldest(one)["clips_per_second"])
 
 
-def _speeds(rows: list[dict[str, Any]]) -> Speeds:
-    """Return the speeds of the loaders that were read from a cache that was not warm, the fastest of them first."""
-    found: Speeds = {}
-    for row in rows:
-        found.setdefault(row["loader"], {})[row["cache"]] = row["clips_per_second"]
-    able = {loader: speeds for loader, speeds in found.items() if speeds.keys() - {"warm"}}
-    return dict(sorted(able.items(), key=lambda item: (-_coldest(item[1])[1], item[0])))
+def _coldest(rows: Rows) -> Row:
+    """Return the row of the state that asks the most of the storage."""
+    return min((row for row in rows if row["cache"] != "warm"), key=lambda row: row["cache"] != "cold")
 
 
-def _coldest(speeds: Mapping[str, float]) -> tuple[str, float]:
-    """Return the state of the cache that asks the most of the storage, and the speed with it."""
-    cache = "cold" if "cold" in speeds else "limited"
-    return cache, speeds[cache]
+def _words(rows: Rows) -> str:
+    row = _coldest(rows)
+    share = "" if row["of_warm_percent"] is None else f", {number_text(row['of_warm_percent'], 2)} % of warm"
+    return f"{row['cache']} {number_text(row['clips_per_second'])}{share}"
 
 
-def _panel(axis: Axes, speeds: Speeds) -> None:
-    for y, found in enumerate(speeds.values()):
-        axis.plot([min(found.values()), max(found.values())], [y, y], color=BOUND, linewidth=1.2, zorder=2)
-        for cache, speed in found.items():
-            axis.plot(speed, y, zorder=3, **_LOOK[cache])
-        cache, speed = _coldest(found)
-        share = f", {number_text(100 * speed / found['warm'], 2)} % of warm" if "warm" in found else ""
-        axis.annotate(f"{cache} {number_text(speed)}{share}", (max(found.values()), y), zorder=5, **LABEL)
-    loader_rows(axis, list(speeds))
-    number_axis(axis, "clips per second, more is better")
-    low, high = axis.get_xlim()  # with room for the words behind the last point
-    axis.set_xlim(low, high * (high / low) ** 0.35 if axis.get_xscale() == "log" else high * 1.25)
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per device and tier."""
+    rooms = {row["room_percent"] for row in rows} - {None}
+    notes = [f"Limited: the page cache had room for {room:.0f} % of the data." for room in rooms]
+    label = "clips per second, more is better"
+    return _strips.draw(rows, "clips_per_second", "cache", CACHES, label, _words, notes=notes)
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one device and tier at a time."""
+    tip = _strips.page.tip
+    tips = [_strips.page.SPEED, tip("of_warm_percent", "% of warm", ".3~r")]
+    tips.append(tip("room_percent", "Room in the cache, % of the data", ".3~r"))
+    return _strips.spec(rows, "clips_per_second", "cache", CACHES, "Clips per second", tips)

@@ -1,112 +1,86 @@
-"""The figure of workers against batch size: a table of clips/s for each loader, its cells coloured on one scale."""
+"""Workers against batch size: a table of clips/s for each loader, its cells coloured by speed."""
 
 import textwrap
-from collections.abc import Mapping
 from typing import Any
 
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-from scripts.report.charts._parts import INK, PAPER, Rows, footnote, nothing, plain
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import INK, PAPER, Figure, Rows, Spec, Tables, grouped, place, results, traversing
 from scripts.tables.columns import number_text
 
+TITLE = "Workers against batch size"
+QUESTION = "Which of both together?"
+DATA = "ranking.csv"
+CATEGORY, ORDER, SECTION = "4 Settings", 80, "scaling"
+CAPTION = (
+    "Clips per second by number of workers (or threads) and batch size, of traversing with a warm cache; of several "
+    "results with the same two numbers the fastest. More of either helps up to a point; batches that processes hand "
+    "over grow more costly with their size."
+)
+NEEDS = (
+    "a loader with verified results for two numbers of workers and two batch sizes: `preset: concurrency` in "
+    "config.yaml measures them"
+)
 _COLOURS = "cividis"  # from dark to light without a break, for the colour-blind and for a grey printer
 _ON_LIGHT, _ON_DARK = "#000000", "#fefefe"  # not INK and PAPER, which change in dark mode: the cells do not
 _LOG_FROM = 10  # on a linear scale of colours, values this many times below the highest all look alike
 _NONE = "-"  # in a cell without a verified speed
-_NUMBERS = FuncFormatter(lambda value, _: f"{value:,.10g}")
-
-Cells = dict[tuple[int, int], float]  # clips/s by workers and batch size
+_MOST_PANELS = 18
 
 
-def concurrency(tables: Mapping[str, Any]) -> Figure:
-    """Return clips/s by workers and batch size, a panel per loader (and device) with at least two of both.
+def rows(tables: Tables) -> Rows:
+    """Return clips/s by number of workers and batch size, the loader with the fastest cell first.
 
-    Of traversing with a warm cache, on the first tier that has such results. Of several results with the same workers
-    and batch size the fastest is shown.
+    Of loaders, devices and tiers with two numbers of workers and two batch sizes and more.
     """
-    by_tier = _by_tier(tables["ranking"])
-    order = dict.fromkeys([*(row["tier"] for row in tables["tiers"]), *by_tier])
-    tiers = [tier for tier in order if by_tier.get(tier)]
-    if not tiers:
-        return nothing(
-            "No loader has verified results for two numbers of workers times two batch sizes: "
-            "traversing with a warm cache, as preset: concurrency in config.yaml measures it.",
-            [],
-        )
-    drawn = by_tier[tiers[0]]
-    widest, tallest = (max(len({place[axis] for place in cells}) for cells in drawn.values()) for axis in (0, 1))
-    columns = min(len(drawn), 3 if widest <= 4 else 2)
-    lines = -(-len(drawn) // columns)
-    figure, axes = plt.subplots(
-        lines, columns, figsize=(8, 0.5 + lines * (0.9 + 0.32 * max(3, tallest))), squeeze=False
-    )
-    for axis in axes.flat[len(drawn) :]:
-        axis.set_axis_off()
-    scale = _scale([speed for cells in drawn.values() for speed in cells.values()])
-    for axis, ((loader, device), cells) in zip(axes.flat, drawn.items(), strict=False):
-        mesh = _panel(axis, cells, scale)
-        several = len({device for _, device in drawn}) > 1
-        title = plain(loader) + (f" ({device.upper()})" if several else "")
-        axis.set_title("\n".join(textwrap.wrap(title, 72 // columns)))
-    _colour_bar(figure, axes, mesh)
-    notes = [f"Measured on tier {plain(tiers[0])}."]
-    notes += [f"Not drawn: tier {', '.join(map(plain, tiers[1:]))}."] if tiers[1:] else []
-    notes += [f"{_NONE}: no verified speed."] if any(map(_has_gaps, drawn.values())) else []
-    footnote(figure, [], [" ".join(notes)])
-    return figure
+    cells: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for row, common in results(tables, "ranking"):
+        if traversing(row) and row["cache"] == "warm" and row["workers"] is not None:
+            group = f"{row['loader']}, {place(row)}"
+            names = {name: row[name] for name in ("workers", "batch_size", "clips_per_second")}
+            cells.setdefault((group, row["workers"], row["batch_size"]), {**common, "group": group, **names})
+    groups = grouped((cells[place] for place in sorted(cells)), "group").values()
+    swept = [one for one in groups if all(len({row[name] for row in one}) > 1 for name in ("workers", "batch_size"))]
+    swept.sort(key=lambda one: (one[0]["tier_number"], -max(row["clips_per_second"] for row in one)))
+    return [row for one in swept for row in one]
 
 
-def _scale(speeds: list[float]) -> Normalize:
-    """Return the scale of colours that all panels share."""
-    if max(speeds) > _LOG_FROM * min(speeds):
-        return LogNorm(min(speeds), max(speeds))
-    return Normalize(0, max(speeds))
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per loader, device and tier, all on one scale of colours."""
+    from matplotlib.colors import LogNorm, Normalize
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-
-def _colour_bar(figure: Figure, axes: Any, mesh: Any) -> None:
-    logarithmic = isinstance(mesh.norm, LogNorm)
+    drawn = grouped(rows, "group")
+    shown = list(drawn.items())[:_MOST_PANELS]
+    sizes = [[len({row[name] for row in found}) for _, found in shown] for name in ("workers", "batch_size")]
+    columns = min(len(shown), 3 if max(sizes[0]) <= 4 else 2)
+    figure, axes = paper.grid(len(shown), columns, 0.9 + 0.32 * max(3, *sizes[1]), 0.5)
+    speeds = [row["clips_per_second"] for _, found in shown for row in found]
+    logarithmic = max(speeds) > _LOG_FROM * min(speeds)
+    scale = LogNorm(min(speeds), max(speeds)) if logarithmic else Normalize(0, max(speeds))
+    for axis, (name, found) in zip(axes, shown, strict=True):
+        mesh = _panel(axis, found, scale)
+        axis.set_title("\n".join(textwrap.wrap(paper.plain(name), 72 // columns)))
     label = "clips per second" + ("\n(logarithmic scale)" if logarithmic else "")
     ticks = LogLocator(subs=(1, 3)) if logarithmic else MaxNLocator(5)
-    bar = figure.colorbar(mesh, ax=axes, label=label, format=_NUMBERS, ticks=ticks, aspect=30, pad=0.02)
+    look = {"format": paper.plain_numbers(), "ticks": ticks, "aspect": 30, "pad": 0.02}
+    bar = figure.colorbar(mesh, ax=figure.axes, label=label, **look)
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.outline.set_visible(False)
     bar.solids.set_rasterized(False)
     bar.solids.set_edgecolor("face")  # without it browsers draw hairlines between the colours
+    gaps = any(width * height > len(found) for width, height, (_, found) in zip(*sizes, shown, strict=True))
+    lost = list(drawn)[_MOST_PANELS:]
+    notes = [f"{_NONE}: no verified speed."] if gaps else []
+    paper.footnote(figure, notes + ([f"Not drawn here: {'; '.join(map(paper.plain, lost))}."] if lost else []))
+    return figure
 
 
-def _has_gaps(cells: Cells) -> bool:
-    workers, sizes = map(set, zip(*cells, strict=True))
-    return len(cells) < len(workers) * len(sizes)
-
-
-def _by_tier(ranking: Rows) -> dict[str, dict[tuple[str, str], Cells]]:
-    """Return the cells by tier and by (loader, device), the fastest first, of those with two workers and sizes."""
-    found: dict[str, dict[tuple[str, str], Cells]] = {}
-    for row in ranking:
-        plainly = row["task"] == "traverse" and row["cache"] == "warm" and not row["step_ms"]
-        if plainly and row["status"] == "ok" and row["workers"] is not None:
-            cells = found.setdefault(row["tier"], {}).setdefault((row["loader"], row["device"]), {})
-            place = (row["workers"], row["batch_size"])
-            cells[place] = max(row["clips_per_second"], cells.get(place, 0.0))
-    return {
-        tier: dict(sorted(_swept(loaders).items(), key=lambda item: (-max(item[1].values()), item[0])))
-        for tier, loaders in found.items()
-    }
-
-
-def _swept(loaders: dict[tuple[str, str], Cells]) -> dict[tuple[str, str], Cells]:
-    return {
-        key: cells for key, cells in loaders.items() if all(len(set(axis)) > 1 for axis in zip(*cells, strict=True))
-    }
-
-
-def _panel(axis: Axes, cells: Cells, scale: Normalize) -> Any:
+def _panel(axis: Any, rows: Rows, scale: Any) -> Any:
     """Draw one loader's cells, each with its number; return what the colour bar is made of."""
+    import numpy as np
+
+    cells = {(row["workers"], row["batch_size"]): row["clips_per_second"] for row in rows}
     workers, sizes = (sorted(set(values)) for values in zip(*cells, strict=True))
     speeds = np.array([[cells.get((count, size), np.nan) for count in workers] for size in sizes])
     mesh = axis.pcolormesh(np.ma.masked_invalid(speeds), cmap=_COLOURS, norm=scale, edgecolors=PAPER, linewidth=1)
@@ -121,6 +95,25 @@ def _panel(axis: Axes, cells: Cells, scale: Normalize) -> Any:
     axis.set(xlabel="workers or threads", ylabel="batch size")
     axis.grid(visible=False)
     axis.tick_params(length=0)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
+    axis.spines[:].set_visible(False)
     return mesh
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one loader, device and tier at a time."""
+    cell = {
+        "x": {"field": "workers", "type": "ordinal", "title": "Workers", "axis": {"labelAngle": 0}},
+        "y": {"field": "batch_size", "type": "ordinal", "title": "Batch size", "sort": "descending"},
+        "tooltip": [page.tip("workers"), page.tip("batch_size", "Batch size"), page.SPEED, page.SETTINGS],
+    }
+    speed = {"field": "clips_per_second", "type": "quantitative", "title": "Clips/s"}
+    speed |= {"scale": {"scheme": _COLOURS}, "legend": page.AXIS}
+    middle = "datum.clips_per_second < (domain('color')[0] + domain('color')[1]) / 2"
+    colour = {"condition": {"test": middle, "value": "#ffffff"}, "value": _ON_LIGHT}
+    layers = [
+        {"mark": "rect", "encoding": {**cell, "color": speed}},
+        {"mark": "text", "encoding": {**cell, "text": {"field": "label", "type": "nominal"}, "color": colour}},
+    ]
+    digits = "datum.clips_per_second < 10000 ? ',.3~r' : '.3~s'"
+    label = {"calculate": f"format(datum.clips_per_second, {digits})", "as": "label"}
+    return page.chart(rows, layers, {"group": "Loader"}, lanes=("batch_size", 36), transform=[label])

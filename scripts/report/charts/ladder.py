@@ -1,119 +1,150 @@
-"""The figure of the ladder: a waterfall of clips/s from rung to rung; bars of one length are one gain in times."""
+"""The ladder of optimisations: a waterfall of clips/s from step to step; bars of one length are one gain in times."""
 
 import math
 import textwrap
-from collections.abc import Mapping
 from typing import Any
 
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-
-from scripts.report.charts._parts import INK, LABEL, PAPER, SERIES, Rows, footnote, legend, log_axis, nothing, plain
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import COLOURS, INK, PAPER, Axes, Figure, Row, Rows, Spec, Tables
 from scripts.tables.columns import number_text
 
-_LOOKS = {"start": (SERIES[5], ""), "faster": (SERIES[0], ""), "slower": (SERIES[1], "//")}  # colour, hatch
-_NAMES = {"start": "where it begins", "faster": "faster than the rung below", "slower": "slower"}
+TITLE = "Ladder of optimisations"
+QUESTION = "What does each optimisation gain?"
+DATA = "ladder.csv"
+CATEGORY, ORDER, SECTION = "3 Causes", 30, "ladder"
+CAPTION = (
+    "From a plain loop upwards by one change at a time, measured on this machine with a warm cache: each bar goes "
+    "from the clips per second of the previous step to its own, so that bars of one length are one gain in times. A "
+    "bar to the left is a change that costs speed here; a step that could not run says why."
+)
+NEEDS = (
+    "a verified speed of one of its steps: `preset: ladder` in config.yaml measures them, one optimisation at a time"
+)
+_LOOKS = {  # by gain: colour and hatch
+    "first": (COLOURS[5], ""),
+    "faster": (COLOURS[0], ""),
+    "slower": (COLOURS[1], "//"),
+    "not distinguishable": (COLOURS[7], ""),
+}
 _WIDTH = 36  # characters in a line beside or within the axis
 _ACROSS = 72  # characters of a number that fit across the axis
 _LEAST_SPAN = 10  # of the scale, in times: fewer have no tick
 
 
-def ladder(tables: Mapping[str, Any]) -> Figure:
-    """Return a row per rung: a bar from the speed of the rung below to its own, with both as numbers.
+def rows(tables: Tables) -> Rows:
+    """Return the steps, each with the clips/s of the last one `before` it that has a speed, its `gain` and its `label`.
 
-    The scale is logarithmic. A rung without a speed has its reason in words instead.
+    Empty where no step has a speed.
     """
-    rungs = tables["ladder"]
-    known = [row for row in rungs if row["clips_per_second"] is not None]
-    if not known:
-        return nothing(_without_speeds(rungs), [])
+    found, before = [], None
+    for step in tables["ladder"]:
+        found.append({**step, "rung": f"{step['step']}. {step['change']}", "before": before, **_gain(step)})
+        before = step["clips_per_second"] or before
+    return found if before is not None else []
+
+
+def _gain(step: Row) -> dict[str, str]:
+    """Return what is to be said of a step: against the previous one, and in words behind its bar."""
+    if step["clips_per_second"] is None:
+        return {"gain": "no speed", "label": f"{step['status']}: {step['reason']}"}
+    speed, low, high = number_text(step["clips_per_second"]), step["faster_low"], step["faster_high"]
+    if step["times_faster"] is None:
+        return {"gain": "first", "label": speed}
+    label = f"{speed}   \N{MULTIPLICATION SIGN}{number_text(step['times_faster'])}"
+    if low is None or high is None:
+        return {"gain": "not distinguishable", "label": f"{label} (one run: no interval)"}
+    if low <= 1 <= high:
+        return {"gain": "not distinguishable", "label": f"{label} (not distinguishable)"}
+    gain = "faster" if low > 1 else "slower"
+    return {"gain": gain, "label": f"{label} ({number_text(low)} to {number_text(high)})"}
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a row per step, on a logarithmic scale."""
+    known = [row for row in rows if row["clips_per_second"] is not None]
     speeds = [row["clips_per_second"] for row in known]
     left = min(speeds) / 2
-    figure, axis = plt.subplots(figsize=(8, 1.3 + 0.56 * len(rungs)))
-    room = min(0.75, max(len(_numbers(row)) for row in known) / _ACROSS)  # right of the bars, as a share of the axis
+    figure, [axis] = paper.grid(1, 1, 1.3 + 0.56 * len(rows), 0)
+    room = min(0.75, max(len(row["label"]) for row in known) / _ACROSS)  # right of the bars, as a share of the axis
     axis.set_xlim(left, left * max((max(speeds) / left) ** (1 / (1 - room)), _LEAST_SPAN))
-    log_axis(axis, "x")
-    drawn = _bars(axis, rungs, left)
-    _axes(axis, rungs)
-    legend(figure, [Patch(label=_NAMES[kind], **_look(kind)) for kind in _NAMES if kind in drawn])
+    paper.log_axis(axis, "x")
+    for y, row in enumerate(rows):
+        start = row["before"] or left
+        if row["clips_per_second"] is None:
+            _reason(axis, y, row["label"], start)
+        else:
+            _bar(axis, y, row, start)
+    names = ["\n".join([*_lines(row["rung"], 2), paper.plain(row["loader"])]) for row in rows]
+    paper.name_axis(axis, [""] * len(rows))
+    axis.set_yticklabels(names)
+    axis.set_xlabel("clips per second (logarithmic scale: bars of one length are one gain in times)")
+    gains = [gain for gain in _LOOKS if any(row["gain"] == gain for row in rows)]
+    paper.legend(figure, [paper.patch(gain, **_look(gain)) for gain in gains])
+    tiers = ", ".join(dict.fromkeys(paper.plain(row["tier"]) for row in known))
+    gain = ", and how many times the previous step that is, with the 99 % interval" if len(known) > 1 else ""
     notes = [f"Step {row['step']}: {row['reason']}." for row in known if row["reason"]]
-    tiers = ", ".join(dict.fromkeys(plain(row["tier"]) for row in known))
-    about = f"Measured on tier {tiers}, warm cache. Beside each bar: the median in clips per second"
-    gains = ", and how many times faster that is than the rung below, with the 99 % interval" if len(known) > 1 else ""
-    footnote(figure, [], [f"{about}{gains}.", *notes])
+    paper.footnote(
+        figure, [f"Measured on tier {tiers}. Beside each bar: the median in clips per second{gain}.", *notes]
+    )
     return figure
 
 
-def _without_speeds(rungs: Rows) -> str:
-    if not rungs:
-        return "The ladder was not measured: preset: ladder in config.yaml climbs it, one optimisation at a time."
-    lost = rungs[0]
-    reason = " ".join(_lines(lost["reason"] or "", 4))
-    return f"No rung of the ladder has a verified speed. Step {lost['step']}, {lost['status']}: {reason}"
-
-
-def _look(kind: str) -> dict[str, Any]:
-    colour, hatch = _LOOKS[kind]
+def _look(gain: str) -> dict[str, Any]:
+    colour, hatch = _LOOKS[gain]
     return {"facecolor": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0}
 
 
-def _bars(axis: Axes, rungs: Rows, left: float) -> set[str]:
-    """Draw each rung's bar, or why there is none; return the kinds of bars that were drawn."""
-    below: tuple[float, float] | None = None  # place and speed of the last bar
-    kinds = set()
-    for place, row in enumerate(rungs):
-        speed = row["clips_per_second"]
-        if speed is None:
-            _reason(axis, place, row, below[1] if below else left)
-            continue
-        start = below[1] if below else left
-        kind = "start" if below is None else "faster" if speed >= start else "slower"
-        kinds.add(kind)
-        low, high = sorted((start, speed))
-        axis.barh(place, high - low, left=low, height=0.62, zorder=2, **_look(kind))
-        if below is not None:
-            axis.plot([start, start], [below[0] - 0.31, place + 0.31], color=INK, linewidth=0.8, zorder=3)
-        axis.plot([speed, speed], [place - 0.31, place + 0.31], color=INK, linewidth=1.6, zorder=4)
-        if row["interval_low"] is not None:
-            axis.plot([row["interval_low"], row["interval_high"]], [place, place], color=INK, linewidth=1.2, zorder=4)
-        end = max(high, row["interval_high"] or 0)
-        axis.annotate(_numbers(row), (end, place), zorder=5, **LABEL)
-        below = (place, speed)
-    return kinds
+def _bar(axis: Axes, y: int, row: Row, start: float) -> None:
+    speed = row["clips_per_second"]
+    axis.barh(y, abs(speed - start), left=min(start, speed), height=0.62, zorder=2, **_look(row["gain"]))
+    if row["before"]:
+        axis.plot([start, start], [y - 0.69, y + 0.31], color=INK, linewidth=0.8, zorder=3)
+    axis.plot([speed, speed], [y - 0.31, y + 0.31], color=INK, linewidth=1.6, zorder=4)
+    if row["interval_low"] is not None:
+        axis.plot([row["interval_low"], row["interval_high"]], [y, y], color=INK, linewidth=1.2, zorder=4)
+    axis.annotate(row["label"], (max(start, speed, row["interval_high"] or 0), y), **paper.LABEL)
 
 
-def _numbers(row: Mapping[str, Any]) -> str:
-    """Return a rung's speed, and its gain with the interval, or that it may be none."""
-    speed = number_text(row["clips_per_second"])
-    if row["times_faster"] is None:
-        return speed
-    gain = f"{speed}   \N{MULTIPLICATION SIGN}{number_text(row['times_faster'])}"
-    if row["faster_low"] is None:
-        return f"{gain} (one run: no interval)"
-    if row["faster_low"] <= 1 <= row["faster_high"]:
-        return f"{gain} (not told apart)"
-    return f"{gain} ({number_text(row['faster_low'])} to {number_text(row['faster_high'])})"
-
-
-def _reason(axis: Axes, place: int, row: Mapping[str, Any], speed: float) -> None:
-    """Write why a rung has no speed beside the line that passes it, on the side with more room."""
+def _reason(axis: Axes, y: int, label: str, speed: float) -> None:
+    """Write why a step has no speed beside the place of the last speed, on the side with more room."""
     low, high = map(math.log, axis.get_xlim())
-    on_the_left = math.log(speed) - low > (high - low) / 2
-    text = "\n".join(_lines(f"{row['status']}: {row['reason']}", 3))
-    align = {"ha": "right", "xytext": (-6, 0)} if on_the_left else {"ha": "left", "xytext": (6, 0)}
-    axis.annotate(text, (speed, place), zorder=5, **LABEL | align)
+    align = {"ha": "left", "xytext": (6, 0)}
+    if math.log(speed) - low > (high - low) / 2:
+        align = {"ha": "right", "xytext": (-6, 0)}
+    axis.annotate("\n".join(_lines(label, 3)), (speed, y), **paper.LABEL | align)
 
 
 def _lines(text: str, most: int) -> list[str]:
     """Return a text from outside as lines of a figure."""
-    return [plain(line) for line in textwrap.wrap(text, _WIDTH, max_lines=most, placeholder=" ...")]
+    return [paper.plain(line) for line in textwrap.wrap(text, _WIDTH, max_lines=most, placeholder=" ...")]
 
 
-def _axes(axis: Axes, rungs: Rows) -> None:
-    names = ["\n".join([*_lines(f"{row['step']}. {row['change']}", 2), plain(row["loader"])]) for row in rungs]
-    axis.set_yticks(range(len(rungs)), names)
-    axis.set_ylim(len(rungs) - 0.5, -0.5)
-    axis.set_xlabel("clips per second (logarithmic scale: bars of one length are one gain in times)")
-    axis.grid(axis="y", visible=False)
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart."""
+    speeds = [row["clips_per_second"] for row in rows if row["clips_per_second"]]
+    floor = min(speeds) / 2
+    scale = {"type": "log", "domainMin": floor, "domainMax": max(speeds) * max(speeds) / floor}  # room for the labels
+    colour = {"field": "gain", "type": "nominal", "title": None}
+    colour["scale"] = {"domain": list(_LOOKS), "range": [look for look, _ in _LOOKS.values()]}
+    y = page.name_axis("rung", {"field": "step", "op": "min"})
+    tips = [page.tip("rung", "Step"), page.tip("loader"), page.tip("tier"), page.tip("slug", "Settings")]
+    tips += [page.tip("gain", "Against the previous step"), page.SPEED, page.tip("times_faster", "Times it", ".3~r")]
+    tips += [page.tip("faster_low", "From", ".3~r"), page.tip("faster_high", "To", ".3~r")]
+    tips += [page.tip("times_faster_than_first", "Times the first", ".3~r"), page.tip("reason")]
+    bar = {
+        "transform": [{"filter": "isValid(datum.clips_per_second)"}],
+        "mark": {"type": "bar", "minBandSize": 8},
+        "encoding": {"x": page.number_axis("from", "Clips per second", scale), "x2": {"field": "clips_per_second"}}
+        | {"y": y, "color": colour, "tooltip": tips},
+    }
+    label = {
+        "mark": {"type": "text", "align": "left", "dx": 5},
+        "encoding": {"x": page.number_axis("right", "Clips per second", scale), "y": y}
+        | {"text": {"field": "label", "type": "nominal"}, "tooltip": tips},
+    }
+    transform = [
+        {"calculate": f"isValid(datum.before) ? datum.before : {floor!r}", "as": "from"},
+        {"calculate": f"max(datum.from, datum.clips_per_second, {floor!r})", "as": "right"},
+    ]
+    return page.chart(rows, [bar, label], lanes=("rung", 30), transform=transform)

@@ -1,103 +1,65 @@
-"""The figure of memory against workers: what each loader and its worker processes hold at most."""
+"""What each loader and its worker processes hold of memory at most, by number of workers."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
-from scripts.report.charts._parts import (
-    BOUND,
-    LABEL,
-    MARKERS,
-    SERIES,
-    Rows,
-    by_place,
-    byte_unit,
-    footnote,
-    legend,
-    limit_note,
-    loader_rows,
-    nothing,
-    number_axis,
-    panel_rows,
-    place_title,
-    traversing,
-)
+from scripts.report.charts import _strips
+from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, results, traversing
 from scripts.tables.columns import bytes_text
 
-_MOST_ROWS = 14  # loaders in a panel
+TITLE = "Memory against workers"
+QUESTION = "How much memory does it take?"
+DATA = "ranking.csv"
+CATEGORY, ORDER, SECTION = "5 Costs", 110, "memory"
+CAPTION = (
+    "The most memory that a loader and its worker processes held together (PSS, which counts a shared page once), a "
+    "point for each number of workers, while they read from a warm cache. Each worker holds its own batches ahead, "
+    "and what it imports; where the speed has stopped to rise with workers, fewer of them save it."
+)
+NEEDS = "the memory of a loader that traverses from a warm cache, which is known on Linux"
 
-Peaks = dict[int | None, float]  # bytes by number of workers; None: the loader knows no workers
 
+def rows(tables: Tables) -> Rows:
+    """Return the peaks of PSS in bytes of traversing with a warm cache, by number of workers, the least first.
 
-def memory(tables: Mapping[str, Any]) -> Figure:
-    """Return the largest PSS of all processes, a panel per tier, a row per loader, a marker per number of workers.
-
-    Of traversing with a warm cache, the loader that needs the least first; of several settings with the same number of
-    workers the fastest counts.
+    Of several settings with as many workers those of the fastest.
     """
-    places = by_place((row for row in traversing(tables["ranking"]) if row["pss_peak_bytes"]), tables)
-    if not places:
-        text = "No loader has its memory noted: it is of results that traverse from a warm cache, on Linux."
-        return nothing(text, [])
-    loaders = {place: _loaders(rows) for place, rows in places.items()}
-    shown = {place: _least_first(list(found.items())[:_MOST_ROWS]) for place, found in loaders.items()}
-    peaks = [peaks for found in shown.values() for peaks in found.values()]
-    look, unit = _look(count for found in peaks for count in found), byte_unit(max(map(_highest, peaks)))
-    figure, axes = panel_rows([0.7 + 0.28 * len(found) for found in shown.values()])
-    for axis, (place, found) in zip(axes, shown.items(), strict=True):
-        _panel(axis, found, look, unit)
-        axis.set_title(place_title(place, places))
-    legend(figure, [Line2D([], [], label=_label(count), **style) for count, style in look.items()])
-    footnote(figure, [], limit_note(_MOST_ROWS, max(map(len, loaders.values()))))
-    return figure
+    first = {}
+    for row, common in results(tables, "ranking"):
+        if traversing(row) and row["cache"] == "warm" and row["pss_peak_bytes"]:
+            names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "clips_per_second")
+            found = {
+                **common,
+                "group": place(row),
+                "count": _count(row["workers"]),
+                **{name: row[name] for name in names},
+            }
+            first.setdefault((row["device"], row["tier"], row["loader"], row["workers"]), found)
+    found = sorted(first.values(), key=lambda row: -1 if row["workers"] is None else row["workers"])
+    found.sort(key=lambda row: (row["panel"], row["tier_number"]))
+    return _strips.placed(found, lambda one: min(row["pss_peak_bytes"] for row in one))
 
 
-def _loaders(rows: Rows) -> dict[str, Peaks]:
-    """Return the peaks of each loader, the fastest loader first; the rows are sorted so."""
-    found: dict[str, Peaks] = {}
-    for row in rows:
-        found.setdefault(row["loader"], {}).setdefault(row["workers"], row["pss_peak_bytes"])
-    return found
+def _count(workers: int | None) -> str:
+    return "knows no workers" if workers is None else "1 worker" if workers == 1 else f"{workers} workers"
 
 
-def _least_first(loaders: Iterable[tuple[str, Peaks]]) -> dict[str, Peaks]:
-    return dict(sorted(loaders, key=lambda item: (min(item[1].values()), item[0])))
+def _counts(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["count"] for row in sorted(rows, key=lambda row: row["workers"] or -1)))
 
 
-def _highest(peaks: Peaks) -> float:
-    return max(peaks.values())
+def _words(rows: Rows) -> str:
+    return bytes_text(max(row["pss_peak_bytes"] for row in rows))
 
 
-def _look(counts: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """Return the marker of each number of workers, from the lowest."""
-    ordered = sorted(set(counts), key=lambda count: -1 if count is None else count)
-    return {
-        count: {
-            "marker": MARKERS[number % len(MARKERS)],
-            "color": SERIES[number % len(SERIES)],
-            "linestyle": "",
-            "markersize": 7,
-        }
-        for number, count in enumerate(ordered)
-    }
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per device and tier."""
+    unit, size = _strips.paper.byte_unit(max(row["pss_peak_bytes"] for row in rows))
+    label = f"{unit} of memory at most (PSS of all processes), less is better"
+    look = {"words": _words, "which": "that need least", "size": size}
+    return _strips.draw(rows, "pss_peak_bytes", "count", _counts(rows), label, **look)
 
 
-def _label(count: int | None) -> str:
-    if count is None:
-        return "knows no workers"
-    return "1 worker" if count == 1 else f"{count} workers"
-
-
-def _panel(axis: Axes, found: Mapping[str, Peaks], look: Mapping[int | None, Any], unit: tuple[str, float]) -> None:
-    name, size = unit
-    for y, peaks in enumerate(found.values()):
-        ends = [min(peaks.values()) / size, _highest(peaks) / size]
-        axis.plot(ends, [y, y], color=BOUND, linewidth=1.2, zorder=2)
-        for count, value in peaks.items():
-            axis.plot(value / size, y, zorder=3, **look[count])
-        axis.annotate(bytes_text(_highest(peaks)), (ends[1], y), zorder=5, **LABEL)
-    loader_rows(axis, list(found))
-    number_axis(axis, f"{name} of memory at most (PSS of all processes), less is better")
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one device and tier at a time."""
+    tips = [_strips.page.tip("pss_peak_bytes", "Bytes", ".3~s"), _strips.page.SPEED]
+    tips.append(_strips.page.tip("pss_per_worker_peak_bytes", "Largest worker, bytes", ".3~s"))
+    title = "Memory, peak of PSS"
+    return _strips.spec(rows, "pss_peak_bytes", "count", _counts(rows), title, tips, _strips.page.BYTES)

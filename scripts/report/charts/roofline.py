@@ -1,104 +1,49 @@
-"""The figure of the distance to the bound: for each tier, what part of what is possible each loader reaches."""
+"""The distance to the bound: what part of what is possible each loader reaches, by tier and condition."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from scripts.report.charts import _strips
+from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, results
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-
-from scripts.report.charts._parts import (
-    INK,
-    MARKERS,
-    RULE,
-    SERIES,
-    Rows,
-    by_place,
-    footnote,
-    legend,
-    limit_note,
-    loader_rows,
-    log_axis,
-    nothing,
-    panel_rows,
-    place_title,
+TITLE = "Distance to the bound"
+QUESTION = "How near is it to what the machine allows?"
+DATA = "best.csv"
+CATEGORY, ORDER, SECTION = "2 Speed", 20, "roofline"
+CAPTION = (
+    "Percent of the lowest bound (the dashed line) that applies to each result: of what memory allows with a warm "
+    "cache, of what its storage allows with a cold or limited one, of what the steps allow where there are some. What"
+    " is at its bound can be helped by other hardware only; what is far from it, on the left, loses its speed in the "
+    "loader itself."
 )
-from scripts.report.charts.training import TRAINING
-
-_MOST_ROWS = 14  # loaders in a panel
-_BOUNDS = {"warm": "what memory allows", "storage": "what its storage allows", "compute": "what the steps allow"}
-_LINEAR_FROM = 1.0  # percent: a linear axis shows nothing of what is below
-
-Kind = tuple[str, str]  # condition and bound
+NEEDS = "results with a bound: the warm one comes with every session, that of the storage where fio is installed"
 
 
-def roofline(tables: Mapping[str, Any]) -> Figure:
-    """Return percent of the bound that applies, a panel per tier, a row per loader, a marker per condition.
-
-    Of what is no training, at each one's best settings; the loader that comes nearest to its bound first.
-    """
-    rows = [row for row in tables["best"] if row["percent_of_bound"] and row["task"] not in TRAINING]
-    places = by_place(rows, tables)
-    if not places:
-        text = "No result has a bound to be compared with: the warm one is measured with every campaign, that of the "
-        return nothing(f"{text}storage where fio is installed.", [])
-    kinds = {_kind(row): None for row in sorted(rows, key=lambda row: (row["cache"] != "warm", row["step_ms"] or 0))}
-    looks = {kind: _look(number) for number, kind in enumerate(kinds)}
-    loaders = {place: _loaders(found, kinds) for place, found in places.items()}
-    shown = {place: names[:_MOST_ROWS] for place, names in loaders.items()}
-    figure, axes = panel_rows([0.7 + 0.28 * len(names) for names in shown.values()])
-    for axis, (place, names) in zip(axes, shown.items(), strict=True):
-        _panel(axis, [row for row in places[place] if row["loader"] in names], names, looks)
-        _percent_axis(axis, [row["percent_of_bound"] for row in rows])
-        axis.set_title(place_title(place, places))
-    handles = [Line2D([], [], label=f"{name}: {_BOUNDS[bound]}", **look) for (name, bound), look in looks.items()]
-    legend(figure, handles)
-    footnote(figure, [], limit_note(_MOST_ROWS, max(map(len, loaders.values())), "nearest to a bound"))
-    return figure
+def rows(tables: Tables) -> Rows:
+    """Return clips/s and the bound that applies, of the best results that have one, the nearest to it first."""
+    names = ("clips_per_second", "bound", "bound_clips_per_second", "percent_of_bound")
+    found = []
+    for row, common in results(tables, "best"):
+        if row["percent_of_bound"]:
+            kind = f"{row['panel'].partition(', ')[2] or 'warm cache'}: {row['bound']}"
+            found.append({**common, "group": place(row), "kind": kind, **{name: row[name] for name in names}})
+    found.sort(key=lambda row: (row["group"].partition(",")[0], row["tier_number"]))
+    kinds = _kinds(found)
+    return _strips.placed(found, lambda one: min((kinds.index(row["kind"]), -row["percent_of_bound"]) for row in one))
 
 
-def _look(number: int) -> dict[str, Any]:
-    marker, colour = MARKERS[number % len(MARKERS)], SERIES[number % len(SERIES)]
-    return {"marker": marker, "color": colour, "linestyle": "", "markersize": 7}
+def _kinds(rows: Rows) -> list[str]:
+    return sorted(dict.fromkeys(row["kind"] for row in rows), key=lambda kind: not kind.startswith("warm"))
 
 
-def _kind(row: Mapping[str, Any]) -> Kind:
-    """Return under which condition a result was measured, as its panel has it, and the bound that applies."""
-    _, _, condition = row["panel"].partition(", ")
-    return condition or "warm cache", row["bound"]
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per device and tier."""
+    label = "% of the bound that applies (dashed), more is better"
+    which = "nearest to a bound"
+    return _strips.draw(rows, "percent_of_bound", "kind", _kinds(rows), label, which=which, end=100.0)
 
 
-def _loaders(rows: Rows, kinds: Collection[Kind]) -> list[str]:
-    """Return the loaders, that which is nearest to its bound first: by the first of the kinds that it has."""
-    order = list(kinds)
-    rows = sorted(rows, key=lambda row: (order.index(_kind(row)), -row["percent_of_bound"], row["loader"]))
-    return list(dict.fromkeys(row["loader"] for row in rows))
-
-
-def _panel(axis: Axes, rows: Rows, loaders: list[str], looks: Mapping[Kind, Any]) -> None:
-    axis.axvline(100, color=INK, linestyle="--", linewidth=1.2)
-    for row in rows:
-        y, percent = loaders.index(row["loader"]), row["percent_of_bound"]
-        axis.plot([percent, 100], [y, y], color=RULE, linewidth=1.2, zorder=1)
-        low, high = row["interval_low"], row["interval_high"]
-        if low is not None and high is not None:
-            ends = [100 * end / row["bound_clips_per_second"] for end in (low, high)]
-            axis.plot(ends, [y, y], color=INK, linewidth=1, zorder=2)
-        axis.plot(percent, y, zorder=3, **looks[_kind(row)])
-    loader_rows(axis, loaders)
-
-
-def _percent_axis(axis: Axes, percents: Collection[float]) -> None:
-    """Give the x axis the range of all panels, by logarithms where some are below 1 %."""
-    label, lowest, highest = (
-        "% of the bound that applies (dashed), more is better",
-        min(percents),
-        max(100.0, *percents),
-    )
-    if lowest < _LINEAR_FROM:
-        axis.set_xlim(lowest / 1.5, highest * 1.3)
-        log_axis(axis, "x")
-        label += " (logarithmic scale)"
-    else:
-        axis.set_xlim(0, highest * 1.05)
-    axis.set_xlabel(label)
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one device and tier at a time."""
+    tip = _strips.page.tip
+    tips = [tip("percent_of_bound", "% of the bound", ".3~r"), _strips.page.SPEED]
+    tips.append(tip("bound_clips_per_second", "Bound, clips/s", ",.4~r"))
+    title = "% of the bound that applies (dashed)"
+    return _strips.spec(rows, "percent_of_bound", "kind", _kinds(rows), title, tips, end=100.0)

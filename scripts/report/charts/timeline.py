@@ -1,109 +1,122 @@
-"""The figure of the first batches: what the main process and its workers did with them, and when, as lanes."""
+"""The first batches of an epoch: what the main process and its workers did with them, and when, as tracks."""
 
+import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
-
-from scripts.report.charts._parts import (
-    NUMBERS,
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import (
+    COLOURS,
     PAPER,
     RULE,
-    SERIES,
+    Axes,
+    Figure,
+    Row,
     Rows,
-    footnote,
-    legend,
-    nothing,
-    panel_rows,
-    plain,
-)
-from scripts.tables.columns import panels, settings_text
+    Spec,
+    Tables,
+    grouped,
+    key,
+    results,
+)  # fmt: skip
+from scripts.tables.columns import settings_text
 
+TITLE = "Timeline of the first batches"
+QUESTION = "What do the processes do meanwhile?"
+DATA = "spans.csv"
+CATEGORY, ORDER, SECTION = "3 Causes", 40, "timeline"
+CAPTION = (
+    "Each line is a process, each bar what it did with a batch, from the moment the epoch was asked for. A main "
+    "process that waits while its workers read needs faster reading or more of them; one that waits for transfers "
+    "needs fewer processes; one that never waits is sustained. A narrow bar is what the main process waits for: a "
+    "read of its own, or a batch that a worker has made and that is on its way. Where decoding has no bar of its own "
+    "it is part of reading. A loader with one line and no reads in it reads by threads or by a library of its own, "
+    "which are not noted."
+)
+ALT = (
+    "Lines of the main process and of each worker with the spans of reading, decoding, collating, transfer and waiting"
+)
+NEEDS = "the spans of a run: `timeline: first` below `measure` in config.yaml notes them"
+MOST_SPANS = 4_000  # in the rows: of as many runs, the best first, as fit
 _MAIN = "main"
-_MOST_WORKERS = 8  # lanes of one result
-_LEAST_SHARE = 0.1  # of the time: below, waiting for transfers is not worth a lane
+_MOST_WORKERS = 8  # of one result in the picture
+_LEAST_SHARE = 0.1  # of the time: below, waiting for transfers is not worth a panel
 _NARROW = 0.03  # of the axis: in a bar below that a batch's number has no place
-_TITLE_WIDTH = 75  # signs
 _ON_COLOUR = "#fefefe"  # not PAPER, which changes in dark mode: the bars do not
-LOOK = {  # by phase: colour, hatch, label; the report's chart has these colours too
+LOOK = {  # by phase: colour, hatch, label
     "wait": (RULE, "", "wait for a batch"),
-    "step": (SERIES[0], "", "step: consume it"),
-    "read": (SERIES[3], "", "read"),
-    "decode": (SERIES[1], "....", "decode"),
-    "collate": (SERIES[2], "////", "collate"),
-    "transfer": (SERIES[4], "xxxx", "transfer: made, not here yet"),
+    "step": (COLOURS[0], "", "step: consume it"),
+    "read": (COLOURS[3], "", "read"),
+    "decode": (COLOURS[1], "....", "decode"),
+    "collate": (COLOURS[2], "////", "collate"),
+    "transfer": (COLOURS[4], "xxxx", "transfer: made, not here yet"),
 }
+_RULES = (
+    "Fastest with worker processes",
+    "Longest in transfer",
+    "Slowest with worker processes",
+    "Fastest without worker processes",
+)
 
 Key = tuple[str, str, str]  # loader, tier and slug
 
 
-def timeline(tables: Mapping[str, Any]) -> Figure:
-    """Return lanes over milliseconds, a lane per process, for up to four results, which a rule chooses.
+def rows(tables: Tables) -> Rows:
+    """Return the spans of results, the best first; of each up to where a worker is through with what was noted.
 
-    Of the first condition and tier for which spans were noted: the fastest and the slowest result with worker
-    processes, the one that waits longest for its transfers, and the fastest that reads in the main process.
+    `why` says by which rule a result is one of the few in the picture, and is blank for the others. Those few are
+    always here, of the others as many as fit into MOST_SPANS; `runs` counts all. `within` marks what the main process
+    does while it waits for a batch; those spans come after the waiting.
     """
-    spans = _by_result(tables["spans"])
-    results = [row for row in tables["ranking"] if _key(row) in spans and row["clips_per_second"] is not None]
-    if not results:
-        return nothing(
-            "No result has a batch timeline: measure.timeline: first in config.yaml notes one of each result that "
-            "traverses.",
-            [],
-        )
-    panel = panels(results)[0]
-    order = [*(row["tier"] for row in tables["tiers"]), *(row["tier"] for row in results)]
-    tier = min((row["tier"] for row in results if row["panel"] == panel), key=order.index)
-    results = [row for row in results if (row["panel"], row["tier"]) == (panel, tier)]
-    chosen, every = _chosen(results, spans), all(_reads(spans[_key(row)]) for row in results)
-    lanes = [_lanes(spans[_key(row)]) for _, row in chosen]
-    figure, axes = panel_rows([1.0 + 0.3 * len(names) for names in lanes])
-    for axis, (why, row), names in zip(axes, chosen, lanes, strict=True):
-        _panel(axis, spans[_key(row)], names)
-        among = "of those whose reads are noted: " if not every and _reads(spans[_key(row)]) else ""
-        axis.set_title(f"{why}: {plain(row['loader'])}\n{textwrap.fill(among + settings_text(row), _TITLE_WIDTH)}")
-    axes[-1].set_xlabel("milliseconds since the epoch began")
-    found = {span["phase"] for _, row in chosen for span in spans[_key(row)]}
-    legend(figure, [_handle(phase) for phase in LOOK if phase in found])
-    most = max(_lane_count(spans[_key(row)]) for _, row in chosen) - 1
-    footnote(figure, [], _notes(panel, tier, most))
-    return figure
-
-
-def _by_result(spans: Rows) -> dict[Key, Rows]:
-    found: dict[Key, Rows] = {}
-    for span in spans:
-        found.setdefault(_key(span), []).append(span)
-    return found
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["loader"], row["tier"], row["slug"]
-
-
-def _chosen(results: Rows, spans: Mapping[Key, Rows]) -> list[tuple[str, dict[str, Any]]]:
-    """Return (why, row of the ranking) of the results that are drawn, each once."""
-    results = sorted(results, key=lambda row: -row["clips_per_second"])
-    with_workers = [row for row in results if _lane_count(spans[_key(row)]) > 1]
-    alone = [row for row in results if row not in with_workers]
-    reading = [row for row in alone if _reads(spans[_key(row)])]
-    costly = [row for row in with_workers if _in_transfer(spans[_key(row)]) >= _LEAST_SHARE]
-    costly.sort(key=lambda row: -_in_transfer(spans[_key(row)]))
-    wanted = [
-        ("Fastest with worker processes", with_workers[:1]),
-        ("Longest in transfer", costly[:1]),
-        ("Slowest with worker processes", with_workers[-1:]),
-        ("Fastest without worker processes", (reading or alone)[:1]),
+    spans = grouped(tables["spans"], "loader", "tier", "slug")
+    ranked = {key(row): row for row, _ in results(tables, "ranking") if key(row) in spans}
+    found = {key(row): row for row in (*tables["best"], *tables["ranking"]) if key(row) in ranked}
+    why, names, room = _chosen(list(ranked.values()), spans), _names(found), MOST_SPANS
+    kept = set()
+    for result in dict.fromkeys([*why, *found]):
+        room -= len(spans[result])
+        if room < 0 and result not in why:
+            break
+        kept.add(result)
+    return [
+        {
+            **{"run": names[result], "why": why.get(result, ""), "runs": len(found)},
+            **{name: row[name] for name in ("panel", "loader", "tier", "slug")},
+            **{"settings": settings_text(row), "lane_number": _lane_number(span["lane"])},
+            **{name: span[name] for name in ("lane", "batch", "phase", "start_ms")},
+            **{"end_ms": min(span["end_ms"], end), "within": _within(span)},
+            "milliseconds": min(span["end_ms"], end) - span["start_ms"],
+        }
+        for result, row in found.items()
+        if result in kept and (end := _end(spans[result]))
+        for span in sorted(spans[result], key=_within)
+        if span["start_ms"] < end
     ]
-    found: dict[Key, tuple[str, dict[str, Any]]] = {}
-    for why, rows in wanted:
-        for row in rows:
-            found.setdefault(_key(row), (why, row))
-    return list(found.values())
+
+
+def _chosen(ranked: list[Row], spans: Mapping[Key, Rows]) -> dict[Key, str]:
+    """Return why a result is in the picture, of those of the first condition and tier that have spans.
+
+    The fastest and the slowest with worker processes, the one that waits longest for its transfers, and the fastest
+    that reads in the main process.
+    """
+    first = [row for row in ranked if (row["panel"], row["tier"]) == (ranked[0]["panel"], ranked[0]["tier"])]
+    first.sort(key=lambda row: -row["clips_per_second"])
+    reads = {key(row) for row in first if any(span["phase"] == "read" for span in spans[key(row)])}
+    crews = [key(row) for row in first if len({span["lane"] for span in spans[key(row)]}) > 1]
+    single = [key(row) for row in first if key(row) not in crews]
+    costly = [one for one in crews if _in_transfer(spans[one]) >= _LEAST_SHARE]
+    costly.sort(key=lambda one: -_in_transfer(spans[one]))
+    alone = [one for one in single if one in reads] or single
+    found: dict[Key, str] = {}
+    for why, names in zip(_RULES, (crews[:1], costly[:1], crews[-1:], alone[:1]), strict=True):
+        for one in names:  # reads of threads and of libraries are not noted
+            noted = ", of those whose reads are noted" if one in reads and len(reads) < len(first) else ""
+            found.setdefault(one, why + noted)
+    return found
 
 
 def _in_transfer(spans: Rows) -> float:
@@ -112,61 +125,96 @@ def _in_transfer(spans: Rows) -> float:
     return taken / max(span["end_ms"] for span in spans if span["lane"] == _MAIN)
 
 
-def _lane_count(spans: Rows) -> int:
-    return len({span["lane"] for span in spans})
+def _end(spans: Rows) -> float:
+    """Return up to when the spans say all: what a worker does after the last batch that was noted is not known."""
+    last: dict[str, float] = {}
+    for span in spans:
+        last[span["lane"]] = max(span["end_ms"], last.get(span["lane"], 0.0))
+    return min((end for lane, end in last.items() if lane != _MAIN), default=last.get(_MAIN, 0.0)) or 1.0
 
 
-def _reads(spans: Rows) -> bool:
-    """Return whether reads are noted: those of threads and of libraries are not."""
-    return any(span["phase"] == "read" for span in spans)
+def _names(found: Mapping[Key, Row]) -> dict[Key, str]:
+    """Return what each result is called: its settings in words, or its slug where others are called so too."""
+    several = len({row["panel"] for row in found.values()}) > 1
+    names = {
+        result: ", ".join([*result[:2], *([row["panel"]] if several else []), settings_text(row)])
+        for result, row in found.items()
+    }
+    counts = Counter(names.values())
+    return {result: name if counts[name] == 1 else ", ".join(result) for result, name in names.items()}
 
 
-def _lanes(spans: Rows) -> list[str]:
-    """Return the lanes that are drawn: the main process, then the first of its workers."""
-    workers = sorted({span["lane"] for span in spans} - {_MAIN}, key=lambda lane: (len(lane), lane))
-    return [_MAIN, *workers[:_MOST_WORKERS]]
+def _within(span: Row) -> bool:
+    return span["lane"] == _MAIN and span["phase"] not in ("wait", "step")
 
 
-def _panel(axis: Axes, spans: Rows, lanes: list[str]) -> None:
-    end = _end(spans, lanes)
-    for span in sorted(spans, key=lambda span: span["phase"] != "wait"):  # on which the others lie
-        if span["lane"] in lanes and span["start_ms"] < end:
-            _bar(axis, span, lanes.index(span["lane"]), end)
+def _lane_number(lane: str) -> int:
+    number = lane.rpartition(" ")[2]
+    return 1 + int(number) if number.isdecimal() else 0
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel for each result that is chosen by a rule, in it a line per process."""
+    drawn = [row for row in rows if row["why"] and row["lane_number"] <= _MOST_WORKERS]
+    runs = dict(sorted(grouped(drawn, "run").items(), key=lambda item: _RULES.index(item[1][0]["why"].split(",")[0])))
+    heights = [1.0 + 0.3 * len({row["lane"] for row in found}) for found in runs.values()]
+    figure, axes = paper.panels(runs, heights)
+    for axis, found in zip(axes, runs.values(), strict=True):
+        _panel(axis, found)
+    axes[-1].set_xlabel("milliseconds since the epoch began")
+    looks = {phase: look for phase, look in LOOK.items() if any(row["phase"] == phase for row in drawn)}
+    paper.legend(figure, [paper.patch(label, **_look(phase)) for phase, (_, _, label) in looks.items()])
+    where = f"{drawn[0]['panel']}, tier {paper.plain(drawn[0]['tier'])}"
+    notes = [f"{where}. An epoch of its own after the timed ones; the numbers are batches."]
+    most = max(row["lane_number"] for row in rows if row["why"])
+    notes += [f"The first {_MOST_WORKERS} of up to {most} workers are drawn."] if most > _MOST_WORKERS else []
+    notes += [f"{len(runs)} of {rows[0]['runs']} runs are drawn here."] if len(runs) < rows[0]["runs"] else []
+    paper.footnote(figure, notes)
+    return figure
+
+
+def _panel(axis: Axes, rows: Rows) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    end, lanes = max(row["end_ms"] for row in rows), sorted({(row["lane_number"], row["lane"]) for row in rows})
+    for row in sorted(rows, key=lambda row: row["phase"] != "wait"):  # on which the others are
+        y, width = lanes.index((row["lane_number"], row["lane"])), row["milliseconds"]
+        height = 0.42 if row["within"] else 0.8
+        axis.barh(y, width, height, left=row["start_ms"], zorder=3, **_look(row["phase"]))
+        if row["phase"] in ("step", "read") and width > _NARROW * end:
+            words = {"ha": "center", "va": "center", "size": 7, "color": _ON_COLOUR, "zorder": 4}
+            axis.text(row["start_ms"] + width / 2, y, str(row["batch"]), **words)
+    paper.name_axis(axis, ["main process" if lane == _MAIN else lane for _, lane in lanes])
     axis.set_xlim(0, end)
-    axis.set_yticks(range(len(lanes)), ["main process", *lanes[1:]])
-    axis.set_ylim(len(lanes) - 0.5, -0.5)
-    axis.xaxis.set_major_formatter(NUMBERS)
+    axis.xaxis.set_major_formatter(paper.plain_numbers())
     axis.xaxis.set_major_locator(MaxNLocator(8))
-    axis.grid(axis="y", visible=False)
+    axis.set_title(f"{rows[0]['why']}: {paper.plain(rows[0]['loader'])}\n{textwrap.fill(rows[0]['settings'], 75)}")
 
 
-def _end(spans: Rows, lanes: list[str]) -> float:
-    """Return where the axis ends: what a worker does after the last batch that was noted is not known."""
-    last = {lane: max(span["end_ms"] for span in spans if span["lane"] == lane) for lane in lanes}
-    return min((last[lane] for lane in lanes[1:]), default=last[_MAIN]) or 1.0
+def _look(phase: str) -> dict[str, Any]:
+    colour, hatch, _ = LOOK[phase]
+    return {"facecolor": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0.3}
 
 
-def _bar(axis: Axes, span: Mapping[str, Any], y: int, end: float) -> None:
-    """Draw a span; what the main process does while it waits lies on the bar of its waiting, narrower."""
-    colour, hatch, _ = LOOK[span["phase"]]
-    inside = span["lane"] == _MAIN and span["phase"] not in ("wait", "step")
-    width, height = min(span["end_ms"], end) - span["start_ms"], 0.42 if inside else 0.8
-    look = {"color": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0.3}
-    axis.barh(y, width, height, left=span["start_ms"], zorder=3, **look)
-    if span["phase"] in ("step", "read") and width > _NARROW * end:
-        middle = span["start_ms"] + width / 2
-        axis.text(middle, y, str(span["batch"]), ha="center", va="center", size=7, color=_ON_COLOUR, zorder=4)
-
-
-def _handle(phase: str) -> Patch:
-    colour, hatch, label = LOOK[phase]
-    return Patch(facecolor=colour, hatch=hatch, edgecolor=PAPER, linewidth=0.3, label=label)
-
-
-def _notes(panel: str, tier: str, most_workers: int) -> Iterator[str]:
-    """Yield the lines below the figure: what it is of, and what is not drawn."""
-    yield f"{panel}, tier {plain(tier)}. An epoch of its own after the timed ones; the numbers are batches."
-    if most_workers:
-        yield "A part ends where the first worker is through with the batches that were noted."
-    if most_workers > _MOST_WORKERS:
-        yield f"The first {_MOST_WORKERS} of up to {most_workers} workers are drawn."
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one run at a time: a lane per process, a colour per phase."""
+    occurring = {
+        run: [phase for phase in LOOK if any(row["phase"] == phase for row in found)]
+        for run, found in grouped(rows, "run").items()
+    }
+    colour = {"field": "phase", "type": "nominal", "title": None}
+    colour["scale"] = {"domain": list(LOOK), "range": [look[0] for look in LOOK.values()]}
+    colour["legend"] = {"symbolOpacity": 1, "values": {"expr": f"({json.dumps(occurring)})[show_run]"}}
+    y = page.name_axis("lane", {"field": "lane_number", "op": "min"})
+    y["axis"] = {"grid": True, "bandPosition": 0.5}
+    tips = [page.tip("lane", "Process"), page.tip("phase", "Phase"), page.tip("batch", "Batch")]
+    tips += [page.tip("milliseconds", "Milliseconds", ",.3~r"), page.tip("start_ms", "From", ",.4~r")]
+    encoding = {
+        "x": page.number_axis("start_ms", "Milliseconds since the epoch was asked for"),
+        **{"x2": {"field": "end_ms"}, "y": y, "color": colour, "opacity": page.picked()},
+        "tooltip": [*tips, page.tip("end_ms", "To", ",.4~r")],
+        # what the main process does while it waits is within its bar of waiting
+        "size": {"condition": {"test": "datum.within", "value": 9}, "value": 21},
+    }
+    layer = {"params": [page.pick("phase")], "mark": {"type": "bar", "cornerRadius": 2}, "encoding": encoding}
+    return page.chart(rows, [layer], {"run": "Run"}, lanes=("lane", 38))

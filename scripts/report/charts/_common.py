@@ -1,0 +1,71 @@
+"""What the rows of charts have in common, and the colours of both their drawings."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scripts.common.vocabulary import TRAINING
+from scripts.tables.columns import panel_order, settings_text
+
+INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
+DARK = "#6e7781"  # legible on light and on dark paper
+# seaborn's palette for the colour-blind without its yellow and its pale pink, which white paper swallows
+COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494", "#ca9161", "#56b4e9")
+LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
+
+Row = Mapping[str, Any]
+Rows = list[dict[str, Any]]
+Tables = Mapping[str, Any]  # what read_tables gives
+Spec = dict[str, Any]  # of Vega-Lite
+Figure = Axes = Any  # of Matplotlib, which is imported inside functions
+
+
+def key(row: Row) -> tuple[str, str, str]:
+    """Return what names a result: its loader, tier and slug."""
+    return row["loader"], row["tier"], row["slug"]
+
+
+def tiers_of(tables: Tables) -> list[str]:
+    """Return the tiers in the order of the plan."""
+    return list(dict.fromkeys(row["tier"] for row in (*tables["tiers"], *tables["best"]) if row["tier"]))
+
+
+def results(tables: Tables, name: str, column: str = "clips_per_second") -> list[tuple[Row, dict[str, Any]]]:
+    """Return the results of a table with a value in `column` that are no training, each with what rows say of it.
+
+    By condition and tier, and as they are in the table within these, which is the fastest first.
+    """
+    tiers = tiers_of(tables)
+    found = [row for row in tables[name] if row[column] is not None and row["task"] not in TRAINING]
+    found.sort(key=lambda row: (panel_order(row), tiers.index(row["tier"])))
+    return [(row, about(row, tiers)) for row in found]
+
+
+def about(row: Row, tiers: list[str]) -> dict[str, Any]:
+    """Return what a chart's row says of any result; `tier_number` gives its tier one colour in all charts."""
+    names = {name: row[name] for name in ("panel", "loader", "tier", "slug")}
+    return {**names, "tier_number": tiers.index(row["tier"]), "settings": settings_text(row)}
+
+
+def traversing(row: Row) -> bool:
+    """Return whether a result reads every byte and computes nothing."""
+    return row["task"] == "traverse" and not row["step_ms"]
+
+
+def place(row: Row) -> str:
+    """Return the device and the tier of a result as one name."""
+    return f"{row['device'].upper()}, {row['tier']}"
+
+
+def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, Rows]:
+    """Return rows by the value of a column, or the values of several, in the order in which those occur."""
+    found: dict[Any, Rows] = {}
+    for row in rows:
+        value = tuple(row[column] for column in columns)
+        found.setdefault(value if len(columns) > 1 else value[0], []).append(row)
+    return found
+
+
+def far_apart(values: Iterable[float | None]) -> bool:
+    """Return whether an axis has to be logarithmic for the least of these values to be seen."""
+    found = [value for value in values if value]
+    return bool(found) and max(found) > LOG_FROM * min(found)

@@ -1,0 +1,225 @@
+"""Values of results by loader, a lane for each tier: every run as a point, the median, its interval, the bound."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import (
+    DARK,
+    INK,
+    PAPER,
+    TRAINING,
+    Axes,
+    Figure,
+    Row,
+    Rows,
+    Spec,
+    Tables,
+    about,
+    grouped,
+    key,
+    tiers_of,
+)
+from scripts.tables.columns import number_text, panel_order
+
+_MOST_ROWS, _LEAST_ROWS = 48, 10  # loaders: of all panels together, and of one panel at least
+WAYS = ("bare loop", "Lightning")  # of training: filled and hollow
+_ROW_BOUNDS = ("storage", "compute")  # bounds that differ from row to row
+
+
+def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Sequence[str] = ()) -> Rows:
+    """Return the best results that are no training by condition, with `repeat` None, each with its runs after it.
+
+    Results without a value are among them where another one of their condition has some. `best` is min or max.
+    """
+    results = [row for row in tables["best"] if row["task"] not in TRAINING and row["tier"]]
+    results.sort(key=panel_order)
+    tiers = tiers_of(tables)
+    found = []
+    for group in grouped(results, "panel").values():
+        if any(row[column] is not None for row in group):
+            entries = ((row, about(row, tiers) | {"status": row["status"]}, also) for row in group)
+            found += with_runs(tables, entries, column, best)
+    return found
+
+
+def with_runs(
+    tables: Tables,
+    results: Iterable[tuple[Row, dict[str, Any], Sequence[str]]],
+    column: str,
+    best: Callable[..., float],
+) -> Rows:
+    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each run.
+
+    `place` is that of the loader, the best first and those without a value last.
+    """
+    results = list(results)
+    values: dict[str, list[float]] = {}
+    for row, common, _ in results:
+        values.setdefault(common["loader"], []).extend([] if row[column] is None else [row[column]])
+    sign = -1 if best is max else 1
+    order = sorted(values, key=lambda name: (not values[name], sign * best(values[name], default=0), name))
+    runs = grouped((run for run in tables["runs"] if run[column] is not None), "loader", "tier", "slug")
+    found = []
+    for row, common, also in results:
+        common = {**common, "place": order.index(common["loader"])}
+        found.append({**common, "repeat": None, column: row[column], **{name: row[name] for name in also}})
+        if row[column] is not None:
+            found += [{**common, "repeat": run["repeat"], column: run[column]} for run in runs[key(row)]]
+    return found
+
+
+def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
+    """Return a panel for each condition, in it a row per loader, within that a lane per tier (and way of training)."""
+    groups = grouped(rows, "panel")
+    most = max(_LEAST_ROWS, most // len(groups))
+    shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
+    lanes = {panel: sorted({_lane(row) for row in found}) for panel, found in shown.items()}
+    loaders = {panel: _loaders(found) for panel, found in shown.items()}
+    heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(lanes[panel])) for panel in groups]
+    figure, axes = paper.panels(groups, heights)
+    for axis, (panel, found) in zip(axes, shown.items(), strict=True):
+        _panel(axis, found, column, lanes[panel])
+        _bound_lines(axis, found)
+        paper.name_axis(axis, loaders[panel])
+        paper.number_axis(axis, label)
+    handles = [*paper.tier_handles(rows), paper.handle("median", **paper.TICK)]
+    if any(row.get("bound") in _ROW_BOUNDS for row in rows):
+        handles.append(paper.handle("bound of the row", **paper.TICK | {"markeredgecolor": DARK}))
+    point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
+    ways = [way for way in WAYS if any(row.get("way") == way for row in rows)]
+    handles += [paper.handle(way, **point, **({"markerfacecolor": PAPER} if _hollow(way) else {})) for way in ways]
+    paper.legend(figure, handles)
+    paper.footnote(figure, paper.limit_note(most, max(len(_loaders(found)) for found in groups.values())))
+    return figure
+
+
+def _loaders(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["loader"] for row in sorted(rows, key=lambda row: row["place"])))
+
+
+def _hollow(way: str) -> bool:
+    return way == WAYS[1]
+
+
+def _lane(row: Row) -> tuple[int, bool]:
+    return row["tier_number"], _hollow(row.get("way", ""))
+
+
+def _panel(axis: Axes, rows: Rows, column: str, lanes: list[tuple[int, bool]]) -> None:
+    """Draw each result: its runs, a bar for the median's interval (or the range), the median, its number."""
+    step = 0.7 / len(lanes)
+    largest = max(_bound(row) or row[column] or 0.0 for row in rows)
+    runs = grouped((row for row in rows if row["repeat"] is not None), "place", "tier_number", "slug")
+    for row in rows:
+        if row["repeat"] is not None:
+            continue
+        y, half = row["place"] + (lanes.index(_lane(row)) - (len(lanes) - 1) / 2) * step, step * 0.42
+        if row[column] is None:
+            words = f"{paper.plain(row['tier'])}: {row['status']}"
+            axis.annotate(words, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
+            continue
+        values = [run[column] for run in runs[row["place"], row["tier_number"], row["slug"]]]
+        ends = [row["interval_low"], row["interval_high"]] if row.get("interval_low") else [min(values), max(values)]
+        look = paper.point_look(row["tier_number"])
+        fill = {"color": look["color"], "linewidth": 0}
+        if _hollow(row.get("way", "")):
+            fill = {"facecolor": PAPER, "edgecolor": look["color"], "linewidth": 1.2}
+        axis.scatter(values, [y] * len(values), s=30, marker=look["marker"], alpha=0.6, zorder=3, **fill)
+        axis.plot(ends, [y, y], color=INK, linewidth=1, marker="|", markersize=5, zorder=4)
+        axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+        end, bound = max(*values, *ends), _bound(row)
+        if bound:
+            axis.plot([bound] * 2, [y - half, y + half], color=DARK, linewidth=2.4, zorder=4)
+            if end < bound < max(1.3 * end, end + 0.12 * largest):
+                end = bound  # which the number would cover
+        paper.number_at(axis, row[column], end, y)
+
+
+def _bound(row: Row) -> float | None:
+    """Return the bound that is this row's own and no line through the panel."""
+    return row["bound_clips_per_second"] if row.get("bound") in _ROW_BOUNDS else None
+
+
+def _bound_lines(axis: Axes, rows: Rows) -> None:
+    """Draw the warm bounds of a panel as lines, with their numbers above it."""
+    styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
+    bounds = {row["batch_size"]: row["bound_clips_per_second"] for row in rows if row.get("bound") == "warm"}
+    labels = []
+    for number, (size, speed) in enumerate(sorted(bounds.items())):
+        name, style = styles[number % len(styles)]
+        axis.axvline(speed, color=INK, linestyle=style, linewidth=1.2)
+        labels.append(f"{name}: the warm bound for batch {size}, {number_text(speed)} clips/s")
+    axis.set_title("\n".join(labels), loc="right", fontsize=8, fontweight="normal")
+
+
+def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] = ()) -> Spec:
+    """Return values by loader, a colour and a shape per tier: results, their runs, intervals and bounds."""
+    lanes, ways = sorted({_lane(row) for row in rows}), "way" in rows[0]
+    look, scale = page.tier_look(rows), page.scale_of(row[column] for row in rows)
+    colour = look["color"]
+    base = {"x": page.number_axis(column, title, scale), "y": page.name_axis("loader")}
+    offset = "datum.tier_number" + (" * 2 + (datum.way === 'Lightning')" if ways else "")
+    if len(lanes) > 1:
+        order = [number * 2 + hollow if ways else number for number, hollow in lanes]
+        base["yOffset"] = {"field": "lane", "type": "nominal", "scale": {"domain": order}}
+    if ways:
+        look = {"fill": colour, "stroke": colour, "shape": look["shape"], **_inside(rows)}
+    told = [page.tip("loader"), page.tip("tier"), page.tip(column, title, ",.4~r"), *tips, page.SETTINGS]
+    runs = {
+        "transform": [{"filter": "isValid(datum.repeat)"}],
+        "mark": page.point(30),
+        "encoding": {**base, **look, "opacity": page.picked(0.45), "tooltip": [*told, page.tip("repeat", "Run")]},
+    }
+    axis = {"title": title, "scale": scale}
+    interval = {
+        "transform": [{"filter": "isValid(datum.interval_low)"}],
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": {**base, "x": page.number_axis("interval_low", **axis), "x2": {"field": "interval_high"}}
+        | {"color": colour, "opacity": page.picked()},
+    }
+    bounds = [page.tip("bound", "Bound"), page.tip("bound_clips_per_second", "Bound, clips/s", ",.4~r")]
+    bound = {
+        "transform": [{"filter": "isValid(datum.bound_clips_per_second)"}],
+        "mark": {"type": "tick", "thickness": 3, "size": 12, "color": DARK},
+        "encoding": {**base, "x": page.number_axis("bound_clips_per_second", **axis)}
+        | {"tooltip": [*told[:2], *bounds]},
+    }
+    told += [page.tip("percent_of_bound", "% of the bound", ".3~r"), bounds[0], page.tip("format")]
+    told += [page.tip("interval_low", "Interval from", ",.4~r"), page.tip("interval_high", "Interval to", ",.4~r")]
+    lost = {
+        "transform": [{"filter": f"!isValid(datum.repeat) && !isValid(datum.{column})"}],
+        "mark": {"type": "text", "align": "left"},
+        "encoding": {**base, "x": {"value": 6}, "text": {"field": "status", "type": "nominal"}},
+    }
+    result = {
+        "params": [page.pick("tier")],
+        "transform": [{"filter": f"!isValid(datum.repeat) && isValid(datum.{column})"}],
+        "mark": page.point(strokeWidth=2),
+        "encoding": {**base, **look, "opacity": page.picked(), "tooltip": [*told, page.tip("runs", "Runs")]},
+    }
+    layers = {"repeat": runs, "interval_low": interval, "bound_clips_per_second": bound}
+    known = [layer for name, layer in layers.items() if any(row.get(name) is not None for row in rows)]
+    if any(row[column] is None for row in rows):
+        known.append(lost)
+    height = ("loader", 16 + 12 * len(lanes))
+    transform = [{"calculate": offset, "as": "lane"}]
+    return page.chart(rows, [*known, result], {"panel": "Condition"}, lanes=height, transform=transform)
+
+
+def _inside(rows: Rows) -> Spec:
+    """Return the opacity of the inside of points, which are hollow for Lightning, and a legend of both.
+
+    Vega-Lite has no legend for that opacity: this one is of dashes that are none.
+    """
+    present = [way for way in WAYS if any(row["way"] == way for row in rows)]
+    legend = {"values": present, "symbolType": "circle", "symbolFillColor": DARK, "symbolStrokeColor": DARK}
+    legend |= {"symbolStrokeWidth": 2, "symbolOpacity": 1}
+    legend["encoding"] = {"symbols": {"fillOpacity": {"value": {"expr": "datum.value === 'Lightning' ? 0 : 1"}}}}
+    dash = {"scale": {"domain": WAYS, "range": [[1, 0], [1, 0]]}, "legend": legend}
+    opacity = {"scale": {"domain": WAYS, "range": [1, 0]}, "legend": None}
+    return {
+        "fillOpacity": {"field": "way", "type": "ordinal", **opacity},
+        "strokeDash": {"field": "way", "type": "nominal", "title": None, **dash},
+    }

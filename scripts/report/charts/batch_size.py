@@ -1,0 +1,32 @@
+"""Clips per second against the batch size: the median and the range of the runs."""
+
+from scripts.report.charts import _curves
+from scripts.report.charts._common import Figure, Rows, Spec, Tables
+
+TITLE = "Scaling with batch size"
+QUESTION = "Which batch size?"
+DATA = "ranking.csv"
+CATEGORY, ORDER, SECTION = "4 Settings", 70, "scaling"
+CAPTION = (
+    "Clips per second against the batch size, of the fastest settings for each: the median, with the range of the "
+    "runs as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
+    "they no longer fit into the caches; where it is flat a smaller batch loses nothing."
+)
+NEEDS = "a loader with verified results for two batch sizes (`sweep.batch_size`)"
+
+
+def rows(tables: Tables) -> Rows:
+    """Return clips/s by batch size."""
+    return _curves.swept(tables, "batch_size")
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a panel per loader and condition, a line per tier."""
+    return _curves.draw_grid(rows, "batch_size", "clips in a batch", logarithmic=True)
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart of one condition and tier at a time, a line per loader; each doubling is as wide."""
+    x = _curves.count_axis(rows, "batch_size", "Batch size", type="log", base=2)
+    y = _curves.page.number_axis("clips_per_second", "Clips per second")
+    return _curves.spec(rows, x, y, tips=[_curves.page.SETTINGS])

@@ -1,0 +1,44 @@
+"""What each format costs before the first epoch: the seconds to write all clips."""
+
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import COLOURS, PAPER, Figure, Rows, Spec, Tables
+
+TITLE = "Conversion cost by format"
+QUESTION = "What does a format cost?"
+DATA = "formats.csv"
+CATEGORY, ORDER, SECTION = "5 Costs", 130, "conversion"
+CAPTION = (
+    "Seconds to write all clips in each format, once before the first epoch. A fast format pays only when it is read "
+    "often enough to earn back its conversion."
+)
+NEEDS = "a written format"
+
+
+def rows(tables: Tables) -> Rows:
+    """Return the seconds and bytes that each written format took, the quickest first."""
+    rows = [dict(row) for row in tables["formats"] if row["seconds"] is not None and row["bytes"] is not None]
+    return sorted(rows, key=lambda row: (row["seconds"], row["format"]))
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a bar per format."""
+    figure, [axis] = paper.grid(1, 1, 1.1 + 0.36 * len(rows), 0)
+    axis.barh(range(len(rows)), [row["seconds"] for row in rows], color=COLOURS[0], edgecolor=PAPER)
+    for number, row in enumerate(rows):
+        paper.number_at(axis, row["seconds"], row["seconds"], number)
+    paper.name_axis(axis, [row["format"] for row in rows])
+    axis.set(xlabel="seconds to write all clips", xlim=(0, (rows[-1]["seconds"] or 1) * 1.2))
+    axis.xaxis.set_major_formatter(paper.plain_numbers())
+    return figure
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart."""
+    tips = [page.tip("format"), page.tip("seconds", "Seconds", ",.3~r"), page.tip("bytes", "Bytes", ".3~s")]
+    x = page.number_axis("seconds", "Seconds to write all clips", {"zero": True})
+    encoding = {"x": x, "y": page.name_axis("format", list(page.names_of(rows, "format")))}
+    encoding["tooltip"] = [*tips, page.tip("files", "Files", ",")]
+    return page.chart(
+        rows, [{"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}], lanes=("format", 26)
+    )

@@ -1,0 +1,79 @@
+"""Whether the data set fits into memory: the bytes of each format against the RAM of the machine."""
+
+from scripts.report.charts import _page as page
+from scripts.report.charts import _print as paper
+from scripts.report.charts._common import COLOURS, INK, Figure, Rows, Spec, Tables
+from scripts.tables.columns import bytes_text, number_text
+
+TITLE = "Size of the data set against memory"
+QUESTION = "Does the data set fit into memory?"
+DATA = "formats.csv, host.json"
+CATEGORY, ORDER, SECTION = "5 Costs", 150, "sizes"
+CAPTION = (
+    "The bytes of the data set in each format, training and validation together, and the RAM of the machine (the "
+    "smallest that took part) as a line; the numbers are the share of it. A set that fits into what is free of it is "
+    "read from the page cache from the second epoch on; a larger one is read from its storage again in each."
+)
+NEEDS = "a written format"
+
+
+def rows(tables: Tables) -> Rows:
+    """Return the bytes of each format, the smallest first, and the share of the smallest machine's RAM in percent."""
+    found = (one["host"].get("memory_bytes") for one in tables["host"]["hosts"])
+    ram = min((value for value in found if value), default=None)
+    return [
+        {
+            **{name: row[name] for name in ("format", "bytes", "files", "clips")},
+            **{"ram_bytes": ram, "of_ram_percent": 100 * row["bytes"] / ram if ram else None},
+        }
+        for row in sorted(tables["formats"], key=lambda row: (row["bytes"] or 0, row["format"]))
+        if row["bytes"]
+    ]
+
+
+def draw(rows: Rows) -> Figure:
+    """Return the picture: a point per format."""
+    ram = rows[0]["ram_bytes"]
+    unit, size = paper.byte_unit(max(rows[-1]["bytes"], ram or 0))
+    figure, [axis] = paper.grid(1, 1, 1.3 + 0.3 * len(rows), 0)
+    if ram:
+        axis.axvline(ram, color=INK, linestyle="--", linewidth=1.4, label=f"RAM of the machine, {bytes_text(ram)}")
+        figure.legend(loc="outside upper left")
+    else:
+        paper.footnote(figure, ["How much memory the machine has is not known: no run has noted it."])
+    for y, row in enumerate(rows):
+        axis.plot(row["bytes"], y, **paper.point_look(0))
+        share = f", {number_text(row['of_ram_percent'], 2)} % of RAM" if ram else ""
+        axis.annotate(f"{bytes_text(row['bytes'])}{share}", (row["bytes"], y), **paper.LABEL)
+    paper.name_axis(axis, [row["format"] for row in rows])
+    paper.number_axis(axis, unit, size)
+    return figure
+
+
+def spec(rows: Rows) -> Spec:
+    """Return the interactive chart."""
+    ends = [row[name] for row in rows for name in ("bytes", "ram_bytes") if row[name]]
+    scale = page.scale_of(ends)
+    log = scale.get("type") == "log"
+    scale |= {"domainMin": min(ends) / 2, "domainMax": max(ends) * 3} if log else {"domainMax": max(ends) * 1.25}
+    y = page.name_axis("format", page.names_of(rows, "format"))
+    x = page.number_axis("bytes", "Size; dashed: the machine's RAM", scale) | {"axis": page.BYTES}
+    tips = [page.tip("format"), page.tip("bytes", "Bytes", ".3~s"), page.tip("of_ram_percent", "% of RAM", ".3~r")]
+    ram = {
+        "transform": [{"filter": "isValid(datum.ram_bytes)"}, {"filter": f"datum.format === {rows[0]['format']!r}"}],
+        "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [6, 4], "color": COLOURS[3]},
+        "encoding": {"x": {**x, "field": "ram_bytes"}, "tooltip": [page.tip("ram_bytes", "RAM, bytes", ".3~s")]},
+    }
+    point = {
+        "mark": page.point(color=COLOURS[0], opacity=1),
+        "encoding": {"x": x, "y": y, "tooltip": [*tips, page.tip("clips", "Clips", ",")]},
+    }
+    label = {
+        "transform": [
+            {"filter": "isValid(datum.of_ram_percent)"},
+            {"calculate": "format(datum.of_ram_percent, ',.2~r') + ' % of RAM'", "as": "label"},
+        ],
+        "mark": {"type": "text", "align": "left", "dx": 9},
+        "encoding": {"x": x, "y": y, "text": {"field": "label", "type": "nominal"}},
+    }
+    return page.chart(rows, [ram, point, label], lanes=("format", 26))

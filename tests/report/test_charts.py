@@ -1,0 +1,180 @@
+"""The contract of every file in scripts/report/charts: one choice of rows, of which both drawings show the same."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import vl_convert
+from matplotlib import pyplot as plt
+from matplotlib.text import Text
+
+from scripts.common.code import closure
+from scripts.common.errors import UserError
+from scripts.report import charts, draw_figures, render_report
+from scripts.report.charts._print import plain
+from tests.support.made_runs import Made, explained
+from tests.support.report_pages import rows_in, tables_of
+
+NAMES = list(charts.every())
+CATEGORIES = {"2 Speed", "3 Causes", "4 Settings", "5 Costs"}
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """The tables of so few results that a picture has room for all, in which there is something for every chart."""
+    made = [
+        Made(loader, tier, [speed * factor for factor in (0.97, 1.0, 1.02)], format, **settings)
+        for loader, format, base in (("alpha", "wav", 400.0), ("omega", "memmap", 900.0))
+        for tier, share in (("ram", 1.0), ("disk", 0.8))
+        for speed, settings in (
+            *((base * share * (1 + workers / 4) + size, {"workers": workers, "batch_size": size, "explained": note})
+              for workers in (0, 2) for size in (32, 64)
+              for note in [explained(base) if (tier, size) == ("disk", 32) else None]),
+            (base * share / 3, {"cache": "cold"}),
+            (base * share / 4, {"task": "train", "au": 50.0}),
+            (base * share / 5, {"task": "lightning", "au": 50.0}),
+        )
+    ]  # fmt: skip
+    steps = [
+        {"change": name, "loader": name, "tier": "ram", "slug": "cpu-b32-w0-p2", "reason": None}
+        for name in ("alpha", "omega")
+    ]
+    lost = {"change": "pinned", "loader": "omega", "tier": "ram", "slug": None, "reason": "no GPU"}
+    return tables_of(tmp_path_factory.mktemp("few"), made, {("cpu", 32): [3000.0] * 3}, ladder=[*steps, lost])
+
+
+@pytest.fixture
+def drawn():
+    """Draw a chart's rows as in the report."""
+    with draw_figures.style():
+        yield lambda name, tables: draw_figures.picture(charts.load(name), tables)
+        plt.close("all")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_what_it_is(name):
+    chart = charts.load(name)
+    assert chart.__doc__.strip() and chart.CATEGORY in CATEGORIES and isinstance(chart.ORDER, int)
+    assert chart.QUESTION.endswith("?") and chart.CAPTION.endswith(".") and not chart.NEEDS.endswith(".")
+    assert len(chart.TITLE) < 40 and "\n" not in chart.CAPTION
+
+
+def test_no_two_have_one_place():
+    orders = [chart.ORDER for chart in charts.every().values()]
+    assert orders == sorted(set(orders))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_data_it_says_what_it_would_need(drawn, tmp_path_factory, name):
+    tables = tables_of(tmp_path_factory.mktemp("none"), [Made("a", "ram", ["failed"])])
+    tables["formats"] = [{**row, "bytes": None, "seconds": None} for row in tables["formats"]]
+    assert charts.load(name).rows(tables) == []
+    [text] = drawn(name, tables).axes[0].texts
+    needs = charts.load(name).NEEDS.replace("`", "")
+    assert " ".join(text.get_text().split()) == f"Nothing to draw. It would need {needs}."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_rows_are_its_csv_file_and_the_data_of_its_specification(few, name):
+    chart = charts.load(name)
+    rows = chart.rows(few)
+    assert rows == chart.rows(few) != []
+    found = render_report.shown(chart, few)
+    written = rows_in(found["csv"])
+    blank = {None: ""}
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    assert written == [{name: str(blank.get(row.get(name), row.get(name))) for name in columns} for row in rows]
+    assert chart.spec(rows)["data"] == {"values": rows}
+
+
+def shown_fields(spec):
+    """Return the (numbers, names) among the columns of a specification's rows that are places or colours in it."""
+    columns = {column for row in spec["data"]["values"] for column in row}
+    channels = [part for layer in spec["layer"] for part in layer["encoding"].items()]
+    found = [(name, of) for name, of in channels if isinstance(of, dict) and of.get("field") in columns]
+    numbers = {of["field"] for name, of in found if name in ("x", "y", "x2", "y2", "color") and "aggregate" not in of
+               and of.get("type", "quantitative") == "quantitative"}  # fmt: skip
+    return numbers, {of["field"] for name, of in found if name == "y" and of.get("type") == "nominal"}
+
+
+def numbers_in(figure):
+    """Return the numbers at which something stands in a picture, to nine digits."""
+    found = []
+    for axis in figure.axes:
+        found += [value for line in axis.lines for data in (line.get_xdata(), line.get_ydata()) for value in data]
+        found += [end for bar in axis.patches for end in (bar.get_x(), bar.get_x() + bar.get_width())]
+        for points in axis.collections:
+            array = points.get_array()
+            found += [value for place in points.get_offsets().tolist() for value in place]
+            found += [value for path in points.get_paths() for value in path.vertices.ravel().tolist()]
+            found += [] if array is None else array.compressed().tolist()
+    return {f"{float(value):.9g}" for value in found}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_picture_shows_the_rows_that_the_page_shows(drawn, few, name):
+    """Each number and name that is a place or a colour in the one is in the other, of every row."""
+    chart = charts.load(name)
+    rows = chart.rows(few)
+    numbers, names = shown_fields(chart.spec(rows))
+    figure = drawn(name, few)
+    there = numbers_in(figure)
+    words = " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
+    assert "Not drawn here" not in words and "the tables hold all" not in words
+    assert numbers
+    lost = [
+        (column, row)
+        for row in rows
+        for column in numbers
+        if row.get(column) is not None and f"{float(row[column]):.9g}" not in there
+    ]
+    assert lost == []
+    assert {row[column] for row in rows for column in names if plain(row[column]) not in words} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_is_drawn_by_one_choice_of_the_menus(few, name):
+    """Rendered as the page does: as many marks with a description of their own as rows fit the choice."""
+    chart = charts.load(name)
+    rows = chart.rows(few)
+    spec = chart.spec(rows)
+    menus = spec["usermeta"]["filters"]
+    assert all(set(menu["values"]) == {row[menu["field"]] for row in rows} and menu["title"] for menu in menus)
+    lanes = spec["usermeta"]["lanes"]
+    assert lanes or spec["height"]
+    for choice in menus[0]["values"] if menus else [None]:
+        fit = [row for row in rows if not menus or row[menus[0]["field"]] == choice]
+        params = [{**param, "value": choice} for param in spec["params"]]
+        svg = vl_convert.vegalite_to_svg({**spec, "params": params, "width": 600, "height": 400})
+        marks = re.findall(r'aria-roledescription="(?:point|bar|rect mark|text mark|tick|rule)"', svg)
+        assert len(marks) >= len(fit)
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_has_its_section(name):
+    template = "".join(path.read_text(encoding="utf-8") for path in render_report.TEMPLATE.glob("*.j2"))
+    section = charts.load(name).SECTION
+    assert f'charts_of("{section}")' in template and f'<h2 id="{section}">' in template
+
+
+def test_every_chart_is_in_the_closure_of_what_draws_and_renders():
+    files = {path.name for path in Path(charts.__file__).parent.glob("*.py")}
+    for program in ("scripts.report.draw_figures", "scripts.report.render_report"):
+        assert files <= {path.name for path in closure(program) if path.parent.name == "charts"}
+
+
+def test_a_chart_that_lacks_a_part_is_refused(monkeypatch):
+    monkeypatch.delattr(charts.load("cold"), "NEEDS")
+    with pytest.raises(UserError, match=r"charts/cold.py: found no NEEDS, expected is what would have to be measured"):
+        charts.load("cold")
+
+
+def test_the_snakefile_reads_charts_without_libraries():
+    """Snakemake's own environment has no Matplotlib."""
+    code = "import sys; from scripts.report import charts; charts.every(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "numpy", "pandas", "seaborn", "vl_convert"} & set(done.stdout.split())
