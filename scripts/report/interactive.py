@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from scripts.common.vocabulary import CACHES
 from scripts.report import rows as chart_rows
 from scripts.report.charts._parts import tiers_of
 from scripts.report.charts.break_even import time_unit
@@ -33,7 +34,6 @@ from scripts.report.marks import (
     tip,
 )
 from scripts.report.rows import Rows
-from scripts.tables.columns import CACHES
 
 
 def throughput(rows: Rows, tiers: Sequence[str]) -> Spec:

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.tables.columns import CACHES, settings_text
+from scripts.common.vocabulary import CACHES
+from scripts.tables.columns import settings_text
 
 TRAINING = ("train", "lightning")  # tasks with a chart of their own
 SPANS = 4_000  # spans that the report holds: of as many runs, the best first, as fit
@@ -152,7 +153,7 @@ def cold(tables: Mapping[str, Any]) -> Rows:
         }
         for rows in caches.values()
         if len(rows) > 1
-        for row in sorted(rows, key=lambda row: CACHES.index(row["cache"]))
+        for row in sorted(rows, key=lambda row: list(CACHES).index(row["cache"]))
     ]
 
 

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.report import draw_figures, groups, render_report
+from scripts.common.vocabulary import BOUNDS
+from scripts.report import draw_figures, render_report
 from scripts.report import names as report_names
 from tests.support.made_runs import WARNING, Made, campaign, example, explained
 from tests.support.programs import PROJECT, program_line
@@ -158,6 +159,7 @@ SECTIONS = [
     "goals",
     "ranking",
     "results",
+    "runs",
     "ladder",
     "holding",
     "steps",
@@ -303,7 +305,7 @@ def test_bounds_are_explained(measured):
     assert row_of(html, "bounds", "cpu", "32").startswith("cpu 32 29,250")
     assert "torchaudio ram" in row_of(html, "bounds", "cpu-b32-w0-p2")
     words = Page(html).words
-    assert all(text in words for _, text in groups.BOUNDS.values())
+    assert all(bound.about in words for bound in BOUNDS.values())
 
 
 def test_trainings_have_a_figure_of_their_own(measured):

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.common.files import write_json
-from scripts.machine.fio import block_of
+from scripts.common.files import block_of, write_json
 from scripts.plan import experiment
 
 Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from scripts.common.vocabulary import CACHES
 from scripts.report.charts._parts import (
     BOUND,
     LABEL,
@@ -25,7 +26,7 @@ from scripts.report.charts._parts import (
     plain,
     traversing,
 )
-from scripts.tables.columns import CACHES, number_text
+from scripts.tables.columns import number_text
 
 _MOST_ROWS = 14  # loaders in a panel
 _LOOK = {
