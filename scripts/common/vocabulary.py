@@ -69,14 +69,7 @@ BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term("not told", "not told", "trials contradict one another by more than the dearest part costs"),
 }
-PHASES = {  # what a process does with a batch, in a timeline
-    "wait": Term("wait for a batch"),
-    "step": Term("step: consume it"),
-    "read": Term("read"),
-    "decode": Term("decode"),
-    "collate": Term("collate"),
-    "transfer": Term("transfer: made, not here yet"),
-}
+PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline
 BOUNDS = {
     "warm": Term(
         "warm",

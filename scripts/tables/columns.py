@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
-from scripts.common.vocabulary import CACHES, CONDITIONS, RESULT_SETTINGS, TASKS
+from scripts.common.vocabulary import BOUNDS, CACHES, CONDITIONS, PARTS, PHASES, RESULT_SETTINGS, TASKS, Term
 from scripts.tables import records
 
 Record = Mapping[str, Any]
@@ -93,15 +93,18 @@ def _unless_cold(key: str) -> Callable[[Record], Any]:
     return lambda record: (record.get("resources") or {}).get(key) if record["cache"] != "cold" else None
 
 
-_SPEED = "clips/s"
+def _words(terms: Mapping[str, Term]) -> str:
+    return "; ".join(f"`{key}`: {term.about.replace('; ', ', ')}" for key, term in terms.items())
+
+
 _SHARED = {
     column.name: column
     for column in (
         Column("loader", of="plan: loader", heading="Loader", doc="name of the loader"),
         Column("tier", of="plan: tier", heading="Tier", doc="storage tier; `NAME (emulated)` where one is emulated"),
         Column("format", of="plan: format", heading="Format", doc="format that the loader reads"),
-        Column("task", of="plan: task", heading="Task", doc="what is done with the batches"),
-        Column("cache", of="plan: cache", heading="Cache", doc="state of the page cache"),
+        Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
+        Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
         Column("step_ms", float, "plan: step_ms", doc="emulated training step after each batch, in ms; 0: none"),
         Column("device", of="settings: device", heading="Device", doc="`cpu` or `cuda`"),
         Column("batch_size", int, "settings: batch_size", heading="Batch", doc="clips in a batch"),
@@ -248,7 +251,7 @@ TABLES = {
     "bounds": Table(
         "What the hardware allows. `warm`: by device and batch size. `storage`: by tier, readers and formats. "
         "`decode`: of each result that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
-        Column("bound", doc="`warm`, `storage` or `decode`"),
+        Column("bound", doc=_words(BOUNDS)),
         *_shared("device batch_size tier"),
         Column("formats", heading="Formats", doc="those whose clips are of one size, separated by commas"),
         Column("readers", int, heading="Readers", doc="number of readers at once"),
@@ -294,7 +297,7 @@ TABLES = {
     )),
     "parts": Table("What each part of a result's work costs, by what leaving it out saves.", (
         *_NAMES,
-        Column("part", doc="one of `scripts/common/vocabulary.py: PARTS`"),
+        Column("part", doc=_words(PARTS)),
         Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
         Column("clips_per_second_without", float, doc="blank for what cannot be left out"),
     )),
@@ -319,7 +322,7 @@ TABLES = {
         *_NAMES,
         Column("lane", doc="the process: `main`, `worker 0`, ..."),
         Column("batch", int, doc="number of the batch"),
-        Column("phase", doc="one of `scripts/common/vocabulary.py: PHASES`"),
+        Column("phase", doc=", ".join(f"`{phase}`" for phase in PHASES)),
         Column("start_ms", float, doc="from when the epoch was asked for"),
         Column("end_ms", float, doc="the same"),
     )),

@@ -36,7 +36,8 @@ def lines() -> Iterator[str]:
         if same != name:
             yield f"| the columns of [{same}.csv](#{same}csv) | | | |\n"
         else:
-            yield from (f"| `{one.name}` | {_TYPES[one.type]} | {_source(one)} | {one.doc} |\n" for one in table.columns)
+            for one in table.columns:
+                yield f"| `{one.name}` | {_TYPES[one.type]} | {_source(one)} | {one.doc} |\n"
 
 
 def _source(column: Column) -> str:
