@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2]
+PAGE = 4096  # bytes that a device reads at least
 
 
 def _aside(path: Path) -> Path:
@@ -71,3 +72,8 @@ def tree_size(path: Path) -> tuple[int, int]:
             total += os.lstat(os.path.join(folder, name)).st_size
             files += 1
     return total, files
+
+
+def block_of(clip_bytes: int) -> int:
+    """Return the bytes that a read of a clip takes from a device: `clip_bytes` rounded up to whole pages of 4096."""
+    return -(-clip_bytes // PAGE) * PAGE

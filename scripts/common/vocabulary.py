@@ -1,15 +1,102 @@
-"""Settings of what is built on torch's DataLoader. Apart from it, since the plan asks for them where torch is not."""
+"""The words of the project, each with what people read for it: tasks, caches, settings, parts, bounds, statuses.
+
+Config, records and tables hold the keys. The schemas (docs/run.schema.json, workflow/schemas/config.schema.yaml) list
+them again; tests/common/test_vocabulary.py says where they differ.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 PROTOCOL = 2  # raise it when a change to the protocol of a run makes older runs incomparable
 SPLIT, VALIDATION = "train", "validation"
+EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
+
+
+class Term(NamedTuple):
+    """What people read for a key."""
+
+    word: str  # in narrow columns and names
+    text: str = ""  # in sentences
+    about: str = ""  # what it is
+
+
+TASKS = {
+    "traverse": Term("traversing", about="every byte is read once"),
+    "loop": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
+    "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
+    "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
+}
 TRAINING = ("train", "lightning")
+CACHES = {
+    "warm": Term("warm cache", about="the files are in the page cache"),
+    "cold": Term("cold cache", "from a cold cache", "each epoch is read from the device"),
+    "limited": Term(
+        "limited cache", "from a cache with room for a part of the data", "the page cache holds a part of the files"
+    ),
+}
 COLD = ("cold", "limited")  # caches whose epochs read from the device
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = ("read", "transfer")
 NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
+CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
+
+DEVICES = ("cpu", "cuda")
+SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
+RESULT_SETTINGS = ("device", "batch_size", *SETTINGS)  # columns of their own; every other setting goes into `options`
+
+STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
+PARTS = {  # of a batch's time
+    "storage": Term("storage", "storage", "the device; what is saved when the files lie in the page cache"),
+    "read": Term(
+        "reading",
+        "reading (from the page cache)",
+        "reading files from the page cache, beyond what leaving out storage or decoding saves",
+    ),
+    "decode": Term("decoding", "decoding", "decoding audio, and unpacking it from archives"),
+    "transfer": Term(
+        "transfer", "transfer between processes", "the way of batches from worker processes to the main one"
+    ),
+    "host_to_device": Term("gpu copy", "copy to the GPU", "the copy of batches to the GPU"),
+    "compute": Term("compute", "compute", "the training steps, emulated or real"),
+    "python": Term(
+        "python",
+        "Python and the library itself",
+        "what is left of the loader without all of these: Python, and the library itself",
+    ),
+    "consuming": Term(
+        "memory", "memory: consuming the batches", "reading every byte of a batch once, which any model does"
+    ),
+}
+BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
+    "feeding": Term("feeding", "waiting for batches", "of a training: all that is no training step"),
+    "none": Term("none", "no single part", "no part takes 10 % of the time"),
+    "unclear": Term("not told", "not told", "trials contradict one another by more than the dearest part costs"),
+}
+PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline
+BOUNDS = {
+    "warm": Term(
+        "warm",
+        "what memory allows",
+        "batches gathered from a tensor in memory: as if all audio already lay there",
+    ),
+    "storage": Term(
+        "storage",
+        "what its storage allows",
+        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers; for a "
+        "cold cache, and for what does not fit into a limited one",
+    ),
+    "compute": Term(
+        "compute",
+        "what the steps alone allow",
+        "training steps, if nothing had to be waited for; of each result, by its AU",
+    ),
+    "decode": Term(
+        "decode",
+        "what decoding alone allows",
+        "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
+    ),
+}
+MOVES = ("create", "copy", "one", "many", "send")  # of tensors, in this order
+RUN_STATUSES = ("ok", "failed", "skipped")  # of a record
+STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the order in which results stand
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:

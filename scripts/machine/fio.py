@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.common.files import PAGE, block_of
 from scripts.machine import control_groups
 
-PAGE = 4096
 MEBIBYTE = 1024 * 1024
 LARGEST_FILE = 512 * MEBIBYTE
 FEWEST_BLOCKS = 4  # of each reader
@@ -87,11 +87,6 @@ def measure_reads(
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     measured = {"version": version, "way": way, "file_bytes": size}
     return {**measured, "sequential": alone["sequential"], "random": random, "reads": reads}, None
-
-
-def block_of(clip_bytes: int) -> int:
-    """Return the bytes that a read of a clip takes from a device: `clip_bytes` rounded up to whole pages of 4096."""
-    return -(-clip_bytes // PAGE) * PAGE
 
 
 def _lay_out(handle: int, size: int) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 from scripts.report.config import config_text
 from scripts.report.names import anonymous
-from scripts.tables.columns import COLUMNS
-from scripts.tables.make_tables import RECORDS
+from scripts.tables.columns import COLUMNS, RECORDS
 
 MOST = 1_100_000  # bytes of a file that is embedded, a third less than it takes in the page
 ABOUT = {

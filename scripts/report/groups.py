@@ -3,45 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.tables import bottlenecks
-from scripts.tables.columns import bytes_text, number_text, panels
-from scripts.tables.ranking import tied_with_best
-
-BOUNDS = {
-    "warm": ("what memory allows", "batches gathered from a tensor in memory: as if all audio already lay there"),
-    "storage": (
-        "what its storage allows",
-        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers; for a "
-        "cold cache, and for what does not fit into a limited one",
-    ),
-    "compute": (
-        "what the steps alone allow",
-        "training steps, if nothing had to be waited for; of each result, by its AU",
-    ),
-    "decode": (
-        "what decoding alone allows",
-        "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
-    ),
-}
-PARTS = {
-    "storage": "the device; what is saved when the files lie in the page cache",
-    "read": "reading files from the page cache, beyond what leaving out storage or decoding saves",
-    "decode": "decoding audio, and unpacking it from archives",
-    "transfer": "the way of batches from worker processes to the main one",
-    "host_to_device": "the copy of batches to the GPU",
-    "compute": "the training steps, emulated or real",
-    "python": "what is left of the loader without all of these: Python, and the library itself",
-    "consuming": "reading every byte of a batch once, which any model does",
-    "feeding": "of a training: all that is no training step",
-}
-HELD = {**bottlenecks.NAMES, "feeding": "waiting for batches"}
-_CONDITIONS = {
-    "loop": ", in a plain loop that need not read its batches",
-    "train": ", training in a bare loop",
-    "lightning": ", training by Lightning",
-    "cold": ", from a cold cache",
-    "limited": ", from a cache with room for a part of the data",
-}
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, CACHES, PARTS, TASKS
+from scripts.tables.columns import bytes_text, number_text, panels, tied_with_best
 
 Rows = list[dict[str, Any]]
 
@@ -52,13 +15,14 @@ def verdict(best: Rows, panel: str) -> dict[str, Any]:
     ties: dict[str, list[str]] = {}
     for row in others:
         ties.setdefault(row["loader"], []).append(row["tier"])
-    conditions = "".join(_CONDITIONS.get(first[key], "") for key in ("task", "cache"))
+    texts = (TASKS[first["task"]].text, CACHES[first["cache"]].text)
+    conditions = "".join(f", {text}" for text in texts if text)
     return {
         "row": first,
         "ties": ties,
         "conditions": conditions + (f", with a step of {first['step_ms']:g} ms" if first["step_ms"] else ""),
-        "bound": BOUNDS.get(first["bound"], ("", ""))[0],
-        "held": HELD.get(first["bottleneck"], ""),
+        "bound": first["bound"] and BOUNDS[first["bound"]].text,
+        "held": first["bottleneck"] and BOTTLENECKS[first["bottleneck"]].text,
     }
 
 
@@ -84,7 +48,7 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
     groups = []
     for panel, rows in by_panel(row for row in best if row["bottleneck"]):
         pairs = [(row, shares.get((row["loader"], row["tier"], row["slug"]), {})) for row in rows]
-        found = [part for part in bottlenecks.NAMES if any(part in one for _, one in pairs)]
+        found = [part for part in PARTS if any(part in one for _, one in pairs)]
         if found:
             groups.append({"panel": panel, "parts": found, "rows": pairs})
     return groups

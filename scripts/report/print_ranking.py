@@ -13,9 +13,9 @@ from typing import Any
 
 from scripts.common.errors import run_main
 from scripts.common.statistics import FEW
+from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
-from scripts.tables import bottlenecks
 from scripts.tables.columns import number_text, panels, read_tables, settings_text
 
 WIDTH = 100  # columns; nothing printed is wider
@@ -86,7 +86,7 @@ def _cells(row: Row, ties: Sequence[int | None]) -> tuple[str, ...]:
         number_text(row["clips_per_second"]),
         _between(row),
         "-" if percent is None else f"{number_text(percent, 2)} %",
-        bottlenecks.WORDS.get(row["bottleneck"], "-"),
+        BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
         number_text(row["first_batch_seconds"]) or "-",
     )
 

@@ -24,15 +24,13 @@ from markupsafe import Markup
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
 from scripts.common.statistics import FEW
-from scripts.common.vocabulary import SPLIT
+from scripts.common.text import duration_text, percent_text
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.charts._common import key
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
 from scripts.report.groups import (
-    BOUNDS,
-    HELD,
-    PARTS,
     by_panel,
     facts,
     grouped_skips,
@@ -48,14 +46,18 @@ from scripts.report.names import anonymous
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, unusual_settings
 from scripts.report.verdicts import verdicts
-from scripts.tables import bottlenecks
-from scripts.tables.columns import EMULATED, bytes_text, duration_text, number_text, panels, read_tables, settings_text
-from scripts.tables.ranking import FED_PERCENT
+from scripts.tables.bottlenecks import FED_PERCENT, LEAST_PERCENT
+from scripts.tables.columns import TABLES, bytes_text, number_text, panels, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "print.css")
 SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js"), "charts.js"
+MOST_RUNS = 1000  # rows of the table of runs
+TAKES = (
+    *("first_batch_seconds", "cpu_seconds_per_1000_clips", "pss_peak_bytes", "pss_per_worker_peak_bytes"),
+    *("threads_peak", "open_files_peak"),
+)
 _UNSTEADY = ("noisy-machine", "drift")
 ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
@@ -99,12 +101,11 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
         "settings": settings_text,
         "unusual_settings": unusual_settings,
         "beyond": bound_text,
-        "percent": lambda value: f"{number_text(value, 2)} %",
-        "signed": lambda value: f"{value:+.1f} %",
+        "percent": percent_text,
         "step": step_text,
         "epochs": epochs_text,
         "coded": coded,
-        "word": bottlenecks.WORDS.__getitem__,
+        "word": lambda part: BOTTLENECKS[part].word,
         "is_best": lambda row: key(row) in best,
     }
     environment.globals |= parts
@@ -146,21 +147,25 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     counts = [row["runs"] for row in ranking if row["status"] == "ok"]
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
+        "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
+        "takes_columns": TAKES,
+        "runs": tables["runs"][:MOST_RUNS],
+        "runs_left_out": len(tables["runs"][MOST_RUNS:]),
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
         "panel_verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
-        "part_names": [(bottlenecks.WORDS[part], text) for part, text in PARTS.items()],
-        "least_percent": bottlenecks.LEAST_PERCENT,
+        "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["feeding"])],
+        "least_percent": LEAST_PERCENT,
         "fed_percent": FED_PERCENT,
         "steps": shortest_steps(ranking),
         "takes": by_panel(row for row in best if row["status"] == "ok"),
         "latencies": latencies(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
-        "bound_names": [(kind, text) for kind, (_, text) in BOUNDS.items()],
-        "bound_words": {kind: words for kind, (words, _) in BOUNDS.items()},
-        "held_words": HELD,
+        "bound_names": [(kind, bound.about) for kind, bound in BOUNDS.items()],
+        "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
+        "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
         "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
         "panels": panels(ranking),

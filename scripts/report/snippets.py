@@ -24,7 +24,8 @@ from typing import Any
 from scripts.common import isolated, plugins
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
-from scripts.tables.columns import SETTINGS, settings_text
+from scripts.common.vocabulary import RESULT_SETTINGS
+from scripts.tables.columns import settings_text
 
 COMPANIONS = PROJECT / "scripts" / "loaders" / "_ring"
 WIDTH = 118  # of the comments, in columns
@@ -59,7 +60,13 @@ def snippet(row: Mapping[str, Any], data: str | Path, samples: int, seed: int = 
         )
     defaults = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()}
     options = {**defaults, **json.loads(row["options"] or "{}")}
-    values = {"data": str(data), "samples": samples, "seed": seed, **options, **{name: row[name] for name in SETTINGS}}
+    values = {
+        "data": str(data),
+        "samples": samples,
+        "seed": seed,
+        **options,
+        **{name: row[name] for name in RESULT_SETTINGS},
+    }
     literals = {name: _literal(value) for name, value in values.items()}
     body = _filled(_text(module, options), literals, {"worker_arguments": _arguments(row), "empty_batch": EMPTY_BATCH})
     return f"{_heading(row, module, options)}\n\n{body}\n"

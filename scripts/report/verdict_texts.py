@@ -7,18 +7,13 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.statistics import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED
 from scripts.machine.devices import RAM
-from scripts.tables import bottlenecks
-from scripts.tables.columns import EMULATED, bytes_text, number_text, settings_text
+from scripts.tables.bottlenecks import LEAST_PERCENT
+from scripts.tables.columns import bytes_text, number_text, settings_text
 
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
-BOUNDS = {
-    "warm": "what memory allows",
-    "storage": "what its storage allows",
-    "compute": "what the steps alone allow",
-}
-HELD = {**bottlenecks.NAMES, "feeding": "waiting for batches"}
 _MENDED = {  # by status: what makes a result of it
     "failed": "mend the loader or its library, delete its records below results/runs, and type snakemake",
     "missing": "type snakemake, which makes the runs that are not there",
@@ -51,16 +46,16 @@ def speed_text(row: Row) -> str:
     if not row["bottleneck"]:
         return f"{text}What holds it back is not known: `measure.explain` is none, or no part of it can be left out."
     if row["bottleneck"] == "none":
-        return f"{text}No part of its work takes {bottlenecks.LEAST_PERCENT:g} % of the time."
+        return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
         return f"{text}What holds it back could not be told: the trials that look for it contradict one another."
-    return f"{text}Held back by {HELD[row['bottleneck']]} ({row['bottleneck_percent']:.0f} % of the time)."
+    return f"{text}Held back by {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
 def _of_bound(row: Row) -> str:
     if not row["bound"]:
         return ""
-    share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']]}"
+    share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']].text}"
     where = bound_text(row["percent_of_bound"])
     return f", {where} ({share}: both scatter)" if where else f", {share}"
 

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from scripts.common.statistics import compare
+from scripts.common.text import duration_text
 from scripts.report.verdict_texts import (
     LACKING,
     against_text,
@@ -21,8 +22,8 @@ from scripts.report.verdict_texts import (
     order_of,
     speed_text,
 )
-from scripts.tables.columns import bytes_text, duration_text, number_text, panel_order, panels
-from scripts.tables.ranking import FED_PERCENT
+from scripts.tables.bottlenecks import FED_PERCENT
+from scripts.tables.columns import bytes_text, number_text, panel_order, panels
 
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 

@@ -4,31 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from scripts.common.vocabulary import PARTS
+
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
-NAMES = {
-    "storage": "storage",
-    "read": "reading (from the page cache)",
-    "decode": "decoding",
-    "transfer": "transfer between processes",
-    "host_to_device": "copy to the GPU",
-    "compute": "compute",
-    "python": "Python and the library itself",
-    "consuming": "memory: consuming the batches",
-}
-WORDS = {  # the same for narrow columns; feeding: a training waits for its loader; none: no part stands out;
-    # unclear: trials contradict one another by more than the dearest part costs
-    "storage": "storage",
-    "read": "reading",
-    "decode": "decoding",
-    "transfer": "transfer",
-    "host_to_device": "gpu copy",
-    "compute": "compute",
-    "python": "python",
-    "consuming": "memory",
-    "feeding": "feeding",
-    "none": "none",
-    "unclear": "not told",
-}
+FED_PERCENT = 90.0  # AU from which a training waits for its own steps alone
 
 
 def costs(explained: Mapping[str, Any]) -> dict[str, float]:
@@ -121,7 +100,6 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _saving(part: str, explained: Mapping[str, Any], cost: float) -> str:
-    percent = f"{100 * cost * explained['full']:.0f} %"
-    if part in explained["without"]:
-        return f"{NAMES[part]} {percent} (without: {explained['without'][part]:,.0f} clips/s)"
-    return f"{NAMES[part]} {percent}"
+    share = f"{PARTS[part].text} {100 * cost * explained['full']:.0f} %"
+    without = explained["without"].get(part)
+    return share if without is None else f"{share} (without: {without:,.0f} clips/s)"

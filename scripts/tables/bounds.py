@@ -8,9 +8,9 @@ for. `decode`: decoding alone, by what a loader saves when it leaves decoding ou
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.statistics import spread
-from scripts.machine.fio import block_of
+from scripts.common.files import block_of
 from scripts.tables import bottlenecks
+from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import tier_name
 
 Row = dict[str, Any]
@@ -32,34 +32,16 @@ def rows(
             speed = storage(reads, size, count)
             if speed is not None:
                 formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
-                yield {
-                    "bound": "storage",
-                    "tier": tier_name(tier, plan["emulated"]),
-                    "formats": formats,
-                    "readers": count,
-                } | _speeds([speed])
+                names = {"tier": tier_name(tier, plan["emulated"]), "formats": formats, "readers": count}
+                yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
 def _warm_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
-    speeds: dict[tuple[str, str, int], list[float]] = {}
-    for entry in plan["bounds"]:
-        speeds.setdefault((entry["bound"], entry["settings"]["device"], entry["settings"]["batch_size"]), [])
-    for record in records:
-        key = (record["bound"], record["settings"]["device"], record["settings"]["batch_size"])
-        if record["status"] == "ok":
-            speeds.setdefault(key, []).append(record["clips_per_second"])
-    for (bound, device, batch_size), values in speeds.items():
-        yield {"bound": bound, "device": device, "batch_size": batch_size} | _speeds(values)
-
-
-def _speeds(values: list[float]) -> Row:
-    middle = spread(values)
-    return {
-        "runs": len(values),
-        "clips_per_second": middle and middle.median,
-        "lowest": middle and middle.lowest,
-        "highest": middle and middle.highest,
-    }
+    measured = (record for record in records if record["status"] == "ok")
+    works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
+    for same in grouped(works, "bound", "device", "batch_size"):
+        names = {key: same[0][key] for key in ("bound", "device", "batch_size")}
+        yield names | speed_columns([one["clips_per_second"] for one in same if "clips_per_second" in one])
 
 
 def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
@@ -120,4 +102,4 @@ def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
             cost = bottlenecks.costs(explained)["decode"]
             if cost > 0:
                 names = {key: row[key] for key in ("loader", "tier", "slug", "device", "batch_size")}
-                yield {"bound": "decode", **names} | _speeds([1 / cost])
+                yield {"bound": "decode", **names} | speed_columns([1 / cost])

@@ -5,10 +5,11 @@ What comes before is the same for all formats, and copying to a tier is not coun
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from typing import Any
 
 from scripts.common.statistics import compare
+from scripts.common.vocabulary import CONDITIONS
+from scripts.tables.groups import grouped
 
 Row = dict[str, Any]
 ALONE = "no other format was measured here"
@@ -27,21 +28,14 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     format never pays, is itself the cheapest or alone, or cannot be told apart in speed.
     """
     written = {one["format"]: one for one in formats if one["seconds"] is not None and one["clips"]}
-    measured = [row for row in best if _counts(row) and row["format"] in written]
-    measured.sort(key=_where)
-    for _, same in groupby(measured, key=_where):
-        fastest: dict[str, Row] = {}
-        for row in sorted(same, key=lambda row: -row["clips_per_second"]):
-            fastest.setdefault(row["format"], _costs(row, written[row["format"]]))
-        yield from _held_against(sorted(fastest.values(), key=_cost))
-
-
-def _counts(row: Mapping[str, Any]) -> bool:
-    return row["status"] == "ok" and (row["task"], row["cache"], row["step_ms"]) == ("traverse", "warm", 0)
-
-
-def _where(row: Mapping[str, Any]) -> tuple[str, str]:
-    return row["device"], row["tier"]
+    plain = ("ok", "traverse", "warm", 0)
+    measured = [
+        row for row in best if (row["status"], *(row[key] for key in CONDITIONS)) == plain and row["format"] in written
+    ]
+    measured.sort(key=lambda row: (row["device"], row["tier"], -row["clips_per_second"]))
+    for same in grouped(measured, "device", "tier"):
+        fastest = [rows[0] for rows in grouped(same, "format")]
+        yield from _held_against(sorted((_costs(row, written[row["format"]]) for row in fastest), key=_cost))
 
 
 def _cost(one: Row) -> tuple[float, float]:

@@ -1,101 +1,378 @@
-"""The tables between measuring and reporting: their columns, how they are written and read, how a cell is shown."""
+"""Every column of every table, declared once: its type, where its value is from, how a report shows it, what it is.
+
+CSV files are written and read by these declarations, reports take their headings and number formats from them, and
+`python -m scripts.tables.write_docs` makes docs/tables.md of them. A column with a heading among those of `runs` is
+shown in the report's table of all runs, so that a record's field becomes a column by one line here (docs/extending.md).
+"""
 
 import csv
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.text import bytes_text, number_text, percent_text
+from scripts.common.vocabulary import BOUNDS, CACHES, CONDITIONS, PARTS, PHASES, RESULT_SETTINGS, TASKS, Term
+from scripts.tables import records
 
-SETTINGS = ("device", "batch_size", "workers", "prefetch", "pin_memory")  # every other setting goes into `options`
-RESOURCES = ("cpu_seconds_per_1000_clips", "read_bytes", "minor_faults", "major_faults")  # of a run, by its record
-MEMORY = ("pss_peak_bytes", "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak")  # of a run, by its record
-CONDITIONS = ("task", "cache", "step_ms")
-CACHES = ("warm", "cold", "limited")
-TASKS = {"traverse": "traversing", "loop": "plain loop", "train": "training", "lightning": "training by Lightning"}
-EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
-_RESULT = ("loader", "tier", "format", *CONDITIONS, *SETTINGS, "options", "slug")
+Record = Mapping[str, Any]
+
+
+_FORMATS = {int: "{:,}", float: number_text, bool: lambda value: "yes" if value else "no", str: "{}"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    `of` says where the value is from: ``record: before.load_1m`` is that field of the record of a run, a tier or a
+    format (None where it is not there), ``plan: tier`` one of the plan's entry, ``settings: workers`` a setting; a
+    function gets the record. In the tables of results it is made from the ok runs, of results with a speed:
+    ``median: COLUMN``, ``largest: COLUMN`` or ``different: COLUMN``, the number of different values. Without `of` the
+    module of the table works it out. `format` is a format string or a function that returns text.
+    """
+
+    name: str
+    type: type = str
+    of: str | Callable[[Record], Any] = ""
+    heading: str = ""
+    format: str | Callable[[Any], str] = ""
+    doc: str = ""
+
+    def value(self, **sources: Any) -> Any:
+        """Return the value from its source, None where that is absent or has nothing there."""
+        if callable(self.of):
+            return None if sources["record"] is None else self.of(sources["record"])
+        source, _, path = self.of.partition(": ")
+        found = sources[source]
+        for key in path.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+    def parsed(self, text: str) -> Any:
+        """Return what a cell of a CSV file says, None for a blank one that is no text. Raises ValueError for others."""
+        if self.type is str:
+            return text
+        if not text:
+            return None
+        return {"true": True, "false": False}[text] if self.type is bool else self.type(text)
+
+    def shown(self, value: Any) -> str:
+        """Return the value as the report shows it; nothing for None."""
+        if value is None:
+            return ""
+        how = self.format or _FORMATS[self.type]
+        return how(value) if callable(how) else how.format(value)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether reports set it to the right."""
+        return self.type in (int, float)
+
+
+class Table(NamedTuple):
+    """One CSV file: what a row is, and its columns."""
+
+    doc: str
+    columns: tuple[Column, ...]
+
+
+def _seconds(value: float) -> str:
+    return f"{number_text(value)} s"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{number_text(value, 2)} ms"
+
+
+def _unless_cold(key: str) -> Callable[[Record], Any]:
+    """Return where `key` of what a run used is from. That of a cold run holds constructing a loader for each epoch."""
+    return lambda record: (record.get("resources") or {}).get(key) if record["cache"] != "cold" else None
+
+
+def _words(terms: Mapping[str, Term]) -> str:
+    return "; ".join(f"`{key}`: {term.about.replace('; ', ', ')}" for key, term in terms.items())
+
+
+_SHARED = {
+    column.name: column
+    for column in (
+        Column("loader", of="plan: loader", heading="Loader", doc="name of the loader"),
+        Column("tier", of="plan: tier", heading="Tier", doc="storage tier; `NAME (emulated)` where one is emulated"),
+        Column("format", of="plan: format", heading="Format", doc="format that the loader reads"),
+        Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
+        Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
+        Column("step_ms", float, "plan: step_ms", doc="emulated training step after each batch, in ms; 0: none"),
+        Column("device", of="settings: device", heading="Device", doc="`cpu` or `cuda`"),
+        Column("batch_size", int, "settings: batch_size", heading="Batch", doc="clips in a batch"),
+        Column("workers", int, "settings: workers", doc="worker processes, or threads; blank: no such setting"),
+        Column("prefetch", int, "settings: prefetch", doc="batches that each worker makes ahead"),
+        Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
+        Column("options", of="settings: options", doc="all other settings, as a JSON object"),
+        Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
+        Column("runs", int, heading="Runs", doc="runs with a speed"),
+        Column("clips_per_second", float, heading="Clips/s", doc="median over the runs"),
+        Column("lowest", float, doc="the slowest run, in clips/s"),
+        Column("highest", float, heading="Lowest to highest", doc="the fastest run, in clips/s"),
+        Column("interval_low", float,
+               doc="of the median, in clips/s: 95 % bootstrap interval; of 2 to 4 runs their range; blank for one"),
+        Column("interval_high", float, doc="its upper end"),
+        Column("repeat", int, "plan: repeat", heading="Repeat", doc="number of the run, from 0"),
+        Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
+        Column("reason", doc="why there is no value, or what is to be known of it"),
+        Column("warnings", int, heading="Warnings", doc="number of warnings"),
+        Column("au_percent", float, "record: au_percent", "AU", percent_text,
+               "accelerator utilisation: the share of the time that training steps took"),
+        Column("shortest_step_ms", float, "record: shortest_step.ms", "Shortest step", _milliseconds,
+               "shortest emulated step at which AU is at least 90 %; blank: not looked for, or above the limit"),
+        Column("step_limit_ms", float, "record: shortest_step.limit_ms", doc="longest step to try; blank: none"),
+        Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
+               "until the first batch, from before construction"),
+        Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 clips",
+               _seconds, "CPU time of the process tree, the consumer included; blank of a cold cache"),
+        Column("pss_peak_bytes", int, "record: memory.pss_peak_bytes", "Memory", bytes_text,
+               "peak of the process tree's PSS, which counts a page that processes share once"),
+        Column("pss_per_worker_peak_bytes", int, "record: memory.pss_per_worker_peak_bytes", "Largest worker",
+               bytes_text, "the same of the largest worker"),
+        Column("threads_peak", int, "record: memory.threads_peak", "Threads", "{}", "most threads of the process tree"),
+        Column("open_files_peak", int, "record: memory.open_files_peak", "Open files", "{}",
+               "most open files of the process tree"),
+        Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
+    )
+}  # fmt: skip
+
+
+def _shared(names: str) -> tuple[Column, ...]:
+    return tuple(_SHARED[name] for name in names.split())
+
+
+def _of_runs(how: str, names: str) -> tuple[Column, ...]:
+    """Return columns of a result that are the median or the largest of those of its ok runs."""
+    return tuple(replace(one, of=f"{how}: {one.name}", doc=f"{one.doc}; the {how}") for one in _shared(names))
+
+
+_RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
+_NAMES = _shared("loader tier slug")
+_SPREAD = _shared("runs clips_per_second lowest highest")
+_SLOWER = "times_slower_than_best"
 _RANKING = (
-    "rank", *_RESULT, "runs", "failed", "clips_per_second", "lowest", "highest", "interval_low", "interval_high",
-    "bound", "bound_clips_per_second", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high",
-    "au_percent", "shortest_step_ms", "step_limit_ms", "bottleneck", "bottleneck_percent", "evidence",
-    "outliers", "disturbed", "first_batch_seconds", "cpu_seconds_per_1000_clips", *MEMORY, "status", "reason",
-    "warnings", "about",
+    Column("rank", int, heading="Rank", doc="by the median, within one condition; a row that is not distinguishably "
+           "slower than the best of its group (`scripts/common/statistics.py`) shares its rank; blank without a speed"),
+    *_RESULT,
+    *_shared("runs"),
+    Column("failed", int, doc="runs that failed; one takes the speed from the result"),
+    *_shared("clips_per_second lowest highest interval_low interval_high"),
+    Column("bound", doc="name of the lowest bound that applies"),
+    Column("bound_clips_per_second", float, doc="that bound"),
+    Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the median as a share of it"),
+    Column(_SLOWER, float, heading="Times slower", doc="than the best of the condition"),
+    Column("slower_low", float, doc="its 99 % interval; blank for the best itself, and of single runs"),
+    Column("slower_high", float, doc="its upper end"),
+    *_of_runs("median", "au_percent"),
+    replace(_SHARED["shortest_step_ms"], of="", doc=f"{_SHARED['shortest_step_ms'].doc}; the median"),
+    *_of_runs("median", "step_limit_ms"),
+    Column("bottleneck", heading="Held back by", doc="the part (as in `parts.csv`) that costs the most time; `feeding` "
+           "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: trials contradict "
+           "one another by more than it costs; blank: not looked for"),
+    Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),
+    Column("evidence", heading="Evidence", doc="in words"),
+    Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
+    Column("disturbed", int, doc="ok runs beside which something else slowed the machine down"),
+    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips"),
+    *_of_runs("largest", "pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
+    *_shared("status reason warnings"),
+    Column("codes", int, "different: code", doc="number of different `code` among the ok runs"),
+    Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
-COLUMNS = {
-    "runs": (
-        *_RESULT, "repeat", "status", "reason", "clips_per_second", "construct_seconds", "first_batch_seconds",
-        "verify_seconds", "epoch_gap_seconds", "epochs", "clips", "megabytes_per_second", "epochs_seconds",
-        "au_percent", "validation_seconds", "last_loss", "shortest_step_ms", "step_limit_ms", *RESOURCES, *MEMORY,
-        "gpu_utilisation_mean_percent", "gpu_memory_peak_bytes", "warnings", "disturbed", "started",
-    ),
-    "ranking": _RANKING,
-    "best": _RANKING,
-    "formats": ("format", "seconds", "bytes", "files", "clips", "clips_per_second"),
-    "tiers": (
-        "tier", "path", "kind", "filesystem", "device", "model", "rotational", "scheduler",
-        "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms", "warnings", "reason",
-    ),
-    "bounds": (
-        "bound", "device", "batch_size", "tier", "formats", "readers", "loader", "slug", "runs", "clips_per_second",
-        "lowest", "highest",
-    ),
-    "moves": (
-        "move", "way", "device", "clips", "runs", "clips_per_second", "lowest", "highest", "megabytes_per_second",
-        "times_slower", "status", "reason",
-    ),
-    "training": (
-        "loader", "tier", "slug", "device", "batch_size", "bare_clips_per_second", "lightning_clips_per_second",
-        "lightning_cost_percent", "cost_low", "cost_high", "bare_au_percent", "lightning_au_percent", "bare_runs",
-        "lightning_runs",
-    ),
-    "seconds": (
-        "loader", "tier", "slug", "epochs", "traverse_runs", "traverse_mean_seconds", "traverse_deviation_seconds",
-        "train_runs", "train_mean_seconds", "train_deviation_seconds",
-    ),
-    "parts": ("loader", "tier", "slug", "part", "percent", "clips_per_second_without"),
-    "ladder": (
-        "step", "change", "loader", "tier", "slug", "runs", "clips_per_second", "interval_low", "interval_high",
-        "times_faster", "faster_low", "faster_high", "times_faster_than_first", "status", "reason",
-    ),
-    "latencies": ("loader", "tier", "slug", "batches", "percent", "milliseconds"),
-    "spans": ("loader", "tier", "slug", "lane", "batch", "phase", "start_ms", "end_ms"),
-    "break_even": (
-        "device", "tier", "format", "loader", "slug", "prepare_seconds", "epoch_seconds", "against_format",
-        "against_loader", "against_prepare_seconds", "against_epoch_seconds", "break_even_epochs", "reason",
-    ),
-    "noise": (
-        "device", "batch_size", "sentinels", "median_clips_per_second", "variation_percent", "range_percent",
-        "drift_percent", "drift_seen", "hours",
-    ),
-    "skipped": ("loader", "tier", "slug", "repeats", "status", "reason"),
-    "warnings": ("loader", "tier", "slug", "repeat", "code", "seen", "cause", "hint"),
+TABLES = {
+    "runs": Table("A row a planned run.", (
+        *_RESULT,
+        *_shared("repeat"),
+        replace(_SHARED["status"], of="record: status"),
+        replace(_SHARED["reason"], of=records.reason_of),
+        replace(_SHARED["clips_per_second"], of="record: clips_per_second",
+                doc="clips of all timed epochs over their seconds"),
+        Column("construct_seconds", float, "record: times.construct_seconds", doc="constructing the loader"),
+        *_shared("first_batch_seconds"),
+        Column("verify_seconds", float, "record: times.verify_seconds", doc="the epoch that compares every clip"),
+        Column("epoch_gap_seconds", float, records.epoch_gap, doc="between two epochs, the median"),
+        Column("epochs", int, lambda record: len(records.timed_epochs(record)), doc="timed epochs"),
+        Column("clips", int, "record: clips", doc="clips of the split"),
+        replace(_SHARED["megabytes_per_second"], of=records.payload),
+        Column("epochs_seconds", float, records.epochs_seconds, doc="of all timed epochs together"),
+        *_shared("au_percent"),
+        Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
+        Column("last_loss", float, "record: training.last_loss", doc="of a training"),
+        *_shared("shortest_step_ms step_limit_ms cpu_seconds_per_1000_clips"),
+        Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
+        Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
+        Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
+        *_shared("pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
+               doc="of the timed epochs"),
+        Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
+        replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
+        Column("disturbed", bool, records.disturbed, "Disturbed",
+               doc="whether a warning says that something else slowed the run down"),
+        Column("code", of="record: code", doc="hash of the code on the timed path; blank in older records"),
+        Column("started", of="record: started", heading="Started", doc="UTC"),
+    )),
+    "ranking": Table("A row a result, those of one condition together, the fastest first.", _RANKING),
+    "best": Table("Of each loader, tier and condition the row of `ranking.csv` with the highest median.", _RANKING),
+    "formats": Table("A row a format: what writing it took.", (
+        replace(_SHARED["format"], of="plan: format"),
+        Column("seconds", float, "record: seconds", "Seconds", doc="writing all clips, once"),
+        Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
+        Column("files", int, "record: files", "Files", doc="number of files"),
+        Column("clips", int, "record: clips", "Clips", doc="of both splits"),
+        replace(_SHARED["clips_per_second"], of="record: clips_per_second", doc="written"),
+    )),
+    "tiers": Table("A row a storage tier: what it is, and what it gives to fio.", (
+        *_shared("tier"),
+        Column("path", of="record: path", heading="Path", doc="folder of the tier"),
+        Column("kind", of="record: kind", heading="Kind", doc="a file in `scripts/tiers/`"),
+        Column("filesystem", of="record: filesystem", heading="File system", doc="as the kernel names it"),
+        Column("device", of="record: device", heading="Device", doc="block device"),
+        Column("model", of="record: model", doc="of the device"),
+        Column("rotational", bool, "record: rotational", doc="whether the device says that it rotates"),
+        Column("scheduler", of="record: scheduler", doc="of the device's queue"),
+        Column("sequential_megabytes_per_second", float, "record: fio.sequential.megabytes_per_second", "In sequence",
+               lambda value: f"{number_text(value)} MB/s", "one reader, in blocks of 1 MiB"),
+        Column("random_clips_per_second", float, "record: fio.random.clips_per_second", "At random",
+               lambda value: f"{number_text(value)} clips/s", "one reader, in blocks of a clip"),
+        Column("random_latency_ms", float, "record: fio.random.mean_latency_ms", "Latency",
+               lambda value: f"{number_text(value)} ms", "mean of such a read"),
+        *_shared("warnings"),
+        replace(_SHARED["reason"], of="record: reason", doc="why fio did not measure it"),
+    )),
+    "bounds": Table(
+        "What the hardware allows. `warm`: by device and batch size. `storage`: by tier, readers and formats. "
+        "`decode`: of each result that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
+        Column("bound", doc=_words(BOUNDS)),
+        *_shared("device batch_size tier"),
+        Column("formats", heading="Formats", doc="those whose clips are of one size, separated by commas"),
+        Column("readers", int, heading="Readers", doc="number of readers at once"),
+        *_shared("loader slug"),
+        *_SPREAD,
+    )),
+    "moves": Table("A row a way of moving tensors.", (
+        Column("move", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
+        Column("way", heading="Way", doc="how it is made"),
+        *_shared("device"),
+        Column("clips", int, heading="Clips at once", doc="moved at once"),
+        *_SPREAD,
+        *_shared("megabytes_per_second"),
+        Column("times_slower", float, heading="Times slower",
+               doc="than the fastest of the same move, device and clips; blank for a way that delivers nothing"),
+        *_shared("status reason"),
+    )),
+    "training": Table("What trained, by loader, tier and settings, in a bare loop and by Lightning.", (
+        *_NAMES,
+        *_shared("device batch_size"),
+        Column("bare_clips_per_second", float, heading="Bare clips/s", doc="median in the bare loop"),
+        Column("lightning_clips_per_second", float, heading="Lightning clips/s", doc="median by Lightning"),
+        Column("lightning_cost_percent", float, heading="Lightning's cost", format="{:+.1f} %",
+               doc="how much longer a clip takes by Lightning"),
+        Column("cost_low", float, format="{:+.1f} %", doc="its 99 % interval"),
+        Column("cost_high", float, format="{:+.1f} %", doc="its upper end"),
+        Column("bare_au_percent", float, heading="Bare AU", format=percent_text, doc="AU in the bare loop"),
+        Column("lightning_au_percent", float, heading="Lightning AU", format=percent_text, doc="AU by Lightning"),
+        Column("bare_runs", int, heading="Runs", doc="runs in the bare loop"),
+        Column("lightning_runs", int, doc="runs by Lightning"),
+    )),
+    "seconds": Table(
+        "The table of TensorDict's report, only where all runs had the same number of epochs, as with a number for "
+        "`measure.epochs`.", (
+        *_NAMES,
+        Column("epochs", int, doc="of each run"),
+        Column("traverse_runs", int, doc="runs of the task `loop`"),
+        Column("traverse_mean_seconds", float, heading="Traverse", doc="mean of the seconds of all epochs of a run"),
+        Column("traverse_deviation_seconds", float, doc="standard deviation; blank for one run"),
+        Column("train_runs", int, doc="runs of the task `lightning`"),
+        Column("train_mean_seconds", float, heading="Train", doc="mean of the seconds of all epochs of a run"),
+        Column("train_deviation_seconds", float, doc="standard deviation; blank for one run"),
+    )),
+    "parts": Table("What each part of a result's work costs, by what leaving it out saves.", (
+        *_NAMES,
+        Column("part", doc=_words(PARTS)),
+        Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
+        Column("clips_per_second_without", float, doc="blank for what cannot be left out"),
+    )),
+    "ladder": Table("A row a rung of the ladder.", (
+        Column("step", int, heading="Rung", doc="from 1"),
+        Column("change", heading="What changes", doc="what is done otherwise than on the rung below"),
+        *_NAMES,
+        *_shared("runs clips_per_second interval_low interval_high"),
+        Column("times_faster", float, heading="Times the rung below", doc="over the last rung below that has a speed"),
+        Column("faster_low", float, doc="its 99 % interval"),
+        Column("faster_high", float, doc="its upper end"),
+        Column("times_faster_than_first", float, heading="Times the first", doc="over the first rung"),
+        *_shared("status reason"),
+    )),
+    "latencies": Table("How long batches took to come: quantiles over all batches of a result's ok runs.", (
+        *_NAMES,
+        Column("batches", int, heading="Batches", doc="all of the result but the first of each epoch"),
+        Column("percent", float, doc="of the batches came within that time"),
+        Column("milliseconds", float, doc="after the batch before, the reading of that by the consumer included"),
+    )),
+    "spans": Table("What each process of a run did with its first batches.", (
+        *_NAMES,
+        Column("lane", doc="the process: `main`, `worker 0`, ..."),
+        Column("batch", int, doc="number of the batch"),
+        Column("phase", doc=", ".join(f"`{phase}`" for phase in PHASES)),
+        Column("start_ms", float, doc="from when the epoch was asked for"),
+        Column("end_ms", float, doc="the same"),
+    )),
+    "break_even": Table("A row a device, tier and format: after how many epochs its conversion has paid.", (
+        *_shared("device tier format loader slug"),
+        Column("prepare_seconds", float, heading="To write", format=_seconds, doc="writing the format, once"),
+        Column("epoch_seconds", float, heading="An epoch", format=_seconds, doc="by its fastest warm result"),
+        Column("against_format", heading="Against", doc="the format that is cheapest to prepare"),
+        Column("against_loader", doc="its fastest loader"),
+        Column("against_prepare_seconds", float, format=_seconds, doc="writing that format"),
+        Column("against_epoch_seconds", float, format=_seconds, doc="an epoch of it"),
+        Column("break_even_epochs", float, heading="Pays after", doc="0: cheaper and faster than the next cheapest"),
+        replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, not distinguishable"),
+    )),
+    "noise": Table("What the warm bound of each device and batch size says of the machine.", (
+        *_shared("device batch_size"),
+        Column("sentinels", int, heading="Times", doc="number of measurements"),
+        Column("median_clips_per_second", float, heading="Median clips/s", doc="median of the measurements"),
+        Column("variation_percent", float, heading="Variation", format="{:.1f} %",
+               doc="standard deviation in percent of the mean"),
+        Column("range_percent", float, heading="Slowest to fastest", format="{:.1f} %", doc="in percent of the median"),
+        Column("drift_percent", float, heading="Later half against earlier",
+               doc="the median of the later half above that of the earlier one; negative: slower; blank below 4"),
+        Column("drift_seen", bool, doc="whether the halves are distinguishable; blank below 4"),
+        Column("hours", float, heading="Over", format="{:.1f} h", doc="from the first to the last"),
+    )),
+    "skipped": Table("What could not run.", (
+        *_NAMES,
+        Column("repeats", int, doc="runs that share the reason; blank for what was not planned"),
+        *_shared("status reason"),
+    )),
+    "warnings": Table("A row a warning of a run, a bound or a tier.", (
+        *_NAMES,
+        *_shared("repeat"),
+        Column("code", doc="kind of the warning"),
+        Column("seen", heading="Seen", doc="what was measured"),
+        Column("cause", heading="Likely cause", doc="what it may be from"),
+        Column("hint", heading="What to do", doc="what helps"),
+    )),
 }  # fmt: skip
+COLUMNS = {name: tuple(column.name for column in table.columns) for name, table in TABLES.items()}
+
+
+def taken(table: str, **sources: Any) -> dict[str, Any]:
+    """Return the row of `table` as far as its columns say where they are from: `plan`, `record`, `settings`."""
+    return {column.name: column.value(**sources) for column in TABLES[table].columns if column.of}
+
+
 DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
-_INTEGERS = {"rank", "batch_size", "workers", "prefetch", "runs", "failed", "repeat", "repeats", "epochs", "clips",
-             "warnings", "bytes", "files", "outliers", "disturbed", "sentinels", "read_bytes", "minor_faults",
-             "major_faults", "readers", "bare_runs", "lightning_runs", "traverse_runs", "train_runs", "pss_peak_bytes",
-             "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak", "gpu_memory_peak_bytes",
-             "step", "batches", "batch"}  # fmt: skip
-_FLOATS = {
-    "clips_per_second", "lowest", "highest", "percent_of_bound", "times_slower_than_best", "first_batch_seconds",
-    "construct_seconds", "verify_seconds", "epoch_gap_seconds", "megabytes_per_second", "seconds",
-    "cpu_seconds_per_1000_clips",
-    "sequential_megabytes_per_second", "random_clips_per_second", "random_latency_ms",
-    "interval_low", "interval_high", "slower_low", "slower_high", "median_clips_per_second", "variation_percent",
-    "range_percent", "drift_percent", "hours", "step_ms", "bound_clips_per_second", "au_percent", "shortest_step_ms",
-    "step_limit_ms", "bottleneck_percent", "epochs_seconds", "validation_seconds", "last_loss", "times_slower",
-    "gpu_utilisation_mean_percent", "bare_clips_per_second", "lightning_clips_per_second", "lightning_cost_percent",
-    "cost_low", "cost_high", "bare_au_percent", "lightning_au_percent", "traverse_mean_seconds",
-    "traverse_deviation_seconds", "train_mean_seconds", "train_deviation_seconds", "percent",
-    "clips_per_second_without", "times_faster", "faster_low", "faster_high", "times_faster_than_first", "milliseconds",
-    "start_ms", "end_ms", "prepare_seconds", "epoch_seconds", "against_prepare_seconds", "against_epoch_seconds",
-    "break_even_epochs",
-}  # fmt: skip
-_TRUTHS = {"pin_memory", "rotational", "drift_seen", "disturbed"}  # of a run; of a result `disturbed` is a count
+RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and moves, one a line
 
 
 def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -112,13 +389,11 @@ def _written(value: Any) -> Any:
 
 
 def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of `folder`/`name`.csv; numbers as int or float, blanks in number columns as None.
+    """Return the rows of `folder`/`name`.csv, typed as their columns say; blanks that are no text as None.
 
     Raises UserError where the file is absent or its columns are not those of this version.
     """
-    path = folder / f"{name}.csv"
-    if not path.is_file():
-        raise UserError(f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --out {folder}")
+    path = _present(folder, f"{name}.csv")
     with open(path, encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
         if tuple(table.fieldnames or ()) != COLUMNS[name]:
@@ -126,18 +401,14 @@ def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
                 f"{path} has the columns {', '.join(table.fieldnames or ())}; expected are {', '.join(COLUMNS[name])}. "
                 f"Delete the folder {folder} and run make_tables.py again."
             )
-        return [{column: _typed(column, text) for column, text in row.items()} for row in table]
+        return [{column.name: column.parsed(row[column.name]) for column in TABLES[name].columns} for row in table]
 
 
-def _typed(column: str, text: str) -> Any:
-    if column in _TRUTHS and text in ("true", "false"):
-        return text == "true"
-    if column in _INTEGERS and text:
-        return int(text)
-    if column in _FLOATS and text:
-        return float(text)
-    blank = column in _INTEGERS | _FLOATS | _TRUTHS
-    return None if blank else text
+def _present(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise UserError(f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --out {folder}")
+    return path
 
 
 def read_tables(folder: Path) -> dict[str, Any]:
@@ -148,14 +419,7 @@ def read_tables(folder: Path) -> dict[str, Any]:
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
         row["panel"] = panel_of(row)
-    for name in DOCUMENTS:
-        path = folder / f"{name}.json"
-        if not path.is_file():
-            raise UserError(
-                f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --out {folder}"
-            )
-        tables[name] = read_json(path)
-    return tables
+    return tables | {name: read_json(_present(folder, f"{name}.json")) for name in DOCUMENTS}
 
 
 def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -165,16 +429,21 @@ def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def panel_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return where a result's panel stands among the others: by device, task, cache and step."""
-    return row["device"], list(TASKS).index(row["task"]), CACHES.index(row["cache"]), row["step_ms"] or 0
+    return row["device"], list(TASKS).index(row["task"]), list(CACHES).index(row["cache"]), row["step_ms"] or 0
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
     """Return the panel of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
     if not row["device"]:
         return ""
-    parts = [row["device"].upper(), *([] if row["task"] == "traverse" else [TASKS[row["task"]]])]
-    parts += [] if row["cache"] == "warm" else [f"{row['cache']} cache"]
+    parts = [row["device"].upper(), *([] if row["task"] == "traverse" else [TASKS[row["task"]].word])]
+    parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
+
+
+def tied_with_best(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of the ranking cannot be told from the best of its panel, or is the best."""
+    return row["rank"] == 1 or (row["slower_low"] is not None and row["slower_low"] <= 1)
 
 
 def settings_text(row: Mapping[str, Any]) -> str:
@@ -189,32 +458,3 @@ def settings_text(row: Mapping[str, Any]) -> str:
     options = json.loads(row["options"] or "{}")
     parts += [f"{name}={value}" for name, value in options.items()]
     return ", ".join(parts)
-
-
-def number_text(value: float | None, digits: int = 3) -> str:
-    """Return `value` with at least `digits` significant digits and no false precision: 24,103, 1.52, 0.00481."""
-    if value is None:
-        return ""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
-
-
-def bytes_text(value: float | None) -> str:
-    """Return a number of bytes in decimal units with three digits, e.g. ``1.52 GB``."""
-    if value is None:
-        return ""
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{number_text(value)} {unit}" if unit != "B" else f"{value:.0f} B"
-        value /= 1000
-    return f"{number_text(value)} TB"
-
-
-def duration_text(seconds: float | None) -> str:
-    """Return a length of audio in the unit that suits it, e.g. ``1.33 hours``."""
-    if seconds is None:
-        return ""
-    unit, size = next((u, n) for u, n in (("hours", 3600), ("minutes", 60), ("seconds", 1)) if seconds >= n or n == 1)
-    return f"{number_text(seconds / size)} {unit}"

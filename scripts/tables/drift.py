@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from statistics import mean, median, stdev
 from typing import Any
 
 from scripts.common.statistics import Comparison, compare
-from scripts.tables.columns import duration_text
+from scripts.common.text import duration_text
+from scripts.tables.groups import grouped
 
 # Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).
@@ -17,6 +17,7 @@ FEWEST_DRIFT = 4  # two for each half
 DRIFT_PERCENT = 1.0  # a drift that can be told but is smaller than this is a fact of noise.csv and no warning
 
 Row = dict[str, Any]
+_WORK = ("device", "batch_size")
 
 
 def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -27,25 +28,21 @@ def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
     the machine became slower, and `drift_seen`, whether that is distinguishable, are None for fewer than four.
     """
     measured = [one for one in bounds if one["bound"] == "warm" and one["status"] == "ok"]
-    measured.sort(key=lambda one: (*_work(one), _moment(one), one["repeat"]))
-    return [_noise_row(*work, list(records)) for work, records in groupby(measured, key=_work)]
-
-
-def _work(record: Mapping[str, Any]) -> tuple[str, int]:
-    return record["settings"]["device"], record["settings"]["batch_size"]
+    works = [{**one, **{key: one["settings"][key] for key in _WORK}} for one in measured]
+    works.sort(key=lambda one: (*(one[key] for key in _WORK), _moment(one), one["repeat"]))
+    return [_noise_row(same) for same in grouped(works, *_WORK)]
 
 
 def _moment(record: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(record["started"])
 
 
-def _noise_row(device: str, batch_size: int, records: Sequence[Mapping[str, Any]]) -> Row:
+def _noise_row(records: Sequence[Mapping[str, Any]]) -> Row:
     speeds = [record["clips_per_second"] for record in records]
     middle, several = median(speeds), len(speeds) > 1
     later = _later_half(speeds) if len(speeds) >= FEWEST_DRIFT else None
     return {
-        "device": device,
-        "batch_size": batch_size,
+        **{key: records[0][key] for key in _WORK},
         "sentinels": len(speeds),
         "median_clips_per_second": middle,
         "variation_percent": 100 * stdev(speeds) / mean(speeds) if several else None,

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from scripts.tables.groups import grouped
+
+_RESULT = ("loader", "tier", "slug")
 PERCENTS = (0, 1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 100)
 
 
@@ -16,18 +19,13 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     out. All batches of the result's runs are pooled, `batches` of them. Between two of them a quantile is interpolated.
     A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a single batch.
     """
-    results: dict[tuple[str, str, str], list[np.ndarray]] = {}
-    unsound = set()
-    for run, record in rows_and_records:
-        key = (run["loader"], run["tier"], run["slug"])
-        if run["status"] == "failed":
-            unsound.add(key)
-        elif run["status"] == "ok" and record is not None:
-            results.setdefault(key, []).extend(_gaps(epoch) for epoch in _counting(record["times"]["epochs"]))
-    for key, gaps in results.items():
-        pooled = np.concatenate(gaps)
-        if key not in unsound and len(pooled):
-            names = dict(zip(("loader", "tier", "slug"), key, strict=True))
+    runs = [{**run, "record": record} for run, record in rows_and_records]
+    for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT):
+        measured = [run["record"] for run in same if run["status"] == "ok"]
+        gaps = [_gaps(epoch) for record in measured for epoch in _counting(record["times"]["epochs"])]
+        pooled = np.concatenate([[], *gaps])
+        if len(pooled) and not any(run["status"] == "failed" for run in same):
+            names = {key: same[0][key] for key in _RESULT}
             for percent, seconds in zip(PERCENTS, np.percentile(pooled, PERCENTS), strict=True):
                 yield {**names, "batches": len(pooled), "percent": percent, "milliseconds": float(seconds) * 1000}
 

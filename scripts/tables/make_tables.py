@@ -2,7 +2,7 @@
 
     python -m scripts.tables.make_tables --plan results/runs/demo/plan.json --out results/tables/demo
 
-The columns are described in docs/architecture.md. The folder appears whole or not at all.
+The columns are described in docs/tables.md. The folder appears whole or not at all.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from scripts.common.files import read_json, whole_directory, write_json
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import moves as moves_table
-from scripts.tables.columns import COLUMNS, DOCUMENTS, write_table
-from scripts.tables.records import planned_runs, read_plan, read_record, run_row, setting_columns, tier_name, tried
+from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, taken, write_table
+from scripts.tables.groups import grouped
+from scripts.tables.records import planned_runs, read_plan, read_record, setting_columns, tier_name, tried
 
 Record = dict[str, Any]
-RECORDS = "records.jsonl.gz"  # every raw record of runs, bounds and moves, one a line
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
 
 
@@ -34,41 +34,47 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     """
     _check_out(out)
     pairs = list(planned_runs(plan, root))
-    bounds = [record for entry in plan["bounds"] if (record := read_record(root / entry["path"])) is not None]
+    records = [record for _, record in pairs if record]
+    bounds, moves = (
+        [record for entry in plan[kind] if (record := read_record(root / entry["path"])) is not None]
+        for kind in ("bounds", "moves")
+    )
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
+    formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
     called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
-    moves = [record for entry in plan["moves"] if (record := read_record(root / entry["path"])) is not None]
-    sizes = _clip_sizes(plan, root)
+    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
+
+    sizes = {name: record["clip_bytes"] for name, record in formats.items() if record}
     bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
-    runs = [run_row(entry, record, plan["emulated"]) for entry, record in pairs]
-    noise = drift.noise_rows(bounds)
+    runs = [ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
-    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
     ranked = ranking.rank(results + _never_planned(plan, skipped))
-    records = [record for _, record in pairs if record]
-    of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
-    best, formats = ranking.best(ranked), list(_format_rows(plan, root))
+    best, noise = ranking.best(ranked), drift.noise_rows(bounds)
+    written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]
+    tables: dict[str, Iterable[Mapping[str, Any]]] = {
+        "runs": runs,
+        "ranking": ranked,
+        "best": best,
+        "training": training.cost_rows(ranked),
+        "seconds": training.seconds_rows(runs),
+        "formats": written,
+        "break_even": break_even.rows(best, written),
+        "ladder": ladder.rows(plan, ranked),
+        "latencies": latency.rows(of_runs),
+        "spans": spans.rows(of_runs),
+        "tiers": [_tier_row(called[name], record) for name, record in tiers.items()],
+        "bounds": [*bound_rows, *bounds_of.decode_rows(results)],
+        "parts": bottlenecks.rows(results),
+        "moves": moves_table.rows(moves),
+        "skipped": _skipped_rows(skipped, tried(runs)),
+        "noise": noise,
+        "warnings": [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)],
+    }
     with whole_directory(out) as folder:
-        write_table(folder, "runs", runs)
-        write_table(folder, "ranking", ranked)
-        write_table(folder, "best", best)
-        write_table(folder, "training", training.cost_rows(ranked))
-        write_table(folder, "seconds", training.seconds_rows(runs))
-        write_table(folder, "formats", formats)
-        write_table(folder, "break_even", break_even.rows(best, formats))
-        write_table(folder, "ladder", ladder.rows(plan, ranked))
-        write_table(folder, "latencies", latency.rows(of_runs))
-        write_table(folder, "spans", spans.rows(of_runs))
-        write_table(folder, "tiers", (_tier_row(called[name], record or {}) for name, record in tiers.items()))
-        write_table(folder, "bounds", [*bound_rows, *bounds_of.decode_rows(results)])
-        write_table(folder, "parts", bottlenecks.rows(results))
-        write_table(folder, "moves", moves_table.rows(moves))
-        write_table(folder, "skipped", _skipped_rows(skipped, tried(runs)))
-        write_table(folder, "noise", noise)
-        write_table(
-            folder, "warnings", [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)]
-        )
+        for name in COLUMNS:
+            write_table(folder, name, tables[name])
         write_json(folder / "dataset.json", _dataset(plan, root))
         write_json(folder / "host.json", _host(records))
         _write_records(folder / RECORDS, [*records, *bounds, *moves])
@@ -97,22 +103,16 @@ def _optional(root: Path, *parts: str) -> Record | None:
     return read_json(path) if path.is_file() else None
 
 
-def _clip_sizes(plan: Mapping[str, Any], root: Path) -> dict[str, int]:
-    """Return the bytes that a clip takes in each format that has been written."""
-    records = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
-    return {name: record["clip_bytes"] for name, record in records.items() if record}
-
-
 def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row of the ranking for each loader that the plan skips and of which it plans no run at all."""
     planned = {entry["loader"] for entry in plan["runs"]}
-    rows = [
-        {**_plan_skip(entry), "task": "traverse", "cache": "warm", "step_ms": 0, "format": "", "clips_per_second": None}
-        | {"lowest": None, "highest": None, "first_batch_seconds": None, "runs": 0, "failed": 0, "warnings": 0}
+    blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "traverse", "cache": "warm", "step_ms": 0, "format": ""}
+    blank |= {"runs": 0, "failed": 0, "warnings": 0}
+    return [
+        {**blank, **_plan_skip(entry), "about": ranking.about(entry["loader"])}
         for entry in skipped
         if entry["loader"] not in planned
     ]
-    return [{**row, "about": ranking.about(row["loader"])} for row in rows]
 
 
 def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,34 +129,17 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
-    keys = ("loader", "tier", "slug", "status", "reason")
     lost = [run for run in runs if run["status"] in ("skipped", "missing")]
-    counts = Counter(tuple(run[key] for key in keys) for run in lost)
-    for values, repeats in counts.items():
-        yield {**dict(zip(keys, values, strict=True)), "repeats": repeats}
-    for entry in skipped:
-        yield {**_plan_skip(entry), "repeats": None}
+    for same in grouped(lost, "loader", "tier", "slug", "status", "reason"):
+        yield {**same[0], "repeats": len(same)}
+    yield from map(_plan_skip, skipped)
 
 
-def _format_rows(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    for name in plan["formats"]:
-        record = _optional(root, "formats", plan["dataset"], f"{name}.json") or {}
-        yield {**{key: record.get(key) for key in COLUMNS["formats"]}, "format": name}
-
-
-def _tier_row(name: str, record: Record) -> dict[str, Any]:
-    """Return the row of tiers.csv: MB/s, clips/s and ms as fio measured them, blank with a reason where it did not."""
-    fio = record.get("fio") or {}
-    sequential, random = fio.get("sequential") or {}, fio.get("random") or {}
-    return {
-        **{key: record.get(key) for key in COLUMNS["tiers"]},
-        "tier": name,
-        "sequential_megabytes_per_second": sequential.get("megabytes_per_second"),
-        "random_clips_per_second": random.get("clips_per_second"),
-        "random_latency_ms": random.get("mean_latency_ms"),
-        "warnings": len(record.get("warnings") or []),
-        "reason": record.get("reason") if record else "the tier was not profiled",
-    }
+def _tier_row(name: str, record: Record | None) -> dict[str, Any]:
+    """Return the row of tiers.csv, blank with a reason where fio did not measure it."""
+    row = taken("tiers", plan={"tier": name}, record=record)
+    unprofiled = {} if record else {"reason": "the tier was not profiled"}
+    return row | {"warnings": len((record or {}).get("warnings") or [])} | unprofiled
 
 
 def _warning_rows(

@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.common.statistics import spread
+import pandas as pd
+
+from scripts.common.statistics import median_of
+from scripts.common.vocabulary import MOVES
+from scripts.tables.columns import COLUMNS
+from scripts.tables.groups import grouped, speed_columns
 
 Row = dict[str, Any]
 Record = Mapping[str, Any]
-ORDER = ("create", "copy", "one", "many", "send")
 WHOLE = "all"  # move and way of a record that has none: the measurement was not made, or it broke
 _KEY = ("move", "way", "device", "clips")
 
@@ -17,16 +21,19 @@ def rows(records: Iterable[Record]) -> list[Row]:
 
     The speed is the median over runs. A way that failed in one run has none; one that could not run in some has that of
     the others. `times_slower` compares with the fastest way that delivers something, of the same move, device and
-    number of clips. Fastest first, ways without a speed last.
+    number of clips. Fastest first, ways without a speed last, and what only stands there to be compared with behind
+    what delivers.
     """
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        for move in record["moves"] or [_whole(record)]:
-            groups.setdefault(tuple(move[key] for key in _KEY), []).append(move)
-    found = [_row(dict(zip(_KEY, key, strict=True)), moves) for key, moves in groups.items()]
-    _compare(found)
-    found.sort(key=_rank)
-    return [{key: value for key, value in row.items() if key != "delivers"} for row in found]
+    moves = [move for record in records for move in record["moves"] or [_whole(record)]]
+    found = pd.DataFrame([_row(same) for same in grouped(moves, *_KEY)], columns=[*COLUMNS["moves"], "delivers"])
+    speeds = found["clips_per_second"].astype(float)
+    compared = speeds.where(found["delivers"].astype(bool))
+    found["times_slower"] = compared.groupby([found[key] for key in _KEY if key != "way"]).transform("max") / compared
+    found["place"] = [(*MOVES, move).index(move) for move in found["move"]]
+    found["silent"], found["slowness"] = ~found["delivers"].astype(bool), -speeds
+    by = ["place", "device", "clips", "lacking", "silent", "slowness", "way"]
+    found = found.assign(lacking=speeds.isna()).sort_values(by)[list(COLUMNS["moves"])].astype(object)
+    return found.where(found.notna(), None).to_dict("records")
 
 
 def _whole(record: Record) -> Row:
@@ -36,39 +43,15 @@ def _whole(record: Record) -> Row:
     }
 
 
-def _row(row: Row, moves: list[Record]) -> Row:
+def _row(moves: list[Record]) -> Row:
     """Return the row of a way's measurements, not compared with others."""
     by_status = {status: [move for move in moves if move["status"] == status] for status in ("failed", "ok", "skipped")}
     status = next(status for status, found in by_status.items() if found)
     measured = by_status["ok"] if status == "ok" else []
-    speed = spread([move["clips_per_second"] for move in measured])
-    payload = spread([move["megabytes_per_second"] for move in measured])
-    return row | {
-        "runs": len(measured),
-        "clips_per_second": speed and speed.median,
-        "lowest": speed and speed.lowest,
-        "highest": speed and speed.highest,
-        "megabytes_per_second": payload and payload.median,
-        "times_slower": None,
+    return {
+        **{key: moves[0][key] for key in (*_KEY, "delivers")},
+        **speed_columns([move["clips_per_second"] for move in measured]),
+        "megabytes_per_second": median_of(move["megabytes_per_second"] for move in measured),
         "status": status,
         "reason": "" if status == "ok" else "; ".join(dict.fromkeys(move["reason"] for move in by_status[status])),
-        "delivers": moves[0]["delivers"],
     }
-
-
-def _compare(found: list[Row]) -> None:
-    """Set how many times slower each way that delivers something is than the fastest of its kind."""
-    fastest: dict[tuple[Any, ...], float] = {}
-    compared = [row for row in found if row["delivers"] and row["clips_per_second"]]
-    for row in compared:
-        kind = (row["move"], row["device"], row["clips"])
-        fastest[kind] = max(row["clips_per_second"], fastest.get(kind, 0.0))
-    for row in compared:
-        row["times_slower"] = fastest[row["move"], row["device"], row["clips"]] / row["clips_per_second"]
-
-
-def _rank(row: Row) -> tuple[Any, ...]:
-    """Return what rows are ordered by. What only stands there to be compared with stands behind what delivers."""
-    place = ORDER.index(row["move"]) if row["move"] in ORDER else len(ORDER)
-    speed = row["clips_per_second"]
-    return place, row["device"], row["clips"], speed is None, not row["delivers"], -(speed or 0), row["way"]

@@ -1,22 +1,41 @@
 """From runs to an answer: one result per loader, tier and settings, and the order in which they stand."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from math import inf
 from typing import Any
 
 from scripts.common import plugins
-from scripts.common.statistics import compare, interval, median_of, outliers, shared_ranks, spread
+from scripts.common.statistics import compare, interval, median_of, outliers, shared_ranks
+from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
-from scripts.tables.columns import COLUMNS, MEMORY, panel_of, panel_order
+from scripts.tables.bottlenecks import FED_PERCENT
+from scripts.tables.columns import COLUMNS, TABLES, panel_of, panel_order, taken
+from scripts.tables.groups import grouped, speed_columns
+from scripts.tables.records import setting_columns, tier_name
 
 Row = dict[str, Any]
 _SAME = COLUMNS["ranking"][1 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
-_MEDIANS = ("first_batch_seconds", "cpu_seconds_per_1000_clips", "au_percent", "step_limit_ms")
+_OF_RUNS = {  # how a column of a result is made from those of its ok runs
+    "median": median_of,
+    "largest": lambda values: max((value for value in values if value is not None), default=None),
+    "different": lambda values: len({value for value in values if value}),
+}
 _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
-FED_PERCENT = 90.0  # AU from which a training waits for its own steps alone
-_STATUSES = ("ok", "failed", "missing", "skipped")  # the order in which results stand
+
+
+def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
+    """Return the row of runs.csv for a planned run, with its speeds without parts as `explained`, which is no column.
+
+    The tiers in `emulated` are called so in their name, and so wherever the result is shown.
+    """
+    plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
+    row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
+    if record is None:
+        reason = "no record: the run was not made, or it broke off"
+        row |= {"status": "missing", "reason": reason, "warnings": 0}
+    return row | {"explained": (record or {}).get("explained")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -27,38 +46,44 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     else on the machine disturbed. `outliers` are counted, never dropped; None for fewer than five runs. `speeds` is no
     column: the ok runs' clips/s, empty where the result has no speed, which `rank` compares.
     """
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for run in runs:
-        groups.setdefault((run["loader"], run["tier"], run["slug"]), []).append(run)
-    return [_result(group) for group in groups.values()]
+    return [_result(same) for same in grouped(runs, "loader", "tier", "slug")]
 
 
 def _result(runs: list[Mapping[str, Any]]) -> Row:
-    by_status = {status: [run for run in runs if run["status"] == status] for status in _STATUSES}
+    by_status = {status: [run for run in runs if run["status"] == status] for status in STATUSES}
     status = next(name for name in ("failed", "ok", "skipped", "missing") if by_status[name])
-    speeds = [run["clips_per_second"] for run in by_status["ok"]] if status == "ok" else []
-    speed, middle = spread(speeds), interval(speeds)
+    ok = by_status["ok"]
+    measured = ok if status == "ok" else []
+    speeds = [run["clips_per_second"] for run in measured]
+    middle = interval(speeds)
     return {
         **{column: by_status[status][0][column] for column in _SAME},
-        "runs": len(by_status["ok"]),
+        **speed_columns(speeds),
+        "runs": len(ok),
         "failed": len(by_status["failed"]),
-        "clips_per_second": speed and speed.median,
-        "lowest": speed and speed.lowest,
-        "highest": speed and speed.highest,
         "interval_low": middle and middle.low,
         "interval_high": middle and middle.high,
         "speeds": speeds,
         "outliers": outliers(speeds),
-        "disturbed": sum(run["disturbed"] for run in by_status["ok"]),
-        **{column: median_of(run[column] for run in by_status["ok"]) if speed else None for column in _MEDIANS},
-        "shortest_step_ms": _shortest_step(by_status["ok"]) if speed else None,
-        **{column: _largest(by_status["ok"], column) if speed else None for column in MEMORY},
-        "explained": bottlenecks.middle([run["explained"] for run in by_status["ok"] if run["explained"]]),
+        "disturbed": sum(run["disturbed"] for run in ok),
+        "shortest_step_ms": _shortest_step(measured),
+        **_of_runs(measured),
+        "explained": bottlenecks.middle([run["explained"] for run in ok if run["explained"]]),
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
         "warnings": sum(run["warnings"] or 0 for run in runs),
         "about": about(runs[0]["loader"]),
     }
+
+
+def _of_runs(runs: list[Mapping[str, Any]]) -> Row:
+    """Return the columns of a result that their declarations make from its runs; None without any."""
+    found: Row = {}
+    for column in TABLES["ranking"].columns:
+        how, _, name = column.of.partition(": ") if isinstance(column.of, str) else ("", "", "")
+        if how in _OF_RUNS:
+            found[column.name] = _OF_RUNS[how]([run[name] for run in runs]) if runs else None
+    return found
 
 
 def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], planned: int) -> str:
@@ -78,10 +103,6 @@ def about(loader: str) -> str:
         return ""
     module = plugins.load("loaders", loader)
     return plugins.describe(module) if module.__doc__ else ""
-
-
-def _largest(runs: Iterable[Mapping[str, Any]], column: str) -> float | None:
-    return max((run[column] for run in runs if run[column] is not None), default=None)
 
 
 def _shortest_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
@@ -119,20 +140,12 @@ def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     changed.
     """
     ordered = sorted(rows, key=_order)
-    ranked: list[Row] = []
-    for _, same in groupby(ordered, key=lambda row: (_STATUSES.index(row["status"]), panel_order(row))):
-        ranked += _ranked(list(same))
-    return ranked
-
-
-def tied_with_best(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of `rank` cannot be told from the best of its panel, or is the best."""
-    return row["rank"] == 1 or (row["slower_low"] is not None and row["slower_low"] <= 1)
+    return [row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same))]
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     names = (row["loader"], row["tier"], row["slug"])
-    return _STATUSES.index(row["status"]), panel_order(row), -(row["clips_per_second"] or 0.0), names
+    return STATUSES.index(row["status"]), panel_order(row), -(row["clips_per_second"] or 0.0), names
 
 
 def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
@@ -163,7 +176,5 @@ def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
-    first: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for row in ranking:
-        first.setdefault((row["loader"], row["tier"], panel_of(row)), row)
-    return rank(first.values())
+    panelled = ({**row, "panel": panel_of(row)} for row in ranking)
+    return rank(same[0] for same in grouped(panelled, "loader", "tier", "panel"))

@@ -11,12 +11,10 @@ import jsonschema
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import NOT_TRIED
-from scripts.tables.columns import CONDITIONS, EMULATED, MEMORY, RESOURCES, SETTINGS
+from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
 _PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "formats", "tiers", "emulated")
-GPU = ("gpu_utilisation_mean_percent", "gpu_memory_peak_bytes")
 DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 
@@ -98,57 +96,6 @@ def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None)
         yield entry, record
 
 
-def run_row(
-    entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the row of runs.csv for a planned run: times in seconds, speed in clips/s and payload in MB/s.
-
-    The tiers in `emulated` are called so in their name, and so wherever the result is shown.
-    """
-    row = {key: entry[key] for key in ("loader", "tier", "format", "slug", "repeat")}
-    row["tier"] = tier_name(entry["tier"], emulated)
-    row |= setting_columns((record or entry)["settings"])
-    if record is None:
-        reason = "no record: the run was not made, or it broke off"
-        return {
-            **row,
-            **{key: entry[key] for key in CONDITIONS},
-            "status": "missing",
-            "reason": reason,
-            "warnings": 0,
-            "disturbed": None,
-            "explained": None,
-        }
-    times = record.get("times") or {}
-    epochs = times.get("epochs") or []
-    speed = record["clips_per_second"] if record["status"] == "ok" else None
-    # Of a cold run it is also what constructing a loader for each epoch used, which its clips do not account for.
-    used = (record.get("resources") or {}) if record["cache"] != "cold" else {}
-    memory, step = record.get("memory") or {}, record.get("shortest_step") or {}
-    training = record.get("training") or {}
-    return row | {
-        **{key: record[key] for key in ("task", "cache", "status", "clips", "started")},
-        "step_ms": record.get("step_ms", 0),
-        **{key: times.get(key) for key in ("construct_seconds", "first_batch_seconds", "verify_seconds")},
-        "reason": reason_of(record),
-        "clips_per_second": speed,
-        "epoch_gap_seconds": median_of(epoch.get("gap_seconds") for epoch in epochs),
-        "epochs": len(epochs),
-        "megabytes_per_second": None if speed is None else speed * record["clip_bytes"] / 1e6,
-        "epochs_seconds": sum(epoch["seconds"] for epoch in epochs) if epochs else None,
-        "au_percent": record.get("au_percent"),
-        **{key: training.get(key) for key in ("validation_seconds", "last_loss")},
-        "shortest_step_ms": step.get("ms"),
-        "step_limit_ms": step.get("limit_ms"),
-        "explained": record.get("explained"),
-        **{key: used.get(key) for key in RESOURCES},
-        **{key: memory.get(key) for key in MEMORY},
-        **{key: memory.get(key) for key in GPU},
-        "warnings": len(record["warnings"]),
-        "disturbed": any(warning["code"] in DISTURBANCES for warning in record["warnings"]),
-    }
-
-
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of runs without those that a broken file did not get: it is one result with one reason."""
     return [row for row in rows if not (row["status"] == "skipped" and NOT_TRIED in row["reason"])]
@@ -161,8 +108,8 @@ def tier_name(tier: str, emulated: Collection[str]) -> str:
 
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a row for `settings`: the common ones, and `options` as JSON for what is left."""
-    options = {key: value for key, value in settings.items() if key not in SETTINGS and value is not None}
-    columns = {key: settings.get(key) for key in SETTINGS}
+    options = {key: value for key, value in settings.items() if key not in RESULT_SETTINGS and value is not None}
+    columns = {key: settings.get(key) for key in RESULT_SETTINGS}
     return {**columns, "options": json.dumps(options, sort_keys=True) if options else ""}
 
 
@@ -174,3 +121,29 @@ def reason_of(record: Mapping[str, Any]) -> str:
     problems = (record.get("verification") or {}).get("problems") or []
     parts += [problem for problem in problems if problem not in parts[0]]
     return "; ".join(filter(None, parts))
+
+
+def disturbed(record: Mapping[str, Any]) -> bool:
+    """Return whether a warning of a run says that something else slowed it down."""
+    return any(warning["code"] in DISTURBANCES for warning in record["warnings"])
+
+
+def payload(record: Mapping[str, Any]) -> float | None:
+    """Return the MB/s (10^6 bytes) that a run delivered, None without a speed."""
+    speed = record["clips_per_second"]
+    return None if speed is None else speed * record["clip_bytes"] / 1e6
+
+
+def timed_epochs(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the timed epochs of a run, none of one that was not timed."""
+    return (record.get("times") or {}).get("epochs") or []
+
+
+def epoch_gap(record: Mapping[str, Any]) -> float | None:
+    """Return the median of the seconds between two epochs of a run."""
+    return median_of(epoch.get("gap_seconds") for epoch in timed_epochs(record))
+
+
+def epochs_seconds(record: Mapping[str, Any]) -> float | None:
+    """Return the seconds of all timed epochs of a run."""
+    return sum(epoch["seconds"] for epoch in timed_epochs(record)) if timed_epochs(record) else None

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scripts.tables.groups import grouped
+
 _RESULT = ("loader", "tier", "slug")
 
 
@@ -11,13 +13,8 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
 
     Of several runs of a result those of the first one are taken: they are one run's, and not to be mixed.
     """
-    seen = set()
-    for row, record in rows_and_records:
-        result = {key: row[key] for key in _RESULT}
-        spans = (record or {}).get("spans")
-        if not spans or row["status"] != "ok" or tuple(result.values()) in seen:
-            continue
-        seen.add(tuple(result.values()))
-        for span in spans:
+    noted = ({**row, "spans": record["spans"]} for row, record in rows_and_records if record and record.get("spans"))
+    for first, *_ in grouped((row for row in noted if row["status"] == "ok"), *_RESULT):
+        for span in first["spans"]:
             times = {f"{end}_ms": round(1000 * span[f"{end}_seconds"], 3) for end in ("start", "end")}
-            yield {**result, **{key: span[key] for key in ("lane", "batch", "phase")}, **times}
+            yield {key: first[key] for key in _RESULT} | {key: span[key] for key in ("lane", "batch", "phase")} | times

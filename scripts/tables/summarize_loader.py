@@ -1,29 +1,34 @@
-"""Gathers one loader's runs with their summary into one file.
+"""Gathers one loader's runs, each with the summary of its result, into one file that pandas.read_json reads as a table.
 
 python -m scripts.tables.summarize_loader --plan results/runs/demo/plan.json --loader npy --out results/npy.json
 """
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import write_json
 from scripts.tables import ranking
-from scripts.tables.records import planned_runs, read_plan, run_row, tried
+from scripts.tables.columns import COLUMNS
+from scripts.tables.records import planned_runs, read_plan, setting_columns, tier_name, tried
 
-# What needs more than one loader's runs, and what stands in the records beside it.
-_LEFT_OUT = (
-    "about", "rank", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high", "speeds",
-    "explained",
-)  # fmt: skip
+_KEY = ("loader", "tier", "slug")
+# The columns of a result, without what names it and what needs more than one loader's runs.
+_SUMMARY = tuple(
+    column
+    for column in COLUMNS["ranking"][COLUMNS["ranking"].index("slug") + 1 :]
+    if column not in ("about", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
+    and not column.startswith("bound")
+)
 
 
-def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any]:
-    """Return the loader's results (medians over runs, in clips/s and seconds) and every record the plan lists of it.
+def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str, Any]]:
+    """Return a row for each run that the plan lists of a loader, in clips/s and seconds, and for each that it skips.
 
-    Raises UserError for a loader that the plan does not name.
+    A row has `dataset`, the columns of runs.csv, those of its result (medians over its runs) after `result_`, and
+    `path`, the file of the record. Raises UserError for a loader that the plan does not name.
     """
     named = sorted({entry["loader"] for entry in (*plan["runs"], *plan["skipped"])})
     if loader not in named:
@@ -32,31 +37,50 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> dict[str, Any
             "Add it to `loaders` in config.yaml, or name one of these."
         )
     pairs = list(planned_runs(plan, root, loader))
-    runs = (run_row(entry, record, plan["emulated"]) for entry, record in pairs)
-    rows = ranking.rank(ranking.with_bottleneck(ranking.results(tried(runs))))
-    return {
-        "loader": loader,
+    runs = [ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    results = {_key(row): row for row in ranking.with_bottleneck(ranking.results(tried(runs)))}
+    return [
+        {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}
+        | {f"result_{column}": results[_key(run)].get(column) for column in _SUMMARY}
+        | {"path": entry["path"]}
+        for run, (entry, _) in zip(runs, pairs, strict=True)
+        if _key(run) in results
+    ] + [_skipped(entry, plan) for entry in plan["skipped"] if entry["loader"] == loader]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[column] for column in _KEY)
+
+
+def _skipped(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
         "dataset": plan["dataset"],
-        "about": ranking.about(loader),
-        "summary": [{key: value for key, value in row.items() if key not in _LEFT_OUT} for row in rows],
-        "skipped": [entry for entry in plan["skipped"] if entry["loader"] == loader],
-        "runs": [record for _, record in pairs if record],
+        "loader": entry["loader"],
+        "tier": tier_name(entry["tier"] or "", plan["emulated"]),
     }
+    return names | setting_columns(entry["settings"] or {}) | {"status": "skipped", "reason": entry["reason"]}
+
+
+def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each result that failed."""
+    failed = {_key(row): row for row in rows if row.get("result_status") == "failed"}
+    return [
+        f"{loader} on {tier} ({slug}) failed: {row['result_reason']}" for (loader, tier, slug), row in failed.items()
+    ]
 
 
 def main() -> None:
-    """Write one loader's summary."""
+    """Write one loader's runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", required=True, type=Path, help="plan.json, as plan.py wrote it")
     parser.add_argument("--loader", required=True, help="name of the loader")
     parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     arguments = parser.parse_args()
-    found = summarize(read_plan(arguments.plan), arguments.loader, arguments.root)
-    write_json(arguments.out, found)
-    for row in found["summary"]:
-        if row["status"] == "failed":
-            print(f"{row['loader']} on {row['tier']} ({row['slug']}) failed: {row['reason']}")
+    rows = summarize(read_plan(arguments.plan), arguments.loader, arguments.root)
+    write_json(arguments.out, rows)
+    for line in failures(rows):
+        print(line)
 
 
 if __name__ == "__main__":

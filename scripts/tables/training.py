@@ -5,9 +5,11 @@ from statistics import mean, stdev
 from typing import Any
 
 from scripts.common.statistics import compare
+from scripts.common.vocabulary import RESULT_SETTINGS, TRAINING
+from scripts.tables.groups import grouped
 
 Row = Mapping[str, Any]
-_SAME = ("loader", "tier", "device", "batch_size", "workers", "prefetch", "pin_memory", "options")
+_SAME = ("loader", "tier", *RESULT_SETTINGS, "options")
 
 
 def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
@@ -16,14 +18,20 @@ def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
     `lightning_cost_percent` is how much longer a clip takes with Lightning than in the bare loop, with its 99 %
     interval (blank where a single run allows none).
     """
-    for both in _by_settings(results, ("train", "lightning")):
-        bare, lightning = both.get("train"), both.get("lightning")
+    counting = (row for row in results if row["status"] == "ok" and row["task"] in TRAINING and _plain(row))
+    for same in grouped(counting, *_SAME):
+        both = {row["task"]: row for row in same}
+        bare, lightning = (both.get(task) for task in TRAINING)
         yield {
-            **_names(both),
+            **_names(same[0]),
             **{f"bare_{key}": bare and bare[key] for key in ("clips_per_second", "au_percent", "runs")},
             **{f"lightning_{key}": lightning and lightning[key] for key in ("clips_per_second", "au_percent", "runs")},
             **(_cost(bare, lightning) if bare and lightning else {}),
         }
+
+
+def _plain(row: Row) -> bool:
+    return row["cache"] == "warm" and not row["step_ms"]
 
 
 def _cost(bare: Row, lightning: Row) -> dict[str, float | None]:
@@ -35,17 +43,7 @@ def _cost(bare: Row, lightning: Row) -> dict[str, float | None]:
     }
 
 
-def _by_settings(results: Iterable[Row], tasks: tuple[str, ...]) -> Iterator[dict[str, Row]]:
-    """Yield {task: its result} of what has the same loader, tier and settings; those with a speed alone."""
-    groups: dict[tuple[Any, ...], dict[str, Row]] = {}
-    for row in results:
-        if row["status"] == "ok" and row["task"] in tasks and row["cache"] == "warm" and not row["step_ms"]:
-            groups.setdefault(tuple(row[key] for key in _SAME), {})[row["task"]] = row
-    yield from groups.values()
-
-
-def _names(both: Mapping[str, Row]) -> dict[str, Any]:
-    row = next(iter(both.values()))
+def _names(row: Row) -> dict[str, Any]:
     slug = row["slug"].removesuffix(f"-{row['task']}")
     return {**{key: row[key] for key in ("loader", "tier", "device", "batch_size")}, "slug": slug}
 
@@ -57,19 +55,18 @@ def seconds_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
     this is. A single run has no deviation. Only for runs of one number of epochs: where each run chose its own, seconds
     say nothing. A failed run takes the seconds from its result, as it takes the speed.
     """
-    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
-    for run in runs:
-        if run["status"] in ("ok", "failed") and run["task"] in ("loop", "lightning"):
-            groups.setdefault(tuple(run[name] for name in _SAME), {}).setdefault(run["task"], []).append(run)
-    for both in groups.values():
-        sound = {task: rows for task, rows in both.items() if all(run["status"] == "ok" for run in rows)}
-        epochs = {run["epochs"] for rows in sound.values() for run in rows}
-        if "loop" in sound and len(epochs) == 1:
+    counting = (run for run in runs if run["status"] in ("ok", "failed") and run["task"] in ("loop", "lightning"))
+    for same in grouped(counting, *_SAME):
+        unsound = {run["task"] for run in same if run["status"] == "failed"}
+        sound = [run for run in same if run["task"] not in unsound]
+        looped = [run for run in sound if run["task"] == "loop"]
+        epochs = {run["epochs"] for run in sound}
+        if looped and len(epochs) == 1:
             yield {
-                **_names({task: rows[0] for task, rows in sound.items()}),
+                **_names(sound[0]),
                 "epochs": epochs.pop(),
-                **_mean("traverse", sound["loop"]),
-                **_mean("train", sound.get("lightning", [])),
+                **_mean("traverse", looped),
+                **_mean("train", [run for run in sound if run["task"] == "lightning"]),
             }
 
 

@@ -9,8 +9,10 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.report import charts, draw_figures, groups, render_report
+from scripts.common.vocabulary import BOUNDS
+from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
+from scripts.tables.columns import TABLES
 from tests.support.made_runs import WARNING, Made, campaign, example, explained
 from tests.support.programs import PROJECT, program_line
 from tests.support.report_pages import Page, links, report_of, row_of, section, sections, spaced
@@ -162,6 +164,7 @@ SECTIONS = [
     "goals",
     "ranking",
     "results",
+    "runs",
     "ladder",
     "holding",
     "steps",
@@ -294,6 +297,17 @@ def test_what_a_loader_takes(measured):
     assert row == "torchaudio ram, wav batch 32, 0 workers, prefetch 2 0.950 s 4.84 s 812 MB 203 MB 14 37"
 
 
+def test_every_run_is_a_row_of_the_columns_that_have_a_heading(drawn):
+    tables, _, html = drawn
+    part = html[html.index('id="all-runs"') :]
+    part = part[: part.index("</table>")]
+    headings = [column.heading for column in TABLES["runs"].columns if column.heading]
+    assert re.findall(r"<th [^>]*>([^<]*)</th>", part) == headings
+    assert part.count("<tr>") == 1 + len(tables["runs"])
+    first = tables["runs"][0]
+    assert row_of(html, "runs", first["slug"], first["loader"]).startswith(f"{first['loader']} {first['tier']}")
+
+
 def test_emulated_storage_is_called_so_wherever_it_is_named(measured):
     words = spaced(measured[2])
     assert len(re.findall(r"\bslow\b", words)) == words.count("slow (emulated)") + words.count("/mnt/slow") > 10
@@ -306,7 +320,7 @@ def test_bounds_are_explained(measured):
     assert row_of(html, "bounds", "cpu", "32").startswith("cpu 32 29,250")
     assert "torchaudio ram" in row_of(html, "bounds", "cpu-b32-w0-p2")
     words = Page(html).words
-    assert all(text in words for _, text in groups.BOUNDS.values())
+    assert all(bound.about in words for bound in BOUNDS.values())
 
 
 def test_trainings_have_a_figure_of_their_own(measured):

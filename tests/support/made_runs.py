@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.common.files import write_json
-from scripts.machine.fio import block_of
+from scripts.common.files import block_of, write_json
 from scripts.plan import experiment
 
 Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
@@ -82,7 +81,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         "host": {"cpu": {"model": "Example CPU 9000", "cores": 16}, "memory_bytes": 64 * 10**9},
         "versions": {"torch": "2.11.0", "numpy": "2.4.6"},
         "commit": "0123456789ab",
-        **{"before": {"load_average": 0.3}, "after": {"load_average": 1.2}},
+        **{"before": {"load_1m": 0.3}, "after": {"load_1m": 1.2}},
         "warnings": [dict(warning) for warning in made.warnings],
         "started": f"2026-01-01T00:{repeat:02d}:00Z",
     }

@@ -6,17 +6,16 @@ import subprocess
 from pathlib import Path
 
 import jsonschema
+import pandas
 import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import print_ranking
 from scripts.tables import make_tables, ranking, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
-    bytes_text,
-    duration_text,
-    number_text,
     panels,
     read_table,
     read_tables,
@@ -268,16 +267,35 @@ def test_summary_of_one_loader(tmp_path):
     records.read_plan(path)
     command = ["--plan", path, "--loader", "b", "--root", tmp_path, "--out", tmp_path / "b.json"]
     assert run("summarize_loader.py", *command).returncode == 0
-    summary = read_json(tmp_path / "b.json")
-    assert summary["loader"] == "b"
-    assert [one["status"] for one in summary["summary"]] == ["failed"]
-    assert [one["status"] for one in summary["runs"]] == ["ok", "failed"]
+    rows = read_json(tmp_path / "b.json")
+    assert [(row["loader"], row["status"], row["result_status"]) for row in rows] == [
+        ("b", "ok", "failed"),
+        ("b", "failed", "failed"),
+    ]
+
+
+def test_one_line_of_pandas_reads_a_summary(tmp_path):
+    """A row a run, with the values of its result."""
+    made = [Made("dali_npy", "ram", [1.0, 3.0, 2.0]), Made("dali_npy", "disk", [None, "skipped", "skipped"])]
+    no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU"}
+    path = make_results(tmp_path, made, skipped=[no_gpu])
+    command = ["--plan", path, "--loader", "dali_npy", "--root", tmp_path, "--out", tmp_path / "dali_npy.json"]
+    assert run("summarize_loader.py", *command).returncode == 0
+    frame = pandas.read_json(tmp_path / "dali_npy.json")
+    assert list(frame["status"]) == ["ok"] * 3 + ["missing"] + ["skipped"] * 3
+    ram = frame[frame["tier"] == "ram"]
+    assert list(ram["clips_per_second"]) == [1.0, 3.0, 2.0]
+    assert set(ram["result_clips_per_second"]) == {2.0}
+    assert set(ram["result_runs"]) == {3}
+    assert all((tmp_path / one).is_file() for one in ram["path"])
+    assert frame["reason"].iloc[-1] == "no GPU"
 
 
 def test_summary_needs_no_other_loaders_runs(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [None, None])])
-    [result] = summarize_loader.summarize(records.read_plan(path), "a", tmp_path)["summary"]
-    assert (result["clips_per_second"], result["lowest"], result["highest"], result["runs"]) == (2.0, 1.0, 3.0, 2)
+    rows = summarize_loader.summarize(records.read_plan(path), "a", tmp_path)
+    names = ("result_clips_per_second", "result_lowest", "result_highest", "result_runs")
+    assert [tuple(row[name] for name in names) for row in rows] == [(2.0, 1.0, 3.0, 2)] * 2
     with pytest.raises(UserError, match="Did you mean 'a'"):
         summarize_loader.summarize(records.read_plan(path), "aa", tmp_path)
 
@@ -549,7 +567,7 @@ def test_emulated_storage_is_called_so_in_every_table(tmp_path):
     summary = summarize_loader.summarize(
         records.read_plan(tmp_path / "results/runs/demo/plan.json"), "dali_npy", tmp_path
     )
-    assert "slow (emulated)" in {row["tier"] for row in summary["summary"]}
+    assert "slow (emulated)" in {row["tier"] for row in summary}
 
 
 def test_a_record_without_what_older_runs_lack_is_read(tmp_path):

@@ -55,7 +55,8 @@ def runs(project):
     """Records of both loaders by (loader, tier, task, cache, step)."""
     found = {}
     for loader in CONDITIONS:
-        for run in json.loads((project.root / "results" / f"{loader}.json").read_text())["runs"]:
+        for row in json.loads((project.root / "results" / f"{loader}.json").read_text()):
+            run = json.loads((project.root / row["path"]).read_text())
             found[loader, run["tier"], run["task"], run["cache"], run["step_ms"]] = run
     return found
 

@@ -13,6 +13,7 @@ from tests.support.programs import PROJECT
 from tests.support.report_pages import tables_of
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
+INSERTED = re.compile(r"<!-- above: (?P<path>\S+): (?P<mark>[^\n]+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 EXAMPLES = {match["path"]: match["text"] for match in EXAMPLE.finditer((PROJECT / "docs" / "extending.md").read_text())}
 SKIPPED = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html")
 
@@ -23,6 +24,11 @@ def project(tmp_path_factory) -> Path:
     copied = shutil.copytree(PROJECT, tmp_path_factory.mktemp("project") / "feedrate", ignore=SKIPPED)
     for path, text in EXAMPLES.items():
         (copied / path).write_text(text)
+    for match in INSERTED.finditer((PROJECT / "docs" / "extending.md").read_text()):
+        file = copied / match["path"]
+        before, found, after = file.read_text().partition(match["mark"])
+        assert found, match["mark"]
+        file.write_text(before + match["text"] + found + after)
     return copied
 
 
@@ -55,6 +61,28 @@ def test_passes_the_contract_suite(project, suite, name, least):
     assert int(re.search(r"(\d+) passed", output)[1]) >= least
 
 
+COLUMN = """
+import sys
+from pathlib import Path
+from tests.support.made_runs import Made
+from tests.support.report_pages import report_of, section
+tables, _, html = report_of(Path(sys.argv[1]), [Made("a", "ram", [100.0, 101.0, 102.0]), Made("b", "ram", [None])])
+assert [run["load_average"] for run in tables["runs"]] == [0.3, 0.3, 0.3, None], tables["runs"]
+assert [row["load_average"] for row in tables["ranking"]] == [0.3, None], tables["ranking"]
+words = section(html, "runs")
+assert " Load " in words and words.count(" 0.3 ") == 3, words
+"""
+
+
+def test_one_line_is_a_column_of_the_tables_the_report_and_the_page(project, tmp_path):
+    (project / "column.py").write_text(COLUMN)
+    run(project, "column", str(tmp_path / "made"))
+    run(project, "scripts.tables.write_docs")
+    page = (project / "docs" / "tables.md").read_text()
+    assert "| `load_average` | number | `record: before.load_1m` | load average before the run |" in page
+    assert "| `load_average` | number | `median: load_average` |" in page
+
+
 def test_ruff_has_nothing_to_say_of_them(project):
     """As `make test` asks it."""
     run(project, "ruff", "check", "--no-cache", *EXAMPLES)
@@ -81,9 +109,9 @@ def test_the_workflow_runs_them(project):
     run(project, "snakemake", "results/wave_module.json", "--quiet", "all", *arguments)
     import json
 
-    summary = json.loads((project / "results" / "wave_module.json").read_text())
-    assert {run["tier"] for run in summary["runs"]} == {"nvme", "ram", "disk"}
-    assert {run["status"] for run in summary["runs"]} == {"ok"}
+    runs = json.loads((project / "results" / "wave_module.json").read_text())
+    assert {run["tier"] for run in runs} == {"nvme", "ram", "disk"}
+    assert {run["status"] for run in runs} == {"ok"}
 
 
 def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
@@ -92,7 +120,7 @@ def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
     shutil.copytree(project / "tables", project / "results" / "tables" / "demo")
     planned = run(project, "snakemake", "-n", "--config", "dataset=demo")
     assert "report/figures/cpu_time.svg" in planned
-    only = ["report/figures/cpu_time.svg", "--config", "dataset=demo", "--allowed-rules", "draw_figures", "--quiet", "all"]
+    only = ["report/figures/cpu_time.svg", "--config", "dataset=demo", "--allowed-rules", "draw_figures"]
     run(project, "snakemake", *only)
     run(project, "snakemake", *only, "--report", "snakemake.html")
     html = (project / "snakemake.html").read_text()

@@ -1,8 +1,9 @@
 """Clips per second from a cold and a limited page cache beside the warm one, each at its fastest settings."""
 
+from scripts.common.vocabulary import CACHES
 from scripts.report.charts import _strips
 from scripts.report.charts._common import Figure, Row, Rows, Spec, Tables, grouped, place, results, traversing
-from scripts.tables.columns import CACHES, number_text
+from scripts.tables.columns import number_text
 
 TITLE = "Cold and limited caches against warm"
 QUESTION = "What if the data does not fit into memory?"

@@ -1,0 +1,58 @@
+"""Writes the page of the tables' columns from their declarations in scripts/tables/columns.py.
+
+python -m scripts.tables.write_docs
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.common.errors import run_main
+from scripts.common.files import PROJECT, whole_file
+from scripts.tables.columns import TABLES, Column
+
+PAGE = PROJECT / "docs" / "tables.md"
+_TYPES = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`"}
+_HEAD = """\
+# The tables
+
+Generated from `scripts/tables/columns.py` by `python -m scripts.tables.write_docs`; how to add a column is in
+[extending.md](extending.md#a-column-one-line).
+
+The CSV files of `results/tables/DS/`, in UTF-8, with a blank for what is not known. A *result* is what runs of one
+loader, tier and settings have in common (`slug`). Results of one device, task, cache and step are compared with one
+another only. Beside the tables are `records.jsonl.gz` (every raw record of runs, bounds and moves, one a line, as
+[run.schema.json](run.schema.json) describes them), `dataset.json` (`clips.json`, `corpus.json` and the resolved config)
+and `host.json` (machines, versions and commits with their numbers of runs).
+"""
+
+
+def lines() -> Iterator[str]:
+    """Yield the page's parts: the head, and for each table what a row is and its columns."""
+    yield _HEAD
+    for name, table in TABLES.items():
+        yield f"\n## {name}.csv\n\n{table.doc}\n\n| column | type | from | what it is |\n|---|---|---|---|\n"
+        same = next((other for other in TABLES if TABLES[other].columns is table.columns), name)
+        if same != name:
+            yield f"| the columns of [{same}.csv](#{same}csv) | | | |\n"
+        else:
+            for one in table.columns:
+                yield f"| `{one.name}` | {_TYPES[one.type]} | {_source(one)} | {one.doc} |\n"
+
+
+def _source(column: Column) -> str:
+    if callable(column.of):
+        return "`record`"
+    return f"`{column.of}`" if column.of else ""
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=PAGE, type=Path, help="file to write")
+    with whole_file(parser.parse_args().out) as file:
+        file.writelines(lines())
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,50 @@
+"""The schemas and what is measured use the words of scripts/common/vocabulary.py, all of them and no other."""
+
+import pytest
+import yaml
+
+from scripts.common import vocabulary
+from scripts.common.files import read_json
+from tests.support.programs import PROJECT
+
+RECORD = read_json(PROJECT / "docs" / "run.schema.json")["$defs"]
+CONFIG = yaml.safe_load((PROJECT / "workflow" / "schemas" / "config.schema.yaml").read_text())["properties"]
+SWEEP = CONFIG["sweep"]["properties"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "words"),
+    [
+        (RECORD["run"]["properties"]["task"]["enum"], vocabulary.TASKS),
+        (RECORD["run"]["properties"]["cache"]["enum"], vocabulary.CACHES),
+        (RECORD["run"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
+        (RECORD["bound"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
+        (RECORD["move"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
+        (RECORD["run"]["properties"]["split"]["enum"], (vocabulary.SPLIT, vocabulary.VALIDATION)),
+        (RECORD["move"]["properties"]["device"]["enum"], vocabulary.DEVICES),
+        (RECORD["move"]["properties"]["move"]["enum"], vocabulary.MOVES),
+        (RECORD["span"]["properties"]["phase"]["enum"], vocabulary.PHASES),
+        (SWEEP["task"]["items"]["enum"], vocabulary.TASKS),
+        (SWEEP["cache"]["items"]["enum"], vocabulary.CACHES),
+        (SWEEP["device"]["items"]["enum"], ("auto", *vocabulary.DEVICES)),
+    ],
+)
+def test_a_schema_lists_the_words(listed, words):
+    assert sorted(listed) == sorted(words)
+
+
+def test_settings_are_keys_of_the_sweep_and_of_a_record():
+    assert set(vocabulary.RESULT_SETTINGS) <= set(SWEEP)
+    assert set(vocabulary.RESULT_SETTINGS) <= set(RECORD["settings"]["properties"])
+    assert set(vocabulary.CONDITIONS) <= set(SWEEP) & set(RECORD["run"]["properties"])
+
+
+def test_the_measured_bounds_are_bounds():
+    assert set(RECORD["bound"]["properties"]["bound"]["enum"]) <= set(vocabulary.BOUNDS)
+
+
+def test_subsets_are_subsets():
+    assert set(vocabulary.TRAINING) < set(vocabulary.TASKS)
+    assert set(vocabulary.COLD) < set(vocabulary.CACHES)
+    assert set(vocabulary.STAGES) < set(vocabulary.PARTS) < set(vocabulary.BOTTLENECKS)
+    assert set(vocabulary.RUN_STATUSES) < set(vocabulary.STATUSES)

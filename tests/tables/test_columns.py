@@ -1,0 +1,83 @@
+"""Every column is declared once, and what is declared holds: types, sources, the page of the tables."""
+
+import csv
+import subprocess
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_json, write_json
+from scripts.tables import records, write_docs
+from scripts.tables.columns import COLUMNS, TABLES, Column, read_table
+from scripts.tables.make_tables import make_tables
+from tests.support.made_runs import Made, make_results
+from tests.support.programs import program_line
+
+
+def test_the_page_of_the_tables_is_current():
+    """If not: python -m scripts.tables.write_docs."""
+    assert write_docs.PAGE.read_text(encoding="utf-8") == "".join(write_docs.lines())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_say_what_they_are_and_cells_are_read_as_they_were_written(table):
+    assert len(set(COLUMNS[table])) == len(COLUMNS[table])
+    for column in TABLES[table].columns:
+        assert column.doc and "|" not in column.doc, column.name
+        value = {str: "a, b", int: 1234, float: 0.1, bool: True}[column.type]
+        assert column.parsed("true" if value is True else str(value)) == value
+        assert column.parsed("") == ("" if column.type is str else None)
+        assert column.shown(value), column.name
+        assert column.shown(None) == ""
+
+
+def test_where_a_run_s_columns_are_from_is_in_the_schema():
+    """A misspelt path would be a column of blanks."""
+    schema = read_json(records.SCHEMA)["$defs"]
+    named = {**schema["run"]["properties"], **{"times": schema["times"]}}
+    for column in TABLES["runs"].columns:
+        if isinstance(column.of, str) and column.of.startswith("record: "):
+            first, *more = column.of.removeprefix("record: ").split(".")
+            assert first in named, column.of
+            if more and "properties" in named[first]:
+                assert more[0] in named[first]["properties"], column.of
+
+
+def test_every_column_of_a_run_and_a_result_has_a_source():
+    assert [column.name for column in TABLES["runs"].columns if not column.of] == []
+    names = set(COLUMNS["runs"])
+    made = [one.of.partition(": ") for one in TABLES["ranking"].columns if isinstance(one.of, str) and one.of]
+    assert {name for how, _, name in made if how in ("median", "largest", "different")} <= names
+
+
+@pytest.mark.parametrize(
+    ("of", "value"),
+    [("record: before.load_1m", 0.5), ("record: before.typo", None), ("record: none.load_1m", None), (len, 2)],
+)
+def test_a_value_is_taken_by_its_path_or_by_a_function(of, value):
+    assert Column("load", float, of).value(record={"before": {"load_1m": 0.5}, "none": None}) == value
+    assert Column("load", float, of).value(record=None) is None
+
+
+def test_codes_of_the_timed_path_are_counted(tmp_path):
+    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0] * 4), Made("b", "ram", [1.0, "failed"])]))
+    for entry, code in zip(plan["runs"], ("x", "y", "x", None), strict=False):
+        write_json(tmp_path / entry["path"], read_json(tmp_path / entry["path"]) | {"code": code})
+    make_tables(plan, tmp_path, tmp_path / "tables")
+    assert [row["code"] for row in read_table(tmp_path / "tables", "runs")] == ["x", "y", "x", "", "", ""]
+    assert [row["codes"] for row in read_table(tmp_path / "tables", "ranking")] == [2, None]
+
+
+def test_the_page_is_written_by_one_command(tmp_path):
+    out = tmp_path / "tables.md"
+    subprocess.run([*program_line("write_docs.py"), "--out", out], check=True)
+    assert out.read_text() == write_docs.PAGE.read_text()
+    rows = [line for line in out.read_text().splitlines() if line.startswith("| `")]
+    assert len(rows) == sum(len(table.columns) for name, table in TABLES.items() if name != "best")
+
+
+def test_a_table_of_another_version_is_named(tmp_path):
+    with open(tmp_path / "parts.csv", "w", newline="") as file:
+        csv.writer(file).writerow(["loader", "other"])
+    with pytest.raises(UserError, match="has the columns loader, other; expected are loader, tier"):
+        read_table(tmp_path, "parts")
