@@ -35,7 +35,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 # Why tests are skipped (what their reasons have in common), in words that say what would run them.
 WANTED = {
     r"GPU|cuda": "want an NVIDIA GPU: run them on a machine that has one",
-    r"make apart": "want a library in an environment of its own: type make apart",
+    r"make isolated": "want a library in an isolated environment: type make isolated",
     r"config\.yaml was edited": "want config.yaml as it is committed: put your edits aside (git stash), or copy them",
     r"cannot mount|can be mounted|to mount": "want to mount a small file system: run them as root, outside a container",
     r"control group|not permitted|no controller|no block device": "want control groups of version 2 that may be "
@@ -60,11 +60,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Say how many tests were skipped, why, and what would run them: a line for each thing that they want."""
     reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     found = Counter(wanted(reason.removeprefix("Skipped: ")) for reason in reasons)
-    if config.option.markexpr == "not alone":
-        config.cache.set(KEPT, found)
-    elif config.option.markexpr == "alone":
-        found += Counter(config.cache.get(KEPT, {}))
-        config.cache.set(KEPT, {})
+    cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider
+    if cache and config.option.markexpr == "not alone":
+        cache.set(KEPT, found)
+    elif cache and config.option.markexpr == "alone":
+        found += Counter(cache.get(KEPT, {}))
+        cache.set(KEPT, {})
     if found:
         terminalreporter.section("not run")
     for words, count in found.most_common():
