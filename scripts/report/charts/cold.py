@@ -54,7 +54,7 @@ def draw(rows: Rows) -> Figure:
     rooms = {row["room_percent"] for row in rows} - {None}
     notes = [f"Limited: the page cache had room for {room:.0f} % of the data." for room in rooms]
     label = "clips per second, more is better"
-    return _strips.draw(rows, "clips_per_second", "cache", CACHES, label, _words, notes=notes)
+    return _strips.draw(rows, "clips_per_second", "cache", tuple(CACHES), label, _words, notes=notes)
 
 
 def spec(rows: Rows) -> Spec:
@@ -62,4 +62,4 @@ def spec(rows: Rows) -> Spec:
     tip = _strips.page.tip
     tips = [_strips.page.SPEED, tip("of_warm_percent", "% of warm", ".3~r")]
     tips.append(tip("room_percent", "Room in the cache, % of the data", ".3~r"))
-    return _strips.spec(rows, "clips_per_second", "cache", CACHES, "Clips per second", tips)
+    return _strips.spec(rows, "clips_per_second", "cache", tuple(CACHES), "Clips per second", tips)
