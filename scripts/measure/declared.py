@@ -1,4 +1,4 @@
-"""What a run's record says of its loader, noted when it is measured: later its file or a lock may say something else."""
+"""What a run's record says of its loader, noted when it is measured: its file or a lock may say another thing later."""
 
 from importlib import metadata
 from pathlib import Path
