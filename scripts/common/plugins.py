@@ -13,7 +13,7 @@ from typing import Any
 from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
-from scripts.common.vocabulary import SETTINGS
+from scripts.common.vocabulary import RANDOM, SETTINGS
 from scripts.common.vocabulary import STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
@@ -163,6 +163,22 @@ def _check_several(file: str, name: str, found: Any, allowed: Iterable[str] | No
                 f"{file}: {name}: found {part!r}, allowed are {', '.join(allowed)}.{nearest(part, allowed)} Rename or "
                 "remove it."
             )
+
+
+def declared(module: ModuleType) -> dict[str, Any]:
+    """Return what a loader says of itself: the first line of its docstring, its format, order, options by default, ...
+
+    `order` is "random" where an epoch is a permutation of all clips.
+    """
+    return {
+        "about": describe(module),
+        "format": module.FORMAT,
+        "format_about": describe(load("formats", module.FORMAT)),
+        "order": getattr(module, "ORDER", RANDOM),
+        "options": {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()},
+        "requires": list(module.REQUIRES),
+        "reads_once": getattr(module, "READS_ONCE", False),
+    }
 
 
 def describe(module: ModuleType) -> str:

@@ -42,6 +42,8 @@ DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS)  # columns of their own; every other setting goes into `options`
 
+RANDOM = "random"  # the order of a loader whose epoch is a permutation of all clips
+RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
 STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
 PARTS = {  # of a batch's time
     "storage": Term("storage", "storage", "the device; what is saved when the files lie in the page cache"),
@@ -102,3 +104,17 @@ STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the or
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings without those that a DataLoader ignores: without workers nothing is prefetched."""
     return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Return settings but the device in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
+    common = {"device", "batch_size", *SETTINGS}
+    parts = [] if settings["batch_size"] is None else [f"batch {settings['batch_size']}"]
+    if settings["workers"] is not None:
+        parts.append("1 worker" if settings["workers"] == 1 else f"{settings['workers']} workers")
+    if settings["prefetch"] is not None:
+        parts.append(f"prefetch {settings['prefetch']}")
+    if settings["pin_memory"]:
+        parts.append("pinned memory")
+    parts += [f"{name}={value}" for name, value in sorted(settings.items()) if name not in common and value is not None]
+    return ", ".join(parts)

@@ -5,9 +5,12 @@ each process delivers its first item again and again, and `transfer`, for which 
 has and nothing else. A loader that decodes adds `decode`, and leaves it out by `loading.undecoded`. Where
 `LoaderRequest.spans` are asked for, the processes note when they read, collate and receive a batch (measure/spans.py).
 
+Most map files or open them: the data sets below are what they have in common.
+
 Imports torch inside functions, since loaders are named where torch is not installed.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +19,7 @@ from scripts.common.request import LoaderRequest, batches_of, epoch_order
 from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 
 Batch = dict[str, Any]
+GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole batches, or clip by clip
 
 
 class EpochBatches:
@@ -59,17 +63,104 @@ def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
     return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)
 
 
-def gathered(tensors: Mapping[str, Any], positions: list[int]) -> Batch:
-    """Return the rows at `positions` of each tensor, audio (n, 1, samples) in an `empty_batch`.
+class Clips:
+    """A map-style data set of a split whose labels lie beside its audio (`scripts/common/labels.py`), clip by clip.
+
+    A subclass has `audio(position)`, which returns float32 (1, samples).
+    """
+
+    def __init__(self, request: LoaderRequest) -> None:
+        import torch
+
+        from scripts.common.labels import read_labels
+
+        self.request, self.data, self.samples = request, request.data, request.samples
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+
+    def __getitem__(self, position: int) -> Batch:
+        return {
+            "audio": self.audio(position),
+            "target": self.target[position],
+            "labels": self.labels[position],
+            "clip": self.clip[position],
+        }
+
+    def close(self) -> None:
+        """Let go of what this process has open."""
+
+
+class Batches(Clips):
+    """The same, in whole batches: a subclass has `gathered(positions)`, which returns float32 (n, 1, samples)."""
+
+    def __getitems__(self, positions: list[int]) -> Batch:
+        return {
+            "audio": self.gathered(positions),
+            "target": self.target[positions],
+            "labels": self.labels[positions],
+            "clip": self.clip[positions],
+        }
+
+
+class OpenedByEach(Clips):
+    """Clips of a library that cannot be used across a fork: each process that reads opens the file itself.
+
+    A subclass has `open()`. A library may know a file that was open before the fork, and go on with the state that the
+    parent left: it is closed here first.
+    """
+
+    def __init__(self, request: LoaderRequest) -> None:
+        super().__init__(request)
+        self.file = self.opened_by = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"file": None, "opened_by": None}
+
+    def opened(self) -> Any:
+        """Return this process's own open file."""
+        if self.opened_by != os.getpid():
+            self.close()
+            self.file, self.opened_by = self.open(), os.getpid()
+        return self.file
+
+    def close(self) -> None:
+        """Close the file in this process, if it is open."""
+        if self.file is not None:
+            self.file.close()
+        self.file = self.opened_by = None
+
+
+class Rows:
+    """A data set of tensors of all clips, in memory or mapped, clip by clip: views, which collating copies."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self.tensors = tensors
+
+    def __getitem__(self, position: int) -> Batch:
+        return {name: rows[position] for name, rows in self.tensors.items()}
+
+    def close(self) -> None:
+        """Nothing is open: what is mapped needs no descriptor."""
+
+
+class Tensors(Rows):
+    """The same, a batch of each tensor gathered at once, audio (n, 1, samples) in an `empty_batch`.
 
     By index_select, on torch's threads: indexing with [] is slower.
     """
-    import torch
 
-    where, audio = torch.tensor(positions), tensors["audio"]
-    rest = {name: torch.index_select(tensor, 0, where) for name, tensor in tensors.items() if name != "audio"}
-    batch = empty_batch(len(positions), audio.shape[2], audio.dtype)
-    return {"audio": torch.index_select(audio, 0, where, out=batch), **rest}
+    def __getitems__(self, positions: list[int]) -> Batch:
+        import torch
+
+        where, audio = torch.tensor(positions), self.tensors["audio"]
+        rest = {name: torch.index_select(rows, 0, where) for name, rows in self.tensors.items() if name != "audio"}
+        batch = empty_batch(len(positions), audio.shape[2], audio.dtype)
+        return {"audio": torch.index_select(audio, 0, where, out=batch), **rest}
+
+
+def with_labels(request: LoaderRequest, audio: Any) -> Batch:
+    """Return audio of all clips, a tensor (n, 1, samples), with the labels that are beside it."""
+    labels = Clips(request)
+    return {"audio": audio, "target": labels.target, "labels": labels.labels, "clip": labels.clip}
 
 
 def stacked(views: Sequence[Any]) -> Any:
@@ -173,6 +264,40 @@ def epochs_of(
         yield epoch
     finally:
         stop_workers(loader)
+
+
+@contextmanager
+def epochs_from(
+    loader: Any, request: LoaderRequest, begin: Callable[[int], None] | None = None, kept: Batch | None = None
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function over a DataLoader whose data set orders its clips itself, such as an IterableDataset.
+
+    `begin` tells the data set the number of the epoch that begins, also where it is in worker processes. `kept` is
+    given in place of what is sent where the transfer is left out: batches are then those of `count_alone`.
+    """
+
+    def epoch(number: int) -> Iterator[Batch]:
+        if begin:
+            begin(number)
+        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+
+    try:
+        yield epoch
+    finally:
+        stop_workers(loader)
+
+
+@contextmanager
+def gathering(
+    request: LoaderRequest, by_clip: Callable[..., Any], by_batch: Callable[..., Any]
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function over the data set that the option `gather` names, opened by the request."""
+    dataset = (by_batch if request.options["gather"] == "batch" else by_clip)(request)
+    try:
+        with epochs_of(request, dataset) as epoch:
+            yield epoch
+    finally:
+        dataset.close()
 
 
 def stop_workers(loader: Any) -> None:

@@ -8,33 +8,28 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 """
 
 import warnings
-from contextlib import contextmanager
 
-from scripts.loaders._torch import STAGES, epochs_of, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, Clips, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
-SNIPPET = {
-    "batch": """
-import warnings
-from pathlib import Path
-
-import numpy as np
+OPTIONS = GATHER
+SNIPPET = """
 import pyarrow as pa
-import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
-data = Path($data)
-samples = $samples  # of a clip
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
     column = file.read_all()["audio"]  # mapped, not read
+$when gather=batch
+import warnings
+
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
 blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, 1, samples)) for block in column.chunks]
 size = len(blocks[0])  # all but the last have as many clips
+$end
 
 
 $empty_batch
@@ -44,75 +39,29 @@ class Clips(Dataset):
     def __len__(self):
         return len(target)
 
+    $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         views = [blocks[position // size][position % size] for position in positions]
         audio = torch.stack(views, out=empty_batch(len(views)))
         return {"audio": audio, "target": target[positions], "labels": labels[positions]}
-
-
-loader = DataLoader(
-    Clips(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    collate_fn=lambda batch: batch,  # it is gathered already
-    $worker_arguments
-)
-
-for batch in loader:  # an epoch, each time in another order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-""",
-    "clip": """
-from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-data = Path($data)
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
-with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
-    column = file.read_all()["audio"]  # mapped, not read
-
-
-class Clips(Dataset):
-    def __len__(self):
-        return len(target)
-
+    $when gather=clip
     def __getitem__(self, position):
         audio = torch.tensor(column[position].values.to_numpy())[None]
         return {"audio": audio, "target": target[position], "labels": labels[position]}
+    $end
 
 
-loader = DataLoader(
-    Clips(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    $worker_arguments
-)
+loader = $data_loader
 
-for batch in loader:  # an epoch, each time in another order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-""",
-}
+$loop
+"""
 
 
-class ByClip:
-    """The split as a map-style data set of clips; `column` is the mapped audio."""
+class ByClip(Clips):
+    """The file clip by clip; `column` is the mapped audio."""
 
     def __init__(self, request):
-        import torch
-
-        from scripts.common.labels import read_labels
-
-        self.path = request.data / "clips.arrow"
-        self.samples = request.samples
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        super().__init__(request)
         self.map()
 
     def __getstate__(self):
@@ -126,20 +75,17 @@ class ByClip:
         """Map the file; the map lasts as long as what views it, the descriptor is not needed."""
         import pyarrow as pa
 
-        with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
+        with pa.memory_map(str(self.data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
             self.column = file.read_all()["audio"]
 
-    def __getitem__(self, position):
+    def audio(self, position):
+        """Return float32 (1, samples)."""
         import torch
 
-        return self.item(torch.tensor(self.column[position].values.to_numpy())[None], position)
-
-    def item(self, audio, where):
-        """Return one item, or batch, of the loader contract."""
-        return {"audio": audio, "target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
+        return torch.tensor(self.column[position].values.to_numpy())[None]
 
 
-class ByBatch(ByClip):
+class ByBatch(Batches, ByClip):
     """The same, in whole batches; `blocks` are the record batches as tensors, float32 (rows, 1, samples)."""
 
     def map(self):
@@ -152,14 +98,12 @@ class ByBatch(ByClip):
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.blocks = [torch.from_numpy(array) for array in arrays]
 
-    def __getitems__(self, positions):
+    def gathered(self, positions):
+        """Return float32 (n, 1, samples)."""
         size = len(self.blocks[0])  # all but the last have as many rows
-        views = [self.blocks[position // size][position % size] for position in positions]
-        return self.item(stacked(views), positions)
+        return stacked([self.blocks[position // size][position % size] for position in positions])
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over the mapped file."""
-    with epochs_of(request, (ByBatch if request.options["gather"] == "batch" else ByClip)(request)) as epoch:
-        yield epoch
+    """Return what opens the epoch function over the mapped file."""
+    return gathering(request, ByClip, ByBatch)

@@ -26,22 +26,14 @@ FORMAT = "memmap"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 STAGES = (*_dali.STAGES, "transfer")  # which is of the parallel form: the serial one has none
 OPTIONS = {"source": {"enum": ["serial", "parallel"], "default": "serial"}}
-SNIPPET = {
-    "serial": """
-from pathlib import Path
-
-import numpy as np
-import torch
+SNIPPET = """
 from nvidia.dali import fn, pipeline_def
-from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
-data = Path($data)
-batch_size = $batch_size
-device = $device
+$head
+$labels
 # a plain array, of which views are made much faster than of a numpy.memmap
 clips = np.asarray(np.load(data / "audio.npy", mmap_mode="r"))  # float32 (clips, 1, samples)
-target = torch.from_numpy(np.load(data / "target.npy")).to(device)  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy")).to(device)  # float32 (clips, classes)
+$when source=serial
 
 
 class Epochs:
@@ -54,55 +46,11 @@ class Epochs:
             yield [clips[position] for position in where], where[:, None]
 
 
-@pipeline_def(
-    batch_size=batch_size,
-    num_threads=$workers,
-    device_id=None if device == "cpu" else torch.cuda.current_device(),
-    prefetch_queue_depth=$prefetch,
-    seed=$seed,
-)
+@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
 def pipeline():
     audio, where = fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True)
     return (audio if device == "cpu" else audio.gpu()), where
-
-
-batches = DALIGenericIterator(
-    pipeline(),
-    ["audio", "where"],
-    size=-1,
-    last_batch_policy=LastBatchPolicy.PARTIAL,
-    auto_reset=True,
-)
-
-
-class Loader:
-    def __iter__(self):
-        for [batch] in batches:
-            where = batch["where"].flatten().to(device)
-            yield {"audio": batch["audio"], "target": target[where], "labels": labels[where]}
-
-
-loader = Loader()
-
-for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
-    # the training step: model(audio), against batch["target"] or batch["labels"]
-""",
-    "parallel": """
-from pathlib import Path
-
-import numpy as np
-import torch
-from nvidia.dali import fn, pipeline_def
-from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
-
-data = Path($data)
-batch_size = $batch_size
-device = $device
-# a plain array, of which views are made much faster than of a numpy.memmap
-clips = np.asarray(np.load(data / "audio.npy", mmap_mode="r"))  # float32 (clips, 1, samples)
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$when source=parallel
 
 
 class Batches:  # gives any batch of any epoch, as several processes are asked for several at once
@@ -134,20 +82,15 @@ def pipeline():
         batch_info=True,
         parallel=True,
         prefetch_queue_depth=$workers * $prefetch,
-        bytes_per_sample_hint=4 * $samples + 1024,  # a clip and what DALI notes of it
+        bytes_per_sample_hint=4 * samples + 1024,  # a clip and what DALI notes of it
     )
     return (audio if device == "cpu" else audio.gpu()), where
+$end
 
 
 class Loader:
     def __init__(self):
-        self.batches = DALIGenericIterator(
-            pipeline(device_id=None if device == "cpu" else torch.cuda.current_device()),
-            ["audio", "where"],
-            size=-1,
-            last_batch_policy=LastBatchPolicy.PARTIAL,
-            auto_reset=True,
-        )
+        self.batches = $dali_iterator
 
     def __iter__(self):
         for [batch] in self.batches:
@@ -155,14 +98,17 @@ class Loader:
             yield {"audio": batch["audio"], "target": target[where].to(device), "labels": labels[where].to(device)}
 
 
+$when source=serial
+loader = Loader()
+
+$loop
+$when source=parallel
 if __name__ == "__main__":  # the processes, started anew, import this file
     loader = Loader()
 
-    for batch in loader:  # an epoch, each time in another order
-        audio = batch["audio"]  # float32 (clips, 1, samples), on the device
-        # the training step: model(audio), against batch["target"] or batch["labels"]
-""",
-}
+    $loop
+$end
+"""
 
 
 def open_epochs(request):

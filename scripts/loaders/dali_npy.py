@@ -22,27 +22,15 @@ FORMAT = "npy"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
 SNIPPET = r"""
-from pathlib import Path
-
-import numpy as np
-import torch
 from nvidia.dali import fn, pipeline_def
-from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
-data = Path($data)
-device = $device
-target = torch.from_numpy(np.load(data / "target.npy")).to(device)  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy")).to(device)  # float32 (clips, classes)
+$head
+$labels
+target, labels = target.to(device), labels.to(device)
 order = np.random.default_rng($seed).permutation(len(target))  # of the first epoch
 
 
-@pipeline_def(
-    batch_size=$batch_size,
-    num_threads=$workers,
-    device_id=None if device == "cpu" else torch.cuda.current_device(),
-    prefetch_queue_depth=$prefetch,
-    seed=$seed,
-)
+@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
 def pipeline():
     audio = fn.readers.numpy(
         device=$reader,
@@ -56,28 +44,23 @@ def pipeline():
     return (audio if device == "cpu" else audio.gpu()), name
 
 
-batches = DALIGenericIterator(
-    pipeline(),
-    ["audio", "name"],
-    reader_name="reader",
-    last_batch_policy=LastBatchPolicy.PARTIAL,
-    auto_reset=True,
-)
+def number_of(name):
+    return int(bytes(name).rstrip(b"\0")[-10:-4])
+
+
+batches = $dali_iterator
 
 
 class Loader:
     def __iter__(self):
         for [batch] in batches:
-            stems = [bytes(name).rstrip(b"\0")[-10:-4] for name in batch["name"].cpu().numpy()]
-            where = torch.tensor([int(stem) for stem in stems], device=device)
+            where = torch.tensor([*map(number_of, batch["where"].cpu().numpy())], device=device)
             yield {"audio": batch["audio"], "target": target[where], "labels": labels[where]}
 
 
 loader = Loader()
 
-for batch in loader:  # an epoch, each time in a new order
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-    audio = batch["audio"]  # on the device already
+$loop
 """
 
 

@@ -25,28 +25,18 @@ OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
 SNIPPET = r"""
 import json
 import tarfile
-from pathlib import Path
 
-import torch
-from nvidia.dali import fn, pipeline_def, types
-from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+from nvidia.dali import fn, pipeline_def
 
-device = $device
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-shards = sorted(map(str, Path($data).glob("*.tar")))
+$head
+shards = sorted(map(str, data.glob("*.tar")))
 clips = 0
 for shard in shards:
     with tarfile.open(shard) as tar:
         clips += len(tar.getnames()) // 2  # a .wav and a .json each
 
 
-@pipeline_def(
-    batch_size=$batch_size,
-    num_threads=$workers,
-    device_id=None if device == "cpu" else torch.cuda.current_device(),
-    prefetch_queue_depth=$prefetch,
-    seed=$seed,
-)
+@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
 def pipeline():
     encoded, about = fn.readers.webdataset(
         paths=shards,  # index_paths: what DALI's wds2idx writes spares it a look at every shard when it starts
@@ -59,35 +49,24 @@ def pipeline():
         pad_last_batch=True,  # or else it is filled with clips of the next epoch
         name="reader",
     )
-    pcm, _ = fn.decoders.audio(encoded, dtype=types.INT16, downmix=False)  # its own float32 is scaled by 1 / 32767
-    flat = fn.reshape(pcm, shape=[-1])
-    fixed = fn.slice(flat, start=[0], shape=[samples], axes=[0], out_of_bounds_policy="pad", fill_values=0)
-    audio = fn.reshape(fixed * (1 / 32768), shape=[1, samples])
+    $dali_decoded
     return (audio if device == "cpu" else audio.gpu()), fn.pad(about, fill_value=0)
 
 
-batches = DALIGenericIterator(
-    pipeline(),
-    ["audio", "about"],
-    reader_name="reader",
-    last_batch_policy=LastBatchPolicy.PARTIAL,
-    auto_reset=True,
-)
+batches = $dali_iterator
 
 
 class Loader:
     def __iter__(self):
         for [batch] in batches:
-            about = [json.loads(bytes(member).rstrip(b"\0")) for member in batch["about"].numpy()]
+            about = [json.loads(bytes(member).rstrip(b"\0")) for member in batch["where"].numpy()]
             target = torch.tensor([each["classes"][0] for each in about], device=device)  # others follow the first
             yield {"audio": batch["audio"], "target": target}
 
 
 loader = Loader()
 
-for batch in loader:  # an epoch, each time in a new order
-    # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]
-    audio = batch["audio"]  # on the device already
+$loop
 """
 
 

@@ -20,20 +20,14 @@ REQUIRES = ("torch", "ffcv", "numpy")
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read", "decode")
 SNIPPET = """
-from pathlib import Path
-
-import numpy as np
-import torch
 from ffcv.loader import Loader, OrderOption
 
-data = Path($data)
-samples = $samples
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 threads = torch.get_num_threads()
 clips = Loader(
     str(data / "clips.beton"),
-    batch_size=$batch_size,
+    batch_size=batch_size,
     num_workers=$workers,
     order=OrderOption.RANDOM,
     os_cache=True,
@@ -56,9 +50,7 @@ class Batches:
 
 loader = Batches()
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
 
 
@@ -85,7 +77,6 @@ def open_epochs(request):
     from ffcv.traversal_order.base import TraversalOrder
 
     from scripts.common.labels import read_labels
-    from scripts.formats.ffcv import FILE
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
@@ -94,7 +85,7 @@ def open_epochs(request):
             return epoch_order(request, epoch).astype("uint64")
 
     loader = Loader(
-        str(request.data / FILE),
+        str(request.data / "clips.beton"),
         batch_size=request.batch_size,
         num_workers=max(1, request.workers),
         os_cache=True,

@@ -12,7 +12,7 @@ library would read it from torch.distributed, or from the environment of the pro
 from contextlib import contextmanager
 
 from scripts.loaders._pcm import STAGES, PcmBatches, first_again  # noqa: F401
-from scripts.loaders._torch import in_place_of_counts, simplify, stop_workers, to_device, worker_arguments  # noqa: F401
+from scripts.loaders._torch import epochs_from, simplify, worker_arguments  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"
@@ -20,42 +20,27 @@ REQUIRES = ("torch", "litdata", "numpy")
 ORDER = "chunks in random order, clips shuffled within a chunk"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
-from pathlib import Path
-
-import numpy as np
-import torch
 from litdata import StreamingDataLoader, StreamingDataset
 
-data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 
 
 $empty_batch
 
 
-def collate(items):
-    audio = empty_batch(len(items))
-    for item, row in zip(items, audio.numpy()[:, 0], strict=True):
-        pcm = item["audio"][:samples]  # int16
-        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
-        row[len(pcm) :] = 0
-    where = torch.tensor([int(item["position"]) for item in items])
-    return {"audio": audio, "target": target[where], "labels": labels[where]}
+$pcm_collate
 
 
 dataset = StreamingDataset(str(data), shuffle=True, seed=$seed, drop_last=False)
 loader = StreamingDataLoader(
     dataset,
-    batch_size=$batch_size,
+    batch_size=batch_size,
     collate_fn=collate,
     $worker_arguments
 )
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
 
 
@@ -95,14 +80,13 @@ def open_epochs(request):
         **worker_arguments(request),
     )
 
-    def epoch(number):
+    def begin(number):
         number_of_epoch.value = number
-        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
 
     try:
-        yield epoch
+        with epochs_from(loader, request, begin, kept) as epoch:
+            yield epoch
     finally:
-        stop_workers(loader)
         _forget_chunks(split)
 
 

@@ -10,7 +10,7 @@ import warnings
 from contextlib import contextmanager
 
 from scripts.loaders import _torch
-from scripts.loaders._torch import empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
@@ -19,22 +19,15 @@ STAGES = (*_torch.STAGES, "decode")
 SCALE = 1 / 32768  # a power of two: the product is exact
 SNIPPET = """
 import warnings
-from pathlib import Path
+from torch.utils.data import Dataset
 
-import numpy as np
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-data = Path($data)
-samples = $samples  # of a clip
-device = $device
+$head
+$labels
 workers = $workers
 scale = 1 / 32768  # a power of two: the product is exact
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
 pcm = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # int16 (clips, 1, samples)
 mapped = torch.from_numpy(pcm)
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
 
 
 def gathered(positions):
@@ -59,18 +52,12 @@ class Clips(Dataset):
         return {"audio": gathered(positions), "target": target[positions], "labels": labels[positions]}
 
 
-class Loader:
-    batches = DataLoader(
-        Clips(),
-        batch_size=$batch_size,
-        shuffle=True,
-        generator=torch.Generator().manual_seed($seed),
-        collate_fn=lambda batch: batch,  # it is gathered already
-        $worker_arguments
-    )
+batches = $data_loader
 
+
+class Loader:
     def __iter__(self):  # int16 becomes float32 where it is used
-        for batch in self.batches:
+        for batch in batches:
             batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
             if device != "cpu":
                 batch["audio"] = batch["audio"] * scale
@@ -81,9 +68,7 @@ class Loader:
 
 loader = Loader()
 
-for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
-    # the training step: model(audio), against batch["target"] or batch["labels"]
+$loop
 """
 
 
@@ -93,12 +78,9 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from scripts.common.labels import read_labels
-
     audio = np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
         rows = torch.from_numpy(audio)
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
     here = request.workers == 0 and request.device == "cpu" and "decode" not in request.without
     silence = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
 
@@ -114,11 +96,6 @@ def open_epochs(request):
         batch = empty_batch(len(positions), request.samples, rows.dtype)
         return torch.index_select(rows, 0, torch.tensor(positions), out=batch)
 
-    class ByBatch(torch.utils.data.Dataset):
-        def __getitems__(self, positions):
-            audios = converted(positions) if here else gathered(positions)
-            return {"audio": audios, "target": target[positions], "labels": labels[positions], "clip": clip[positions]}
-
     def convert(batch):
         if "decode" in request.without:
             return {**batch, "audio": silence[: len(batch["audio"])]}
@@ -126,5 +103,7 @@ def open_epochs(request):
             return {**batch, "audio": torch.from_numpy(np.multiply(batch["audio"].numpy(), np.float32(SCALE)))}
         return {**batch, "audio": batch["audio"] * SCALE}
 
-    with epochs_of(request, ByBatch(), finish=None if here else convert) as epoch:
+    dataset = Batches(request)
+    dataset.gathered = converted if here else gathered
+    with epochs_of(request, dataset, finish=None if here else convert) as epoch:
         yield epoch

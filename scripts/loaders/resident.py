@@ -17,17 +17,22 @@ SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 READS_ONCE = True
 OPTIONS = {"keep": {"enum": ["host", "device"], "default": "host"}}
-SNIPPET = {
-    "host": """
-from pathlib import Path
-
+SNIPPET = """
+$head
+$when keep=host
+pin_memory = $pin_memory
+split = {name: torch.from_numpy(np.load(data / f"{name}.npy")) for name in ("audio", "target", "labels")}  # all in RAM
+$when keep=device
+split = {  # all on the device, from mapped pages: no copy in RAM on the way
+    name: torch.from_numpy(np.load(data / f"{name}.npy", mmap_mode="c")).to(device)
+    for name in ("audio", "target", "labels")
+}
+$end
 import numpy as np
 import torch
 
-data = Path($data)
-pin_memory = $pin_memory
-split = {name: torch.from_numpy(np.load(data / f"{name}.npy")) for name in ("audio", "target", "labels")}  # all in RAM
 generator = torch.Generator().manual_seed($seed)
+$when keep=host
 
 
 def empty_batch(rows, count):
@@ -35,52 +40,28 @@ def empty_batch(rows, count):
     if pin_memory:
         return torch.empty(shape, dtype=rows.dtype, pin_memory=True)
     return torch.from_numpy(np.empty(shape, rows.numpy().dtype))  # in huge pages where it is large
+$end
 
 
 class Loader:
     def __iter__(self):
-        for where in torch.randperm(len(split["audio"]), generator=generator).split($batch_size):
+        order = torch.randperm(len(split["audio"]), generator=generator)
+        $when keep=host
+        for where in order.split(batch_size):
             yield {
                 name: torch.index_select(rows, 0, where, out=empty_batch(rows, len(where)))
                 for name, rows in split.items()
             }
-
-
-loader = Loader()
-
-for batch in loader:  # an epoch, each time in another order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-""",
-    "device": """
-from pathlib import Path
-
-import numpy as np
-import torch
-
-data = Path($data)
-device = $device
-split = {  # all on the device, from mapped pages: no copy in RAM on the way
-    name: torch.from_numpy(np.load(data / f"{name}.npy", mmap_mode="c")).to(device)
-    for name in ("audio", "target", "labels")
-}
-generator = torch.Generator().manual_seed($seed)
-
-
-class Loader:
-    def __iter__(self):
-        order = torch.randperm(len(split["audio"]), generator=generator).to(device)
-        for where in order.split($batch_size):
+        $when keep=device
+        for where in order.to(device).split(batch_size):
             yield {name: torch.index_select(rows, 0, where) for name, rows in split.items()}
+        $end
 
 
 loader = Loader()
 
-for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
-    # the training step: model(audio), against batch["target"] or batch["labels"]
-""",
-}
+$loop
+"""
 
 
 def simplify(settings):

@@ -14,21 +14,13 @@ from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, open_ring, s
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 SNIPPET = """
-from pathlib import Path
+from ring_reader import RingReader
 
-import numpy as np
-import torch
-
-from ring_reader import RingReader  # one file that stands alone: copy it from feedrate's scripts
-
-data = Path($data)
-batch_size = $batch_size
-device = $device
+$head
+$labels
 direct = $direct  # reads past the page cache: for a set larger than memory
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
 random = np.random.default_rng($seed)
-reader = RingReader(
+reader = RingReader(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
     data / "audio.npy",
     batch_size,
     threads=$workers,
@@ -50,9 +42,7 @@ class Loader:
 
 loader = Loader()
 
-for batch in loader:  # an epoch, each time in another order
-    audio = batch["audio"]  # float32 (clips, 1, samples), on the device
-    # the training step: model(audio), against batch["target"] or batch["labels"]
+$loop
 """
 
 

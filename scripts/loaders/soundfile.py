@@ -9,29 +9,24 @@ from contextlib import contextmanager
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._torch import empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """
-from pathlib import Path
-
-import numpy as np
 import soundfile
-import torch
+from torch.utils.data import Dataset
 
-data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 
 
 $empty_batch
 
 
-class Files(torch.utils.data.Dataset):
+class Clips(Dataset):
     def __len__(self):
         return len(target)
 
@@ -45,18 +40,9 @@ class Files(torch.utils.data.Dataset):
         return {"audio": audio, "target": target[positions], "labels": labels[positions]}
 
 
-loader = torch.utils.data.DataLoader(
-    Files(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    collate_fn=lambda batch: batch,  # Files has collated already
-    $worker_arguments
-)
+loader = $data_loader
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
 
 
@@ -65,11 +51,7 @@ def open_epochs(request):
     """Yield the epoch function over numbered WAV files."""
     import numpy as np
     import soundfile
-    import torch
 
-    from scripts.common.labels import read_labels
-
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
     scale = np.float32(1 / 32768)
 
     def decode(path, row, pcm):
@@ -77,23 +59,23 @@ def open_epochs(request):
         np.multiply(decoded, scale, out=row[: len(decoded)])
         row[len(decoded) :] = 0
 
-    def path_of(position):
-        return request.data / f"{position:06d}.wav"
+    class Files(Batches):
+        def path_of(self, position):
+            return request.data / f"{position:06d}.wav"
 
-    class Files(torch.utils.data.Dataset):
         def files_to_decode(self, positions):  # for the batch timeline
-            return map(path_of, positions)
+            return map(self.path_of, positions)
 
-        def __getitems__(self, positions):
+        def gathered(self, positions):
             audio = empty_batch(len(positions), request.samples)
             pcm = np.empty(request.samples, dtype=np.int16)
             for position, rows in zip(positions, audio, strict=True):
-                path = path_of(position)
+                path = self.path_of(position)
                 if "decode" in request.without:
                     rows[:] = undecoded(path, request)
                 else:
                     decode(path, rows[0].numpy(), pcm)
-            return {"audio": audio, "target": target[positions], "labels": labels[positions], "clip": clip[positions]}
+            return audio
 
-    with epochs_of(request, Files()) as epoch:
+    with epochs_of(request, Files(request)) as epoch:
         yield epoch

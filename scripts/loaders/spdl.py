@@ -28,18 +28,12 @@ FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
-_HEAD = """
-from pathlib import Path
-
-import numpy as np
+SNIPPET = """
 import spdl.io
-import torch
-from spdl.pipeline import $imported
+from spdl.pipeline import PipelineBuilder
 
-data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
 
 
@@ -49,7 +43,7 @@ class Batches:
 
     def __iter__(self):  # an epoch of positions, each time in a new order
         order = self.random.permutation(len(target))
-        yield from (order[start : start + $batch_size] for start in range(0, len(order), $batch_size))
+        yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 def fill(audio, positions):
@@ -60,15 +54,8 @@ def fill(audio, positions):
         row[: len(pcm)] *= np.float32(1 / 32768)
         row[len(pcm) :] = 0
 
-"""
-_LOOP = """
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-"""
-SNIPPET = {
-    "thread": _HEAD.replace("$imported", "PipelineBuilder")
-    + """
+
+$when where=thread
 def read(positions):
     shape = len(positions), 1, samples
     audio = torch.empty(shape, pin_memory=True) if pin else torch.from_numpy(np.empty(shape, dtype=np.float32))
@@ -84,10 +71,8 @@ loader = (
     .add_sink($prefetch)
     .build(num_threads=$workers, max_failures=0)
 )
-"""
-    + _LOOP,
-    "subprocess": _HEAD.replace("$imported", "PipelineBuilder, run_pipeline_in_subprocess")
-    + """
+$when where=subprocess
+from spdl.pipeline import run_pipeline_in_subprocess
 def read(positions):
     # in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
     storage = torch.empty(0)._typed_storage()._new_shared(len(positions) * samples, device="cpu")
@@ -116,9 +101,10 @@ class Loader:
 
 
 loader = Loader()
+$end
+
+$loop
 """
-    + _LOOP,
-}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from one epoch into the next.
 from contextlib import contextmanager
 
 from scripts.common.request import undecoded
+from scripts.loaders import _torch
 from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, pinned, simplify, threads_of  # noqa: F401
 from scripts.loaders._torch import Again, to_device
 
@@ -17,22 +18,16 @@ FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
 STAGES = ("read", "decode")
 SNIPPET = """
-from pathlib import Path
-
-import numpy as np
 import soundfile
-import torch
 from spdl.pipeline import PipelineBuilder
-from torch.utils.data import RandomSampler, default_collate
+from torch.utils.data import Dataset, RandomSampler, default_collate
 
-data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
 
 
-class Files(torch.utils.data.Dataset):
+class Clips(Dataset):
     def __len__(self):
         return len(target)
 
@@ -47,20 +42,18 @@ def collate(items):
     return {name: tensor.pin_memory() for name, tensor in batch.items()} if pin else batch
 
 
-dataset = Files()
+dataset = Clips()
 loader = (
     PipelineBuilder()
     .add_source(RandomSampler(dataset, generator=torch.Generator().manual_seed($seed)), continuous=True)
     .pipe(dataset.__getitem__, concurrency=$workers, output_order="input")
-    .aggregate($batch_size)
+    .aggregate(batch_size)
     .pipe(collate)
     .add_sink($prefetch)
     .build(num_threads=$workers, max_failures=0)
 )
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
 
 
@@ -72,22 +65,15 @@ def open_epochs(request):
     from spdl.pipeline import PipelineBuilder
     from torch.utils.data import default_collate
 
-    from scripts.common.labels import read_labels
-
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
-
-    class Files(torch.utils.data.Dataset):
-        def __getitem__(self, position):
-            audio = self.audio(request.data / f"{position:06d}.wav")
-            return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
-
-        def audio(self, path):
+    class Files(_torch.Clips):
+        def audio(self, position):
+            path = request.data / f"{position:06d}.wav"
             if "decode" in request.without:
                 return undecoded(path, request)
             pcm, _ = soundfile.read(path, frames=request.samples, dtype="float32")
             return torch.nn.functional.pad(torch.from_numpy(pcm), (0, request.samples - len(pcm)))[None]
 
-    dataset = Again(Files(), sent=False) if "read" in request.without else Files()
+    dataset = Again(Files(request), sent=False) if "read" in request.without else Files(request)
 
     def collate(items):
         batch = default_collate(items)

@@ -8,132 +8,63 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 
 from contextlib import contextmanager
 
-from scripts.loaders._torch import STAGES, epochs_of, gathered, simplify  # noqa: F401
+from scripts.loaders._tensordict import Items, split_of
+from scripts.loaders._torch import GATHER, STAGES, Tensors, epochs_of, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}
-SNIPPET = {
-    "batch": """
-from pathlib import Path
-
-import numpy as np
+OPTIONS = GATHER
+SNIPPET = """
 import torch
 from tensordict import TensorDict, tensorclass
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
-data = Path($data)
-samples = $samples  # of a clip
+$head
 
 
 @tensorclass
-class Clips:
+class Split:
     audio: torch.Tensor
     target: torch.Tensor
     labels: torch.Tensor
     clip: torch.Tensor  # its number
 
 
-clips = Clips.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+clips = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+$when gather=batch
 tensors = dict(clips.items())  # gathered one by one: indexing the tensorclass itself is slower
+$end
 
 
 $empty_batch
 
 
-class Batches(Dataset):
+class Clips(Dataset):
     def __len__(self):
         return len(clips)
 
+    $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where, audio = torch.tensor(positions), empty_batch(len(positions))
         rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
         return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
-
-
-loader = DataLoader(
-    Batches(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    collate_fn=lambda batch: batch,  # it is gathered already
-    $worker_arguments
-)
-
-for batch in loader:  # an epoch, each time in another order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-""",
-    "clip": """
-from pathlib import Path
-
-import torch
-from tensordict import TensorDict, tensorclass
-from torch.utils.data import DataLoader, Dataset
-
-data = Path($data)
-
-
-@tensorclass
-class Clips:
-    audio: torch.Tensor
-    target: torch.Tensor
-    labels: torch.Tensor
-    clip: torch.Tensor  # its number
-
-
-clips = Clips.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(clips)
-
+    $when gather=clip
     def __getitem__(self, position):
         return dict(clips[position].items())
+    $end
 
 
-loader = DataLoader(
-    Items(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    $worker_arguments
-)
+loader = $data_loader
 
-for batch in loader:  # an epoch, each time in another order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
-""",
-}
+$loop
+"""
 
 
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the mapped tensorclass."""
-    import torch
-    from tensordict import TensorDict, tensorclass
-
-    @tensorclass
-    class Clips:
-        audio: torch.Tensor
-        target: torch.Tensor
-        labels: torch.Tensor
-        clip: torch.Tensor
-
-    clips = Clips.from_tensordict(TensorDict.load_memmap(request.data, allow_pickle=False))
-
-    tensors = dict(clips.items())
-
-    class ByClip(torch.utils.data.Dataset):
-        def __getitem__(self, position):
-            return dict(clips[position].items())
-
-    class ByBatch(torch.utils.data.Dataset):
-        def __getitems__(self, positions):
-            return gathered(tensors, positions)
-
-    dataset = ByBatch() if request.options["gather"] == "batch" else ByClip()
+    clips = split_of(request)
+    dataset = Tensors(dict(clips.items())) if request.options["gather"] == "batch" else Items(clips.__getitem__)
     with epochs_of(request, dataset) as epoch:
         yield epoch

@@ -9,64 +9,44 @@ from contextlib import contextmanager
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._torch import epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Clips, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
-_PROGRAM = """
-from pathlib import Path
+SNIPPET = """
+from torch.utils.data import Dataset
 
-import numpy as np
-$imports
-
-data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 
 
-class Files(torch.utils.data.Dataset):
+class Clips(Dataset):
     def __len__(self):
         return len(target)
 
     def __getitem__(self, position):
         path = data / f"{position:06d}.wav"
-        audio = $decoded
+$when decoder=load
+import torchaudio
+        audio = torchaudio.load(path)[0]
+$when decoder=torchcodec
+from torchcodec.decoders import AudioDecoder
+        audio = AudioDecoder(path).get_all_samples().data
+$when decoder=soundfile
+import soundfile
+        audio = torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
+$end
         audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
         return {"audio": audio, "target": target[position], "labels": labels[position]}
 
 
-loader = torch.utils.data.DataLoader(
-    Files(),
-    batch_size=$batch_size,
-    shuffle=True,
-    generator=torch.Generator().manual_seed($seed),
-    $worker_arguments
-)
+loader = $data_loader
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
-SNIPPET = {
-    decoder: _PROGRAM.replace("$imports", imports).replace("$decoded", decoded)
-    for decoder, imports, decoded in (
-        ("load", "import torch\nimport torchaudio", "torchaudio.load(path)[0]"),
-        (
-            "torchcodec",
-            "import torch\nfrom torchcodec.decoders import AudioDecoder",
-            "AudioDecoder(path).get_all_samples().data",
-        ),
-        (
-            "soundfile",
-            "import soundfile\nimport torch",
-            'torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)',
-        ),
-    )
-}
 
 
 @contextmanager
@@ -74,25 +54,18 @@ def open_epochs(request):
     """Yield the epoch function over numbered WAV files."""
     import torch
 
-    from scripts.common.labels import read_labels
-
     decode = _decoder(request.options["decoder"])
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
-    def path_of(position):
-        return request.data / f"{position:06d}.wav"
-
-    class Files(torch.utils.data.Dataset):
+    class Files(Clips):
         def files_to_decode(self, positions):  # for the batch timeline
-            return map(path_of, positions)
+            return [request.data / f"{position:06d}.wav" for position in positions]
 
-        def __getitem__(self, position):
-            path = path_of(position)
+        def audio(self, position):
+            path = request.data / f"{position:06d}.wav"
             audio = undecoded(path, request) if "decode" in request.without else decode(path)
-            audio = torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
-            return {"audio": audio, "target": target[position], "labels": labels[position], "clip": clip[position]}
+            return torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
 
-    with epochs_of(request, Files()) as epoch:
+    with epochs_of(request, Files(request)) as epoch:
         yield epoch
 
 

@@ -10,6 +10,7 @@ processes, `prefetch` the batches ahead for each; without workers a batch is rea
 from contextlib import contextmanager
 from itertools import cycle
 
+from scripts.loaders._npy import Files
 from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     AgainByBatch,
@@ -25,16 +26,10 @@ REQUIRES = ("torch", "torchdata", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """
-from pathlib import Path
-
-import numpy as np
-import torch
 from torchdata import nodes
 
-data = Path($data)
-samples = $samples
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)
+$head
+$labels
 pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
 header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one length in all files
 
@@ -50,7 +45,7 @@ def read(positions):  # a batch at a time
 
 
 sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed($seed))
-positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=$batch_size, drop_last=False)
+positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=batch_size, drop_last=False)
 batches = nodes.ParallelMapper(
     positions,
     read,
@@ -62,16 +57,14 @@ batches = nodes.PinMemory(batches) if pin else batches
 batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
 loader = nodes.Loader(batches)
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), batch["target"] and batch["labels"]
+$loop
 """
 
 
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the numbered files."""
-    files = _files(request)
+    files = Files(request)
     kept = None
     if "transfer" in request.without:
         kept = files.__getitems__(list(range(min(request.batch_size, request.clips))))
@@ -144,31 +137,3 @@ class _Pipeline:
             if node._it is not None:
                 node._it._stop_event.set()
                 node._it._thread.join()
-
-
-def _files(request):
-    """Return a data set of the numbered .npy files that reads a batch at a time, each clip into its row."""
-    import numpy as np
-    import torch
-
-    from scripts.common.labels import read_labels
-
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
-    first = np.load(request.data / f"{0:06}.npy", mmap_mode="r", allow_pickle=False)
-
-    class Files(torch.utils.data.Dataset):
-        def __getitems__(self, positions):
-            batch = np.empty((len(positions), *first.shape), dtype=first.dtype)
-            for position, row in zip(positions, batch, strict=True):
-                with open(request.data / f"{position:06}.npy", "rb", buffering=0) as file:
-                    file.seek(first.offset)  # all headers are of one length
-                    if file.readinto(row) != row.nbytes:
-                        raise EOFError(f"{file.name} ends within the clip")
-            return {
-                "audio": torch.from_numpy(batch),
-                "target": target[positions],
-                "labels": labels[positions],
-                "clip": clip[positions],
-            }
-
-    return Files()

@@ -32,12 +32,15 @@ OPTIONS = {
     "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},
 }
 BUFFER_BYTES = 256 * 1024  # of a shard's file; the library reads 10 KiB at a time
-_PROGRAM = """
+SNIPPET = """
+import io
+import json
+import torch
 import webdataset as wds
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
-shards = sorted(map(str, Path($data).glob("*.tar")))
+$head
+shards = sorted(map(str, data.glob("*.tar")))
 
 
 def opened(shards):
@@ -50,7 +53,32 @@ def target_of(clip):
     return json.loads(clip["json"])["classes"][0]  # the first class of a clip; others follow it
 
 
-$collate
+$empty_batch
+
+
+import numpy as np
+$when decoder=wave
+import wave
+def collate(clips):
+    audio = empty_batch(len(clips))
+    for clip, row in zip(clips, audio.numpy()[:, 0], strict=True):
+        with wave.open(io.BytesIO(clip["wav"])) as file:
+            pcm = np.frombuffer(file.readframes(samples), dtype="<i2")
+        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
+        row[len(pcm) :] = 0
+    return {"audio": audio, "target": torch.tensor([target_of(clip) for clip in clips])}
+$when decoder=soundfile
+import soundfile
+def decode(clip):
+    audio = np.zeros((1, samples), dtype=np.float32)
+    pcm, _ = soundfile.read(io.BytesIO(clip["wav"]), dtype="float32")
+    audio[0, : len(pcm)] = pcm[:samples]
+    return {"audio": audio, "target": target_of(clip)}
+
+
+def collate(clips):
+    return torch.utils.data.default_collate([decode(clip) for clip in clips])
+$end
 
 
 dataset = wds.DataPipeline(
@@ -61,7 +89,7 @@ dataset = wds.DataPipeline(
     tar_file_expander,
     group_by_keys,
     wds.detshuffle(bufsize=$shuffle_buffer, initial=min($shuffle_buffer, 100), seed=$seed),
-    wds.batched($batch_size, partial=True, collation_fn=collate),
+    wds.batched(batch_size, partial=True, collation_fn=collate),
 )
 loader = wds.WebLoader(
     dataset,
@@ -69,51 +97,8 @@ loader = wds.WebLoader(
     $worker_arguments
 )
 
-for batch in loader:  # an epoch, each time in a new order
-    batch = {name: tensor.to($device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]
+$loop
 """
-_BY_BATCH = """$empty_batch
-
-
-def collate(clips):
-    audio = empty_batch(len(clips))
-    for clip, row in zip(clips, audio.numpy()[:, 0], strict=True):
-        with wave.open(io.BytesIO(clip["wav"])) as file:
-            pcm = np.frombuffer(file.readframes(samples), dtype="<i2")
-        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
-        row[len(pcm) :] = 0
-    return {"audio": audio, "target": torch.tensor([target_of(clip) for clip in clips])}"""
-_BY_CLIP = """\
-def decode(clip):
-    audio = np.zeros((1, samples), dtype=np.float32)
-    pcm, _ = soundfile.read(io.BytesIO(clip["wav"]), dtype="float32")
-    audio[0, : len(pcm)] = pcm[:samples]
-    return {"audio": audio, "target": target_of(clip)}
-
-
-def collate(clips):
-    return torch.utils.data.default_collate([decode(clip) for clip in clips])"""
-SNIPPET = {
-    "wave": """
-import io
-import json
-import wave
-from pathlib import Path
-
-import numpy as np
-import torch"""
-    + _PROGRAM.replace("$collate", _BY_BATCH),
-    "soundfile": """
-import io
-import json
-from pathlib import Path
-
-import numpy as np
-import soundfile
-import torch"""
-    + _PROGRAM.replace("$collate", _BY_CLIP),
-}
 
 
 @contextmanager
@@ -171,11 +156,6 @@ def _by_batch(request):
     import numpy as np
     import torch
 
-    def empty(*shape):
-        if torch.utils.data.get_worker_info() is not None:
-            return empty_batch(*shape, torch.float32)
-        return torch.from_numpy(np.empty((shape[0], 1, shape[1]), dtype=np.float32))  # in huge pages, as torch's is not
-
     def decode(content, row):
         pcm = b""
         if "decode" not in request.without:
@@ -186,7 +166,7 @@ def _by_batch(request):
         row[frames:] = 0
 
     def collate(samples):
-        audio = empty(len(samples), request.samples)
+        audio = empty_batch(len(samples), request.samples)
         for sample, row in zip(samples, audio.numpy()[:, 0], strict=True):
             decode(sample["wav"], row)
         return {"audio": audio, **torch.utils.data.default_collate([_labels(sample, request) for sample in samples])}

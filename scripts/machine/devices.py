@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.common.vocabulary import RAM
 from scripts.machine.copies import nearest_existing
 
 PROC = Path("/proc")
 SYS = Path("/sys")
 
 KINDS = ("ram", "nvme", "ssd", "hdd", "virtual", "network", "overlay", "unknown")
-RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"
 FILESYSTEMS = (  # those that decide the kind by themselves
     (RAM, "ram"),
     (r"overlay|aufs|unionfs|fuse\.fuse-overlayfs", "overlay"),

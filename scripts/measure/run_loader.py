@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, TRAINING
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import control_groups, emulation
 from scripts.measure import child, own_fault, sampler
+from scripts.measure.declared import declared
 from scripts.measure.record import without_speed
 from scripts.plan.config import check_loader
 from scripts.plan.sweep import Conditions, combinations, slug
@@ -194,6 +194,7 @@ def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, A
         "repeat": arguments.repeat,
         "slug": slug(settings, Conditions(arguments.task, arguments.cache, arguments.step_ms)),
         "settings": settings,
+        "declared": declared(module, settings, arguments.corpus, arguments.data, arguments.dataset, arguments.seed),
         "threads": threads_of(arguments.threads),
         "seed": arguments.seed,
         "clips": None,
@@ -231,7 +232,7 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
             return without_speed(
                 record, "failed", f"{type(error).__name__}: {error}{_own_epochs.users_line(error, module)}"
             )
-    missing = [name for name in module.REQUIRES if not _installed(name)]
+    missing = [name for name, version in record["declared"]["versions"].items() if version is None]
     if missing:
         return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
     import torch
@@ -260,14 +261,6 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
         logs=arguments.logs,
     )
     return run.measure(module, request, corpus, record, wanted)
-
-
-def _installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def module_bytes(corpus: Any) -> int:

@@ -21,9 +21,12 @@ FILES = tuple(  # whichever loader it is; that of a loader comes to it
 
 
 def shared_by_loaders() -> list[Path]:
-    """Return FILES and what several loaders share: the files of scripts/loaders that begin with an underscore."""
+    """Return FILES and what several loaders share: the files of scripts/loaders that begin with an underscore.
+
+    But _program.py, which writes text before anything is timed.
+    """
     folder = PROJECT / "scripts" / "loaders"
-    return sorted([*FILES, *folder.glob("_*.py"), *folder.glob("_*/*.py")])
+    return sorted({*FILES, *folder.glob("_*.py"), *folder.glob("_*/*.py")} - {folder / "_program.py"})
 
 
 def timed_code(loader: ModuleType) -> str:

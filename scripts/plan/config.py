@@ -250,7 +250,7 @@ def loader_of(entry: Mapping[str, Any]) -> Any:
         module = plugins.load("loaders", name)
     except UserError as error:
         raise UserError(f"name: {error}") from None
-    if not isinstance(getattr(module, "SNIPPET", None), str | dict):
+    if not isinstance(getattr(module, "SNIPPET", None), str):
         raise UserError(
             f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
             "text of a program, which the report offers for its results. Write one (docs/extending.md); a loader in a "

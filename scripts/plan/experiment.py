@@ -184,6 +184,11 @@ class Plan:
         files = [self.project / self.code(loader), *getattr(self.loaders[loader], "BESIDE", ())]
         return "-".join(file_hash(Path(file))[:16] for file in files)
 
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What each loader says of itself today: of what was measured the records say it."""
+        return {name: plugins.declared(module) for name, module in self.loaders.items()}
+
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
         return self.code(loader) if "file" in self._entry(loader) else None
@@ -426,6 +431,7 @@ class Plan:
                 }
                 for rung in self.rungs
             ],
+            "loaders": self.declared,
             "formats": list(self.formats),
             "tiers": list(self.tiers),
             "emulated": [tier for tier in self.tiers if self.emulated(tier)],

@@ -191,18 +191,14 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return a verdict with the `program` to paste, or with `no_program`, why there is none."""
+    row = goal["row"]
     goal = {**goal, "program": "", "no_program": ""}
-    row, dataset = goal["row"], tables["dataset"]
-    corpus = dataset["corpus"]
     if row is None:
         return goal
-    if corpus is None:
-        return goal | {"no_program": "The corpus has no record, so there is no program to paste."}
-    data = f"results/formats/{dataset['dataset']}/{row['format']}/train"
-    try:
-        return goal | {"program": _place_text(row["tier"], tables["tiers"]) + snippet(row, data, corpus["samples"])}
-    except UserError as error:
-        return goal | {"no_program": str(error)}
+    program = snippet(row)
+    if program is None:
+        return goal | {"no_program": "Its records hold no program: they were written before records did."}
+    return goal | {"program": _place_text(row["tier"], tables["tiers"]) + program}
 
 
 def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:

@@ -5,10 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scripts.common import plugins
 from scripts.common.statistics import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED
-from scripts.machine.devices import RAM
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
@@ -30,7 +28,6 @@ LACKING = {
     "preparation": "No format's conversion was timed. Type snakemake --forcerun write_format.",
 }
 
-_NONE = object()  # no default: no option's value is this
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
@@ -93,11 +90,11 @@ def against_text(found: Comparison, had: Row) -> str:
 
 def cautions(tables: Tables, row: Row) -> Iterator[str]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
-    if reads_once(row["loader"]):
+    if row["declared"]["reads_once"]:
         took = f", {bytes_text(row['pss_peak_bytes'])} at its peak (PSS)" if row["pss_peak_bytes"] else ""
         yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
-    order = order_of(row["loader"])
-    if order:
+    if not in_random_order(row):
+        order = row["declared"]["order"]
         yield f"{row['loader']}'s order is not quite random: {order}. Mind it where neighbours in a shard are alike."
     if in_memory(tables, row["tier"]):
         size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
@@ -133,24 +130,15 @@ def _doubts(row: Row) -> Iterator[str]:
 
 def unusual_settings(row: Row) -> str:
     """Return a result's settings in words, without the loader's own options that are as they are by default."""
-    declared = _declared(row["loader"], "OPTIONS", {})
+    defaults = row["declared"]["options"]
     options = json.loads(row["options"] or "{}")
-    kept = {name: value for name, value in options.items() if declared.get(name, {}).get("default", _NONE) != value}
+    kept = {name: value for name, value in options.items() if name not in defaults or defaults[name] != value}
     return settings_text({**row, "options": json.dumps(kept)})
 
 
-def reads_once(loader: str) -> bool:
-    """Return whether a loader declares that it reads the whole set when it is opened; a file of the user's cannot."""
-    return _declared(loader, "READS_ONCE", False)
-
-
-def order_of(loader: str) -> str:
-    """Return what a loader says of its order where it is not quite random; empty where it is, or nothing is known."""
-    return _declared(loader, "ORDER", "")
-
-
-def _declared(loader: str, name: str, absent: Any) -> Any:
-    return getattr(plugins.load("loaders", loader), name, absent) if loader in plugins.names("loaders") else absent
+def in_random_order(row: Row) -> bool:
+    """Return whether the loader's epochs were permutations of all clips."""
+    return row["declared"]["order"] == RANDOM
 
 
 def in_memory(tables: Tables, tier: str) -> bool:

@@ -16,10 +16,10 @@ from scripts.report.verdict_texts import (
     cautions,
     had_now,
     in_memory,
+    in_random_order,
     no_feeder,
     no_rival,
     no_speed,
-    order_of,
     speed_text,
 )
 from scripts.tables.bottlenecks import FED_PERCENT
@@ -72,7 +72,7 @@ def _fastest_cold(tables: Tables, device: str) -> Verdict:
     conditions = {"device": device, "task": "traverse", "cache": "cold", "step_ms": 0}
     rows = [row for row in tables["best"] if all(row[key] == value for key, value in conditions.items())]
     named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
-    random = [row for row in rows if row["rank"] and not order_of(row["loader"])]
+    random = [row for row in rows if row["rank"] and in_random_order(row)]
     return _by_speed(tables, random or rows, named, LACKING["cold"])
 
 

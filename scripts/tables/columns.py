@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.common import vocabulary
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
@@ -371,7 +372,7 @@ def taken(table: str, **sources: Any) -> dict[str, Any]:
     return {column.name: column.value(**sources) for column in TABLES[table].columns if column.of}
 
 
-DOCUMENTS = ("dataset", "host")  # JSON files beside the tables
+DOCUMENTS = ("dataset", "host", "declared")  # JSON files beside the tables
 RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and moves, one a line
 
 
@@ -412,14 +413,22 @@ def _present(folder: Path, name: str) -> Path:
 
 
 def read_tables(folder: Path) -> dict[str, Any]:
-    """Return all tables (lists of rows) and documents (`dataset`, `host`) of `folder` by name.
+    """Return all tables (lists of rows) and documents (`dataset`, `host`, `declared`) of `folder` by name.
 
-    Results have a `panel` beside their columns.
+    Results have a `panel` beside their columns, and what their loader `declared` when it was measured.
     """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
         row["panel"] = panel_of(row)
-    return tables | {name: read_json(_present(folder, f"{name}.json")) for name in DOCUMENTS}
+    tables |= {name: read_json(_present(folder, f"{name}.json")) for name in DOCUMENTS}
+    for row in (*tables["ranking"], *tables["best"]):
+        row["declared"] = tables["declared"][result_key(row)]
+    return tables
+
+
+def result_key(row: Mapping[str, Any]) -> str:
+    """Return which result a row is: its loader, tier and settings."""
+    return f"{row['loader']}/{row['tier']}/{row['slug']}"
 
 
 def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -448,13 +457,5 @@ def tied_with_best(row: Mapping[str, Any]) -> bool:
 
 def settings_text(row: Mapping[str, Any]) -> str:
     """Return a result's settings in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
-    parts = [] if row["batch_size"] is None else [f"batch {row['batch_size']}"]
-    if row["workers"] is not None:
-        parts.append("1 worker" if row["workers"] == 1 else f"{row['workers']} workers")
-    if row["prefetch"] is not None:
-        parts.append(f"prefetch {row['prefetch']}")
-    if row["pin_memory"]:
-        parts.append("pinned memory")
-    options = json.loads(row["options"] or "{}")
-    parts += [f"{name}={value}" for name, value in options.items()]
-    return ", ".join(parts)
+    common = {name: row[name] for name in vocabulary.RESULT_SETTINGS}
+    return vocabulary.settings_text(common | json.loads(row["options"] or "{}"))

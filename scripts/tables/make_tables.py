@@ -19,7 +19,7 @@ from scripts.common.files import read_json, whole_directory, write_json
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import moves as moves_table
-from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, taken, write_table
+from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
 from scripts.tables.records import planned_runs, read_plan, read_record, setting_columns, tier_name, tried
 
@@ -50,7 +50,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
-    ranked = ranking.rank(results + _never_planned(plan, skipped))
+    ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
     best, noise = ranking.best(ranked), drift.noise_rows(bounds)
     written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]
     tables: dict[str, Iterable[Mapping[str, Any]]] = {
@@ -77,6 +77,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
             write_table(folder, name, tables[name])
         write_json(folder / "dataset.json", _dataset(plan, root))
         write_json(folder / "host.json", _host(records))
+        write_json(folder / "declared.json", {result_key(row): row["declared"] for row in ranked})
         _write_records(folder / RECORDS, [*records, *bounds, *moves])
 
 
@@ -108,11 +109,7 @@ def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]
     planned = {entry["loader"] for entry in plan["runs"]}
     blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "traverse", "cache": "warm", "step_ms": 0, "format": ""}
     blank |= {"runs": 0, "failed": 0, "warnings": 0}
-    return [
-        {**blank, **_plan_skip(entry), "about": ranking.about(entry["loader"])}
-        for entry in skipped
-        if entry["loader"] not in planned
-    ]
+    return [{**blank, **_plan_skip(entry)} for entry in skipped if entry["loader"] not in planned]
 
 
 def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:

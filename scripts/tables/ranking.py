@@ -4,9 +4,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from math import inf
+from operator import itemgetter
 from typing import Any
 
-from scripts.common import plugins
 from scripts.common.statistics import compare, interval, median_of, outliers, shared_ranks
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
@@ -26,16 +26,16 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 
 
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
-    """Return the row of runs.csv for a planned run, with its speeds without parts as `explained`, which is no column.
+    """Return the row of runs.csv for a planned run.
 
-    The tiers in `emulated` are called so in their name, and so wherever the result is shown.
+    No columns are its speeds without parts, `explained`, and what its loader `declared`. The tiers in `emulated` are called so in their name, and so wherever the result is shown.
     """
     plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
     if record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
-    return row | {"explained": (record or {}).get("explained")}
+    return row | {key: (record or {}).get(key) for key in ("explained", "declared")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -72,7 +72,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
         "warnings": sum(run["warnings"] or 0 for run in runs),
-        "about": about(runs[0]["loader"]),
+        "declared": _declared(runs),
     }
 
 
@@ -97,12 +97,17 @@ def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], plann
     return "; ".join(kinds.values())
 
 
-def about(loader: str) -> str:
-    """Return the loader's one-line description, or an empty string for a loader that is no longer installed."""
-    if loader not in plugins.names("loaders"):
-        return ""
-    module = plugins.load("loaders", loader)
-    return plugins.describe(module) if module.__doc__ else ""
+def _declared(runs: Iterable[Mapping[str, Any]]) -> Row | None:
+    """Return what the last of the runs noted of its loader; None where none did."""
+    return max(
+        ((run["started"], run["declared"]) for run in runs if run["declared"]), key=itemgetter(0), default=(None, None)
+    )[1]
+
+
+def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[Row]:
+    """Return `rows` with what is said of each loader: what its runs noted, of one that never ran what the plan did."""
+    told = ((row, row.get("declared") or plan["loaders"][row["loader"]]) for row in rows)
+    return [{**row, "declared": said, "about": said["about"]} for row, said in told]
 
 
 def _shortest_step(runs: Iterable[Mapping[str, Any]]) -> float | None:

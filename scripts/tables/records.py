@@ -14,7 +14,7 @@ from scripts.common.statistics import median_of
 from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
-_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "formats", "tiers", "emulated")
+_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "loaders", "formats", "tiers", "emulated")
 DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 

@@ -298,6 +298,11 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     assert record["commit"] == commit[:12]
     assert record["verification"] is None or record["verification"]["ok"] is False, "nothing was proven"
     assert record["reason"].startswith(reason)
+    declared = record["declared"]
+    assert declared["about"].startswith("A loader broken on purpose") and declared["requires"] == list(requires)
+    assert declared["program"].endswith("\n\nloader = []\n") and f"format {record['format']}: " in declared["program"]
+    absent = {name: version is None for name, version in declared["versions"].items()}
+    assert absent == dict.fromkeys(requires, status == "skipped")
 
 
 def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path, corpus, broken_project):

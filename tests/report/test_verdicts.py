@@ -9,7 +9,7 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
-from scripts.report import print_ranking, verdict_texts
+from scripts.report import print_ranking, render_report, snippets, verdict_texts
 from scripts.report.verdicts import verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
@@ -468,8 +468,20 @@ def test_hostile_names_are_text(tmp_path):
     assert all(line.isprintable() for line in print_ranking.verdict_lines(failed, colour=False))
 
 
+def test_the_program_is_the_records_and_of_an_own_file_a_word(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [1.0]), Made("b", "ram", [2.0])])
+    row = tables["best"][0]
+    assert snippets.snippet(row) == f"# {row['loader']}: made up\nloader = []\n"
+    mine = row | {"loader": "mine\nimport os", "declared": row["declared"] | {"own_file": "my.py", "program": None}}
+    assert snippets.snippet(mine) == "# mine import os is your own loader: my.py is its program.\n"
+    old = {key: row["declared"][key] for key in ("about", "order", "options", "reads_once")}
+    verdict = render_report.with_program({"row": row | {"declared": old}}, tables)
+    assert (verdict["program"], verdict["no_program"][:31]) == ("", "Its records hold no program: th")
+
+
 def test_a_headline_leaves_out_options_that_are_as_by_default():
-    row = {"loader": "numpy_memmap", "batch_size": 32, "workers": 2, "prefetch": 2, "pin_memory": None}
+    row = {"loader": "numpy_memmap", "batch_size": 32, "workers": 2, "prefetch": 2, "pin_memory": None, "device": "cpu"}
+    row["declared"] = plugins.declared(plugins.load("loaders", "numpy_memmap"))
     settings = {
         value: verdict_texts.unusual_settings({**row, "options": json.dumps({"gather": value})})
         for value in ("batch", "clip")
@@ -477,6 +489,6 @@ def test_a_headline_leaves_out_options_that_are_as_by_default():
     default = plugins.load("loaders", "numpy_memmap").OPTIONS["gather"]["default"]
     assert settings.pop(default) == "batch 32, 2 workers, prefetch 2"
     assert list(settings.values()) == [f"batch 32, 2 workers, prefetch 2, gather={next(iter(settings))}"]
-    mine = {**row, "loader": "mine", "options": json.dumps({"fast": True})}
+    mine = {**row, "declared": {"options": {}}, "options": json.dumps({"fast": True})}
     assert verdict_texts.unusual_settings(mine).endswith(", fast=True"), "of a file of the user's no default is known"
     assert verdict_texts.unusual_settings({**row, "options": ""}) == "batch 32, 2 workers, prefetch 2"

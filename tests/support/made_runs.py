@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.files import block_of, write_json
+from scripts.loaders import _program
 from scripts.plan import experiment
 
 Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
@@ -21,6 +23,10 @@ WARNING = {
     "seen": "load average 3.1 before the run",
     "cause": "another program was busy",
     "hint": "close it and measure again",
+}
+MADE_UP = {
+    **{"about": "A loader made up by a test.", "format_about": "A format made up by a test.", "order": "random"},
+    **{"options": {}, "requires": ["torch"], "reads_once": False},
 }
 DISTURBED = {**WARNING, "code": "disturbed", "seen": "other programs took 9 % of the machine"}
 
@@ -71,7 +77,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
     record = {
         **{"record": "run", "protocol": 1, "status": status, "dataset": dataset, "loader": made.loader},
         **{"format": made.format, "tier": made.tier, "split": "train", "task": made.task, "cache": made.cache},
-        "step_ms": made.step_ms,
+        **{"step_ms": made.step_ms, "declared": declared(made)},
         **{"repeat": repeat, "slug": made.slug, "settings": made.settings, "threads": 2, "seed": 0},
         **{"clips": 461, "clip_bytes": CLIP_BYTES, "clips_per_second": speed},
         "reason": {"ok": None, "failed": "the verification found wrong data", "skipped": made.reason}[status],
@@ -99,6 +105,16 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
     return record
+
+
+def declared(made: Made) -> dict[str, Any]:
+    """Return what a record notes of its loader; a made-up one is called what the tests call it."""
+    said, program = {**MADE_UP, "format": made.format}, f"# {made.loader}: made up\nloader = []\n"
+    if made.loader in plugins.names("loaders"):
+        module = plugins.load("loaders", made.loader)
+        said, data = plugins.declared(module), f"results/formats/demo/{made.format}/train"
+        program = _program.program(module, said["options"] | made.settings, said["format_about"], data, 160_000)
+    return {**said, "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
 
 
 def explained(full: float, consuming: float = 1e6, **without: float) -> dict[str, Any]:
@@ -172,6 +188,10 @@ def make_results(
         "moves": list(_write_moves(root, moves, dataset)),
         "skipped": list(skipped),
         "ladder": list(ladder),
+        "loaders": {
+            **{entry["loader"]: {**MADE_UP, "format": "memmap"} for entry in skipped},
+            **{one.loader: {key: declared(one)[key] for key in (*MADE_UP, "format")} for one in made},
+        },
         "formats": sorted({one.format for one in made}),
         "tiers": sorted({one.tier for one in made}),
         "emulated": list(emulated),

@@ -5,22 +5,27 @@ context manager that takes the request and yields an epoch function like a loade
 with as many workers, pad or cut to the fixed length, and deliver the whole split in random order on the CPU, each clip
 once. What is not said is left at the library's default.
 
-A loader may be without one, and is then not raced. litdata, mosaic and ffcv are not here: their libraries are in
-isolated environments (`scripts/common/isolated.py`), and their rows are raced by hand in those.
+Where the program that a report offers is the plain use, its text is what is raced. A loader may be without one, and is
+then not raced. litdata, mosaic and ffcv are not here: their libraries are in isolated environments
+(`scripts/common/isolated.py`), where their rows are raced by hand.
 
 By hand, to see that they deliver what they should: python -m tests.support.plain_uses
 """
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.corpus import Corpus
 from scripts.common.labels import read_labels
 from scripts.common.request import LoaderRequest
+from scripts.loaders import _program
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 
@@ -79,6 +84,33 @@ def data_loader(request: LoaderRequest, dataset: Any, **arguments: Any) -> Epoch
     return lambda _number: iter(loader)
 
 
+def clips_of(loader: str, request: LoaderRequest, **options: Any) -> Any:
+    """Return the data set of the program that a report offers for a loader: the plain use of its library, clip by clip.
+
+    With `clip` beside what the program's own delivers.
+    """
+    import torch
+
+    module = plugins.load("loaders", loader)
+    settings = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()} | options
+    settings |= {"device": "cpu", "batch_size": 1, "workers": 2, "prefetch": 2, "pin_memory": False}
+    text = _program.program(module, settings, "", request.data, request.samples)
+    names: dict[str, Any] = {}
+    exec(re.split(r"(?m)^(?:dataset|loader) = ", text)[0], names)
+    clip = torch.from_numpy(read_labels(request.data)[0])
+
+    class WithClip(names["Clips"]):
+        def __getitem__(self, position: int) -> dict[str, Any]:
+            return {**super().__getitem__(position), "clip": clip[position]}
+
+    return WithClip()
+
+
+def of_program(loader: str, changes: dict[str, Any], **options: Any) -> None:
+    """Enter the data set of a loader's program, in torch's DataLoader, as its plain use."""
+    plain_use(loader, changes)(lambda request: data_loader(request, clips_of(loader, request, **options)))
+
+
 def fixed(audio: Any, request: LoaderRequest) -> Any:
     """Return float32 (1, n), padded with zeros or cut to (1, samples)."""
     import torch
@@ -89,49 +121,9 @@ def fixed(audio: Any, request: LoaderRequest) -> Any:
 # Files, one a clip.
 
 
-@plain_use("torchaudio", WORKERS)
-def torchaudio_load(request: LoaderRequest) -> Epoch:
-    """`torchaudio.load` in a Dataset."""
-    import torchaudio
-
-    def audio(position: int) -> Any:
-        waveform, _sample_rate = torchaudio.load(request.data / f"{position:06}.wav")
-        return fixed(waveform, request)
-
-    return data_loader(request, Clips(request, audio))
-
-
-def soundfile_clips(request: LoaderRequest) -> Clips:
-    """Return a Dataset that calls `soundfile.read`."""
-    import soundfile
-    import torch
-
-    def audio(position: int) -> Any:
-        data, _sample_rate = soundfile.read(request.data / f"{position:06}.wav", dtype="float32")
-        return fixed(torch.from_numpy(data)[None], request)
-
-    return Clips(request, audio)
-
-
-@plain_use("soundfile", WORKERS)
-def soundfile_read(request: LoaderRequest) -> Epoch:
-    """`soundfile.read` in a Dataset."""
-    return data_loader(request, soundfile_clips(request))
-
-
-def npy_clips(request: LoaderRequest) -> Clips:
-    """Return a Dataset that calls `numpy.load`."""
-    import numpy as np
-    import torch
-
-    return Clips(request, lambda position: torch.from_numpy(np.load(request.data / f"{position:06}.npy")))
-
-
-@plain_use("npy", WORKERS)
-def numpy_load(request: LoaderRequest) -> Epoch:
-    """`numpy.load` in a Dataset."""
-    return data_loader(request, npy_clips(request))
-
+of_program("torchaudio", WORKERS, decoder="load")
+of_program("npy", WORKERS, gather="clip")
+plain_use("soundfile", WORKERS)(lambda request: data_loader(request, clips_of("spdl_dataset", request)))
 
 # Arrays, a row a clip.
 
@@ -158,35 +150,10 @@ def int16_rows(request: LoaderRequest) -> Epoch:
     )
 
 
-@plain_use("torch_storage", NO_WORKERS)
-def torch_rows(request: LoaderRequest) -> Epoch:
-    """A row of a mapped tensor in a Dataset."""
-    import torch
-
-    path = request.data / "audio.npy"
-    values = torch.from_file(str(path), size=path.stat().st_size // 4)
-    rows = values[-request.clips * request.samples :].view(request.clips, 1, request.samples)  # behind the header
-    return data_loader(request, Clips(request, lambda position: rows[position]))
-
-
-@plain_use("hdf5", WORKERS)
-def h5py_rows(request: LoaderRequest) -> Epoch:
-    """A row of an HDF5 dataset in a Dataset; each worker opens the file when it is first asked for a clip."""
-    import h5py
-    import torch
-
-    opened = cache(lambda: h5py.File(request.data / "clips.h5", "r"))
-    return data_loader(request, Clips(request, lambda position: torch.from_numpy(opened()["audio"][position])))
-
-
-@plain_use("zarr", WORKERS)
-def zarr_rows(request: LoaderRequest) -> Epoch:
-    """A row of a Zarr array in a Dataset; each worker opens it when it is first asked for a clip."""
-    import torch
-    import zarr
-
-    opened = cache(lambda: zarr.open(request.data / "clips.zarr", mode="r"))
-    return data_loader(request, Clips(request, lambda position: torch.from_numpy(opened()[position])))
+of_program("torch_storage", NO_WORKERS, gather="clip")
+of_program("hdf5", WORKERS, gather="clip")
+of_program("zarr", WORKERS, gather="clip")
+of_program("arrow", NO_WORKERS, gather="clip")
 
 
 @contextmanager
@@ -195,35 +162,15 @@ def lmdb_values(request: LoaderRequest) -> Iterator[Epoch]:
 
     The environment is a copy beside the loader's: the library refuses to open a file twice in a process.
     """
-    import lmdb
-    import numpy as np
-    import torch
-
-    def audio(position: int) -> Any:
-        with environment.begin() as transaction:
-            value = transaction.get(position.to_bytes(8, "big"))
-        return torch.from_numpy(np.frombuffer(value, dtype=np.float32))[None]
-
     with tempfile.TemporaryDirectory(dir=request.data.parent) as folder:
-        path = shutil.copy(request.data / "clips.mdb", folder)
-        with lmdb.open(path, subdir=False, readonly=True, lock=False) as environment:
-            yield data_loader(request, Clips(request, audio))
+        data = shutil.copytree(request.data, Path(folder, "copy"))
+        clips = clips_of("lmdb", replace(request, data=data), gather="clip")
+        yield data_loader(request, clips)
+        if clips.environment is not None:
+            clips.environment.close()
 
 
 PLAIN["lmdb"] = NO_WORKERS, lmdb_values
-
-
-@plain_use("arrow", NO_WORKERS)
-def arrow_values(request: LoaderRequest) -> Epoch:
-    """A value of a mapped Arrow table in a Dataset."""
-    import pyarrow as pa
-    import torch
-
-    with pa.memory_map(str(request.data / "clips.arrow")) as source:
-        table = pa.ipc.open_file(source).read_all()
-    return data_loader(
-        request, Clips(request, lambda position: torch.from_numpy(table["audio"][position].values.to_numpy())[None])
-    )
 
 
 # tensordict and TorchRL. Their documentation indexes whole batches, and single clips; here is what is faster.
@@ -316,7 +263,7 @@ def torchdata_nodes(request: LoaderRequest) -> Epoch:
     from torch.utils.data import RandomSampler, default_collate
     from torchdata.nodes import Batcher, Loader, ParallelMapper, Prefetcher, SamplerWrapper
 
-    dataset = npy_clips(request)
+    dataset = clips_of("npy", request, gather="clip")
     positions = Batcher(SamplerWrapper(RandomSampler(dataset)), batch_size=request.batch_size, drop_last=False)
     batches = ParallelMapper(
         positions,
@@ -346,10 +293,10 @@ def spdl_own_reader(request: LoaderRequest) -> Epoch:
 @plain_use("spdl_dataset", WORKERS)
 def spdl_migrated(request: LoaderRequest) -> Epoch:
     """A Dataset as it is, in the pipeline that the migration guide begins with."""
-    return spdl_pipeline(request, soundfile_clips(request))
+    return spdl_pipeline(request, clips_of("spdl_dataset", request))
 
 
-def spdl_pipeline(request: LoaderRequest, dataset: Clips) -> Epoch:
+def spdl_pipeline(request: LoaderRequest, dataset: Any) -> Epoch:
     """Return the epoch function of the migration guide's pipeline, which is built for each epoch."""
     from spdl.pipeline import PipelineBuilder
     from torch.utils.data import RandomSampler, default_collate
@@ -522,9 +469,7 @@ def problems(corpus: Corpus, request: LoaderRequest, plain: Plain) -> list[str]:
 def main() -> None:
     """Make a small corpus, and check every plain use on it."""
     import sys
-    from pathlib import Path
 
-    from scripts.common import plugins
     from tests.support.loader_cases import request_for, write_format
     from tests.support.made_corpus import make_corpus
 

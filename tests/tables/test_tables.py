@@ -9,11 +9,12 @@ import jsonschema
 import pandas
 import pytest
 
+from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import print_ranking
-from scripts.tables import make_tables, ranking, records, summarize_loader
+from scripts.tables import make_tables, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
     panels,
@@ -300,11 +301,35 @@ def test_summary_needs_no_other_loaders_runs(tmp_path):
         summarize_loader.summarize(records.read_plan(path), "aa", tmp_path)
 
 
-def test_about_comes_from_the_plug_in(monkeypatch):
-    assert ranking.about("no such loader") == ""
-    monkeypatch.setattr(ranking.plugins, "names", lambda _: ["os"])
-    monkeypatch.setattr(ranking.plugins, "load", lambda *_: records)
-    assert ranking.about("os").startswith("Reads the plan and the records")
+def test_what_was_measured_is_what_is_said(tmp_path, monkeypatch):
+    """Tables come from the records, whatever the loader's file has become since."""
+    path = make_results(tmp_path, [Made("webdataset", "ram", [1.0, 3.0], "webdataset")])
+    module = plugins.load("loaders", "webdataset")
+    said = (plugins.describe(module), module.ORDER)
+    for name, value in {"__doc__": "Another.", "ORDER": "other", "SNIPPET": "other = 1", "OPTIONS": {}}.items():
+        monkeypatch.setattr(module, name, value)
+    make_tables.make_tables(records.read_plan(path), tmp_path, tmp_path / "tables")
+    tables = read_tables(tmp_path / "tables")
+    for row in (*tables["ranking"], *tables["best"]):
+        assert (row["about"], row["declared"]["order"]) == said
+        assert "wds.DataPipeline(" in row["declared"]["program"]
+        assert row["declared"]["options"] == {"decoder": "wave", "shuffle_buffer": 1000}
+        assert row["declared"]["versions"] == {"torch": "2.11.0"}
+
+
+def test_a_result_is_what_its_last_run_noted_and_one_without_notes_what_the_plan_says(tmp_path):
+    made = [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [1.0, 2.0]), Made("c", "ram", [None, None])]
+    path = make_results(tmp_path, made)
+    for entry in records.read_plan(path)["runs"][1:4]:
+        record = read_json(tmp_path / entry["path"])
+        noted = record.pop("declared")
+        changed = {"declared": noted | {"about": "Later."}} if entry["loader"] == "a" else {}
+        write_json(tmp_path / entry["path"], record | changed)
+    make_tables.make_tables(records.read_plan(path), tmp_path, tmp_path / "tables")
+    rows = {row["loader"]: row for row in read_tables(tmp_path / "tables")["ranking"]}
+    assert rows["a"]["about"] == "Later."
+    assert rows["b"]["about"] == rows["c"]["about"] == "A loader made up by a test."
+    assert rows["a"]["declared"]["program"] and "program" not in rows["b"]["declared"]
 
 
 def run(program, *arguments, **kwargs):
@@ -316,7 +341,7 @@ def test_programs_by_hand_and_their_errors(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0])])
     assert run("make_tables.py", "--plan", path, "--root", tmp_path, "--out", tmp_path / "t").returncode == 0
     assert sorted(one.name for one in (tmp_path / "t").iterdir()) == sorted(
-        [*(f"{name}.csv" for name in COLUMNS), "dataset.json", "host.json", "records.jsonl.gz"]
+        [*(f"{name}.csv" for name in COLUMNS), "dataset.json", "declared.json", "host.json", "records.jsonl.gz"]
     )
     with open(tmp_path / "t" / "ranking.csv", newline="") as file:
         assert tuple(next(csv.reader(file))) == COLUMNS["ranking"]

@@ -38,9 +38,10 @@ def run(project: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_page_has_its_four_files():
+def test_the_page_has_its_files():
     assert sorted(str(Path(path).parent) for path in EXAMPLES) == [
         "scripts/formats",
+        "scripts/loaders",
         "scripts/loaders",
         "scripts/report/charts",
         "scripts/sources",
@@ -50,9 +51,11 @@ def test_the_page_has_its_four_files():
 @pytest.mark.parametrize(
     ("suite", "name", "least"),
     [
-        ("test_loaders.py", "wave_module", 4),
-        ("test_snippets.py", "wave_module", 2),
-        ("test_formats.py", "raw_int16", 4),
+        ("loaders/test_loaders.py", "wave_module", 4),
+        ("loaders/test_loaders.py", "wave_stream", 4),
+        ("loaders/test_programs.py", "wave_module", 2),
+        ("loaders/test_programs.py", "wave_stream", 2),
+        ("formats/test_formats.py", "raw_int16", 4),
     ],
 )
 def test_passes_the_contract_suite(project, suite, name, least):

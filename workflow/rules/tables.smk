@@ -12,6 +12,7 @@ rule write_plan:
         config=json.dumps({**plan.config, "preset": "none"}),
         preset=plan.config["preset"],
         gpu=plan.has_gpu,
+        declared=json.dumps(plan.declared),
     shell:
         "python -m scripts.plan.write_plan --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
 

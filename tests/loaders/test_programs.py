@@ -3,11 +3,14 @@
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import MISSING, fields
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,9 +18,9 @@ import pytest
 from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus, to_float
 from scripts.common.errors import UserError
+from scripts.common.request import LoaderRequest
+from scripts.loaders import _program
 from scripts.plan.sweep import combinations
-from scripts.report import snippets
-from scripts.tables.records import setting_columns
 from tests.common.test_isolated import installed_or_skip
 from tests.support.format_program import command as format_command
 from tests.support.isolated_cases import is_isolated
@@ -54,14 +57,22 @@ if __name__ == "__main__":  # and in none of the processes that it starts anew
 """
 
 
-def row_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: bool = False, **options) -> dict:
-    """Return the columns of a result with these settings, simplified as the plan does it."""
+def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: bool = False, **options) -> dict:
+    """Return complete settings of a run, simplified as the plan does it."""
     module = plugins.load("loaders", loader)
     lists = {"device": [device], "batch_size": [BATCH_SIZE], "workers": [workers], "prefetch": [PREFETCH]}
     lists |= {"pin_memory": [pin_memory], "device_prefetch": [0]}
     chosen = {name: options.get(name, part["default"]) for name, part in getattr(module, "OPTIONS", {}).items()}
     [settings] = combinations(module, lists | {name: [value] for name, value in chosen.items()})
-    return {"loader": loader, **setting_columns(settings)}
+    return settings
+
+
+def program(loader: str, data="/data", seed=0, versions=None, more=None, samples=160_000, **settings) -> str:
+    """Return the program of a loader with these settings, and those in `more`."""
+    module = plugins.load("loaders", loader)
+    about = plugins.describe(plugins.load("formats", module.FORMAT))
+    complete = settings_of(loader, **settings) | (more or {})
+    return _program.program(module, complete, about, data, samples, seed, versions)
 
 
 def other_values(loader: str) -> list[dict]:
@@ -142,13 +153,16 @@ def test_a_program_delivers_every_clip_once_bit_identical(corpus, placed, expect
     module = plugins.load("loaders", loader)
     if is_isolated(module):
         installed_or_skip(isolated.env_of(module))
-    row = row_of(loader, workers, **options)
     data = data_of(corpus, placed, loader)
     request = request_for(corpus, loader, data.parent, workers=workers, options=options)
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
-    done = run_program(snippets.snippet(row, data, corpus.samples, SEED), isolated.env_of(module), tmp_path)
+    done = run_program(
+        program(loader, data, SEED, samples=corpus.samples, workers=workers, **options),
+        isolated.env_of(module),
+        tmp_path,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
         orders = [found[f"audio{epoch}"].tobytes() for epoch in range(2)]
@@ -169,9 +183,8 @@ def every_text() -> dict[str, str]:
             for number, changes in enumerate(
                 ({"workers": 0}, {"workers": 2}, {"workers": 2, "device": "cuda", "pin_memory": True})
             ):
-                row = row_of(loader, **changes, **options)
                 name = "_".join([loader, *map(str, options.values()), str(number)])
-                texts[name] = snippets.snippet(row, Path("/data/train"), 160_000)
+                texts[name] = program(loader, **changes, **options)
     return texts
 
 
@@ -190,7 +203,7 @@ def test_programs_are_valid_and_formatted_and_lint_clean(tmp_path):
 @pytest.mark.parametrize("loader", LOADERS)
 def test_a_program_uses_libraries_alone(loader):
     """It imports nothing of feedrate but the reader that stands alone, and needs what the loader requires."""
-    text = snippets.snippet(row_of(loader), Path("/data"), 160_000)
+    text = program(loader)
     imported = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -203,48 +216,61 @@ def test_a_program_uses_libraries_alone(loader):
 
 
 def test_says_what_it_is_what_it_needs_and_what_it_reads():
-    row = row_of("soundfile") | {"options": json.dumps({"device_prefetch": 2})}
-    heading = snippets.snippet(row, Path("/data"), 160_000).split("\n\n")[0]
+    versions = {"torch": "2.11.0", "soundfile": "0.14.0", "numpy": None}
+    heading = program("soundfile", versions=versions, more={"device_prefetch": 2}).split("\n\n")[0]
     assert heading.startswith(f"# soundfile: {plugins.describe(plugins.load('loaders', 'soundfile'))}")
     assert f"# As feedrate measured it: device cpu, batch {BATCH_SIZE}, 2 workers, prefetch {PREFETCH}" in heading
     assert f"format wav: {plugins.describe(plugins.load('formats', 'wav'))}"[:60] in heading
     assert "copied 2 batches to the GPU ahead" in heading
-    packages = heading.splitlines()[-1]
-    assert packages.startswith("# pip install torch==") and " soundfile==" in packages and " numpy==" in packages
-
-
-def test_packages_of_an_isolated_environment_have_its_versions():
-    """mosaic has numpy in another version than the rest."""
-    pins = [
-        line
-        for line in isolated.lock("mosaic").read_text().splitlines()
-        if line.startswith(("numpy==", "mosaicml-streaming=="))
-    ]
-    heading = snippets.snippet(row_of("mosaic"), Path("/data"), 160_000).split("\n\n")[0]
-    assert len(pins) == 2 and all(pin.split()[0] in heading.split() for pin in pins)
+    assert heading.splitlines()[-1] == "# pip install torch==2.11.0 soundfile==0.14.0 numpy"
 
 
 def test_settings_that_a_result_has_not_do_not_appear():
-    with_workers = snippets.snippet(row_of("soundfile", workers=2), Path("/data"), 160_000)
-    without = snippets.snippet(row_of("soundfile", workers=0), Path("/data"), 160_000)
+    with_workers, without = program("soundfile", workers=2), program("soundfile", workers=0)
     assert f"prefetch_factor={PREFETCH}" in with_workers and "persistent_workers=True" in with_workers
     assert "prefetch_factor" not in without and "persistent_workers" not in without
     assert "num_workers=0" in without and "pin_memory" not in without
-    on_gpu = snippets.snippet(row_of("soundfile", device="cuda", pin_memory=True), Path("/data"), 160_000)
-    assert "pin_memory=True" in on_gpu and '.to("cuda"' in on_gpu
+    on_gpu = program("soundfile", device="cuda", pin_memory=True)
+    assert "pin_memory=True" in on_gpu and 'device = "cuda"' in on_gpu
+
+
+def rendered(text: str, **settings) -> str:
+    """Return what is below the heading of a loader's program whose SNIPPET is `text`."""
+    module = ModuleType("scripts.loaders.made", "Made up.")
+    vars(module).update(SNIPPET=text, FORMAT="wav", REQUIRES=())
+    common = {"device": "cpu", "batch_size": 8, "workers": 2, "prefetch": None, "pin_memory": False}
+    return _program.program(module, common | settings, "", "/data", 9).partition("\n\n")[2]
 
 
 def test_a_line_with_a_null_setting_is_left_out():
-    literals = {"prefetch": None, "workers": "2"}
-    text = "first\nkept($workers)\nlost($workers, $prefetch)\n    $more\n"
-    filled = snippets._filled(text, literals, {"more": "a\nb"})
-    assert filled == "first\nkept(2)\n    a\n    b"
+    assert rendered("import os\nfirst\nkept($workers)\nlost($workers, $prefetch)\n") == "import os\n\nfirst\nkept(2)\n"
+
+
+def test_a_section_is_there_for_the_value_of_its_option():
+    text = "import os\nfirst\n$when way=a\nimport json\none\n$when way=b\ntwo\n$end\nlast"
+    assert rendered(text, way="a") == "import json\nimport os\n\nfirst\none\nlast\n"
+    assert rendered(text, way="b") == "import os\n\nfirst\ntwo\nlast\n"
+
+
+def test_imports_are_gathered_at_the_top_and_those_of_one_module_together():
+    text = (
+        "from torch.b import z\nimport wave\nfirst\nfrom torch.b import A, y\nimport numpy as np\nfrom io import open"
+    )
+    assert rendered(text) == (
+        "import wave\nfrom io import open\n\nimport numpy as np\nfrom torch.b import A, y, z\n\nfirst\n"
+    )
+
+
+def test_a_fragment_is_indented_as_its_name_is():
+    lines = rendered("import os\nif True:\n    loader = call(\n        $worker_arguments\n    )\n    $loop", workers=0)
+    assert "        num_workers=0,\n    )\n    for batch in loader:" in lines
+    assert "\n        batch = {" in lines
 
 
 @pytest.mark.parametrize("name", ["plain", "it's", 'qu"ote', "both'\"", "back\\slash", "ümlaut $data", "new\nline"])
 def test_a_path_of_any_characters_arrives_as_it_is(name):
     """As a literal: it can neither end the text's quotes nor name something to replace."""
-    text = snippets.snippet(row_of("npy"), Path("/data", name), 160_000)
+    text = program("npy", Path("/data", name))
     [literal] = [
         node.args[0].value
         for node in ast.walk(ast.parse(text))
@@ -253,19 +279,31 @@ def test_a_path_of_any_characters_arrives_as_it_is(name):
     assert literal == f"/data/{name}"
 
 
-def test_a_loader_of_the_users_own_is_said_to_be_that():
-    """Whatever it is called."""
-    text = snippets.snippet(row_of("npy") | {"loader": "mine\nimport os"}, Path("/data"), 160_000)
-    assert text.startswith("# mine import os is your own loader")
-    assert ast.parse(text).body == []
+def rows_below(heading: str) -> dict[str, list[str]]:
+    """The rows of the table below a heading of docs/extending.md, by each name in their first cell."""
+    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8").partition(f"### {heading}\n")[2]
+    table = page.partition("\n#")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| `")]
+    return {name: row for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
 
 
-def test_a_row_that_was_never_run_has_no_program():
-    with pytest.raises(UserError, match="'npy': found a row without device and batch size"):
-        snippets.snippet(row_of("npy") | {"batch_size": None}, Path("/data"), 160_000)
+def test_the_page_has_every_field_of_a_request_and_its_default():
+    told = {name: row[1].strip("`") for name, row in rows_below("What a request says").items()}
+    defaults = {}
+    for part in fields(LoaderRequest):
+        default = part.default if part.default_factory is MISSING else part.default_factory()
+        defaults[part.name] = (
+            "" if default is MISSING else json.dumps(default) if isinstance(default, str) else repr(default)
+        )
+    assert told == defaults
 
 
-def test_a_loader_without_a_program_is_an_error_that_says_what_to_do(monkeypatch):
-    monkeypatch.delattr(plugins.load("loaders", "npy"), "SNIPPET")
-    with pytest.raises(UserError, match=r"'npy': found no SNIPPET in scripts/loaders/npy\.py; expected"):
-        snippets.snippet(row_of("npy"), Path("/data"), 160_000)
+def test_the_page_has_every_name_that_a_program_may_use():
+    told = {name.removeprefix("$") for name in rows_below("What a program may use")}
+    settings = {"seed", "workers", "prefetch", "pin_memory"}
+    assert told == {*_program.FRAGMENTS, "worker_arguments", *settings, "NAME", "when NAME=VALUE", "end"}
+
+
+def test_a_name_that_there_is_not_is_an_error_that_says_which_there_are():
+    with pytest.raises(UserError, match=r"made: SNIPPET: found \$lop, allowed are .*Did you mean 'loop'"):
+        rendered("import os\n$lop")

@@ -1,0 +1,37 @@
+"""What the loaders of numbered .npy files share: a batch read at a time, each clip straight into its row."""
+
+from pathlib import Path
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+from scripts.loaders._torch import Batches, empty_batch
+
+
+def path_of(data: Path, position: int) -> Path:
+    """Return the file of the clip at `position` of a split."""
+    return data / f"{position:06d}.npy"
+
+
+class Files(Batches):
+    """The numbered files, in whole batches, beyond a header that is of one length in all of them."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        import numpy as np
+
+        super().__init__(request)
+        self.header_bytes = np.load(path_of(self.data, 0), mmap_mode="r", allow_pickle=False).offset
+
+    def gathered(self, positions: list[int]) -> Any:
+        """Return float32 (n, 1, samples). Raises EOFError for a file that is too short."""
+        audio = empty_batch(len(positions), self.samples)
+        for position, row in zip(positions, audio.numpy(), strict=True):
+            self._read_into(row, path_of(self.data, position))
+        return audio
+
+    def _read_into(self, row: Any, path: Path) -> None:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(self.header_bytes)
+            if file.readinto(row) != row.nbytes:
+                raise EOFError(
+                    f"{path} is shorter than its header of {self.header_bytes} and a clip of {row.nbytes} bytes"
+                )

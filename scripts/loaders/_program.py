@@ -1,0 +1,231 @@
+"""Writes the program behind a result: the loader as it was measured, with its settings, by its library only.
+
+A loader's SNIPPET is the text of a program: what is its own written out, what programs share as fragments. It ends with
+an object `loader` that gives one epoch in a new random order each time it is iterated, and with `$loop`. In it stand:
+
+- fragments, FRAGMENTS below, by name: `$head`, `$labels`, `$empty_batch`, `$data_loader`, `$loop`, ...
+- `$seed`, `$workers`, `$prefetch`, `$pin_memory`, and the loader's OPTIONS by name, as Python literals: text comes with
+  its quotes. A line that names a setting which the result has not (null: the loader does not understand it, or it has
+  no effect) is left out.
+- `$when NAME=VALUE` up to the next `$when` or `$end`, each alone on its line: lines that are there only where that
+  option has that value.
+
+Imports may stand anywhere at the top level: they are gathered at the top, sorted, with those of the fragments.
+"""
+
+import re
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from types import ModuleType
+from typing import Any
+
+from scripts.common.errors import UserError, nearest
+from scripts.common.vocabulary import settings_text
+
+WIDTH = 118  # of the comments, in columns
+_IMPORT = re.compile(r"(?:import|from) .+")
+# The parts that programs share, by name. Two depend on the program around them, see _fragments.
+FRAGMENTS = {
+    "head": """\
+data = Path($data)
+samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+batch_size = $batch_size
+device = $device""",
+    "labels": """\
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)""",
+    "empty_batch": """\
+def empty_batch(clips):
+    if torch.utils.data.get_worker_info() is None:
+        return torch.from_numpy(np.empty((clips, 1, samples), dtype=np.float32))
+    # in a worker, in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
+    like = torch.empty(0)
+    return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)""",
+    "data_loader": """\
+DataLoader(
+    Clips(),
+    batch_size=batch_size,
+    shuffle=True,
+    generator=torch.Generator().manual_seed($seed),
+    collate_fn=lambda batch: batch,  # it is gathered already
+    $worker_arguments
+)""",
+    "pcm_collate": """\
+def collate(items):
+    audio = empty_batch(len(items))
+    for item, row in zip(items, audio.numpy()[:, 0], strict=True):
+        pcm = item["audio"][:samples]  # int16
+        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
+        row[len(pcm) :] = 0
+    where = torch.tensor([int(item["position"]) for item in items])
+    return {"audio": audio, "target": target[where], "labels": labels[where]}""",
+    "dali_decoded": """\
+pcm, _ = fn.decoders.audio(encoded, dtype=types.INT16, downmix=False)  # its own float32 is scaled by 1 / 32767
+flat = fn.reshape(pcm, shape=[-1])
+fixed = fn.slice(flat, start=[0], shape=[samples], axes=[0], out_of_bounds_policy="pad", fill_values=0)
+audio = fn.reshape(fixed * (1 / 32768), shape=[1, samples])""",
+    "dali_iterator": """\
+DALIGenericIterator(
+    pipeline(device_id=None if device == "cpu" else torch.cuda.current_device()),
+    ["audio", "where"],
+    reader_name="reader",
+    last_batch_policy=LastBatchPolicy.PARTIAL,
+    auto_reset=True,
+)""",
+    "loop": """\
+for batch in loader:  # an epoch, each time in a new order
+    batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+    # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]""",
+}
+_TENSORS = ("import numpy as np", "import torch")
+_ITERATOR = "from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy"
+IMPORTS = {  # what each of them needs
+    "head": ("from pathlib import Path",),
+    "labels": _TENSORS,
+    "empty_batch": _TENSORS,
+    "data_loader": ("import torch", "from torch.utils.data import DataLoader"),
+    "pcm_collate": _TENSORS,
+    "dali_decoded": ("from nvidia.dali import types",),
+    "dali_iterator": ("import torch", _ITERATOR),
+}
+
+
+def program(
+    module: ModuleType,
+    settings: Mapping[str, Any],
+    format_about: str,
+    data: str | Path,
+    samples: int,
+    seed: int = 0,
+    versions: Mapping[str, str | None] | None = None,
+) -> str:
+    """Return the PyTorch program of a loader with a SNIPPET and the settings of a run, formatted as ruff does it.
+
+    `format_about` is what its format says of itself, `data` the folder of the split, `samples` the fixed length of a
+    clip, `seed` that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for
+    a SNIPPET with a name that there is not.
+    """
+    values = {"data": str(data), "samples": samples, "seed": seed, **settings}
+    body = _expanded(_chosen(module.SNIPPET, values), settings)
+    literals = {name: _literal(value) for name, value in values.items()}
+    lines = (line for line in body.splitlines() if all(literals.get(name, "") is not None for name in _names(line)))
+    try:
+        body = "\n".join(Template(line).substitute(literals) for line in lines)
+    except KeyError as error:
+        name, known = error.args[0], [*FRAGMENTS, "worker_arguments", *literals]
+        raise UserError(
+            f"{module.__name__}: SNIPPET: found ${name}, allowed are {', '.join(f'${one}' for one in known)}."
+            f"{nearest(name, known)} Correct it (docs/extending.md)."
+        ) from None
+    return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
+
+
+def _chosen(text: str, values: Mapping[str, Any]) -> str:
+    """Return `text` without the sections that are of other values of an option."""
+    lines, kept = [], True
+    for line in text.strip().splitlines():
+        word, _, condition = line.strip().partition(" ")
+        if word in ("$when", "$end"):
+            name, _, value = condition.partition("=")
+            kept = word == "$end" or str(values[name]) == value
+        elif kept:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _expanded(text: str, settings: Mapping[str, Any]) -> str:
+    """Return `text` with its fragments, indented as their names were, below all imports."""
+    fragments = _fragments(text) | {"worker_arguments": _worker_arguments(settings)}
+    named = re.compile(rf"\$({'|'.join(fragments)})\b")
+    imports = [line for name in named.findall(text) if fragments[name] for line in IMPORTS.get(name, ())]
+    lines = []
+    for line in text.splitlines():
+        if _IMPORT.fullmatch(line):
+            imports.append(line)
+            continue
+        while found := named.search(line):  # a fragment may name another one
+            above = line[: found.start()].rpartition("\n")[2]
+            indent = above[: len(above) - len(above.lstrip())]
+            line = line[: found.start()] + fragments[found[1]].replace("\n", f"\n{indent}") + line[found.end() :]
+        lines.append(line)
+    body = re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines).strip())
+    return "\n\n".join(filter(None, (_sorted(imports), body)))
+
+
+def _fragments(text: str) -> dict[str, str]:
+    """Return the fragments' texts as they are in a program of which `text` is the rest."""
+    found = dict(FRAGMENTS)
+    if "empty_batch(" not in text and "$pcm_collate" not in text:
+        found["empty_batch"] = ""
+    if "__getitems__" not in text:  # torch collates
+        found["data_loader"] = re.sub(r"\n *collate_fn=.*", "", found["data_loader"])
+    if "external_source" in text:  # no reader knows how long an epoch is
+        found["dali_iterator"] = found["dali_iterator"].replace('reader_name="reader"', "size=-1")
+    return found
+
+
+def _sorted(lines: list[str]) -> str:
+    """Return imports as ruff sorts them: of the standard library, then the others; those of one module together."""
+    modules: dict[tuple[bool, bool, str], set[str]] = {}
+    for line in lines:
+        kind, module, *rest = line.split(maxsplit=3)
+        outside = module.split(".")[0] not in sys.stdlib_module_names
+        names = rest[-1].split(", ") if kind == "from" else [" ".join(rest)]
+        modules.setdefault((outside, kind == "from", module), set()).update(names)
+    sections: list[list[str]] = [[], []]
+    for (outside, whole, module), names in sorted(modules.items()):
+        ordered = ", ".join(sorted(names, key=lambda name: (not name[0].isupper(), name))) if whole else "".join(names)
+        sections[outside].append(f"from {module} import {ordered}" if whole else f"import {module} {ordered}".strip())
+    return "\n\n".join("\n".join(section) for section in sections if section)
+
+
+def _names(line: str) -> list[str]:
+    return Template(line).get_identifiers()
+
+
+def _literal(value: Any) -> str | None:
+    """Return Python's text for a value, in double quotes where that needs no escapes; None for None."""
+    if value is None:
+        return None
+    text = repr(value)
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+
+
+def _worker_arguments(settings: Mapping[str, Any]) -> str:
+    """Return the lines of a DataLoader's arguments for workers, prefetching and pinned memory."""
+    lines = [f"num_workers={settings['workers'] or 0},"]
+    if settings["workers"]:
+        lines += [
+            f"prefetch_factor={settings['prefetch']},",
+            "persistent_workers=True,",
+            'multiprocessing_context="fork",',
+        ]
+    return "\n".join(lines + (["pin_memory=True,"] if settings["pin_memory"] else []))
+
+
+def _heading(
+    module: ModuleType, settings: Mapping[str, Any], format_about: str, versions: Mapping[str, str | None]
+) -> str:
+    """Return the comment above the program: what it is, what it needs and what it reads."""
+    name = module.__name__.rpartition(".")[2]
+    about = (module.__doc__ or "").strip().splitlines()[0]
+    paragraphs = [
+        f"{name}: {about}",
+        f"As feedrate measured it: device {settings['device']}, {settings_text(settings)}.",
+        f"Reads feedrate's format {module.FORMAT}: {format_about}",
+    ]
+    if settings.get("device_prefetch"):
+        paragraphs.append(
+            f"The measured program also copied {settings['device_prefetch']} batches to the GPU ahead, on a stream of "
+            "their own (device_prefetch); this one does not."
+        )
+    pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in module.REQUIRES)
+    return "\n".join([*map(comment, paragraphs), f"# pip install {' '.join(pins)}"])
+
+
+def comment(text: str) -> str:
+    """Return text as lines of a comment."""
+    return textwrap.fill(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ")

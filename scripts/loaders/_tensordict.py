@@ -1,0 +1,35 @@
+"""What the loaders on tensordict share: the mapped split as a tensorclass, and what is indexed clip by clip.
+
+Imports tensordict inside functions, since loaders are named where it is not installed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+
+
+class Items:
+    """A data set of what `get` returns of a position: a clip as a TensorDict or tensorclass."""
+
+    def __init__(self, get: Callable[[int], Any]) -> None:
+        self.get = get
+
+    def __getitem__(self, position: int) -> dict[str, Any]:
+        return dict(self.get(position).items())
+
+
+def split_of(request: LoaderRequest, in_memory: bool = False) -> Any:
+    """Return the split as a tensorclass of mapped files, or of copies of them in memory."""
+    import torch
+    from tensordict import TensorDict, tensorclass
+
+    @tensorclass
+    class Split:
+        audio: torch.Tensor
+        target: torch.Tensor
+        labels: torch.Tensor
+        clip: torch.Tensor
+
+    mapped = TensorDict.load_memmap(request.data, allow_pickle=False)
+    return Split.from_tensordict(mapped.clone() if in_memory else mapped)

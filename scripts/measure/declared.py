@@ -1,0 +1,43 @@
+"""What a run's record says of its loader, noted when it is measured: its file or a lock may say another thing later."""
+
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.files import read_json
+from scripts.common.vocabulary import SPLIT
+from scripts.loaders import _program
+
+
+def declared(
+    module: ModuleType, settings: dict[str, Any], corpus: Path, data: Path, dataset: str, seed: int
+) -> dict[str, Any]:
+    """Return what `module` declares, the versions of what it requires in this process, and its program.
+
+    `corpus` is the corpus's folder, `data` that of the format on its tier: the program names the folder that lasts,
+    where the workflow has made one. A loader in a file of the user's own is its own program: None.
+    """
+    found = plugins.declared(module)
+    versions = {name: version_of(name) for name in module.REQUIRES}
+    own = getattr(module, "OWN_FILE", None)
+    lasting = Path("results", "formats", dataset, module.FORMAT)
+    folder = (lasting if lasting.is_dir() else data) / SPLIT
+    samples = read_json(corpus / "corpus.json")["samples"]
+    about = found["format_about"]
+    return {
+        **found,
+        "versions": versions,
+        "stages": list(getattr(module, "STAGES", ())),
+        "own_file": own and own.name,
+        "program": None if own else _program.program(module, settings, about, folder, samples, seed, versions),
+    }
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the version that this process would import, of an isolated environment too; None where it is absent."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
