@@ -85,7 +85,6 @@ def open_epochs(request):
     from ffcv.traversal_order.base import TraversalOrder
 
     from scripts.common.labels import read_labels
-    from scripts.formats.ffcv import FILE
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
 
@@ -94,7 +93,7 @@ def open_epochs(request):
             return epoch_order(request, epoch).astype("uint64")
 
     loader = Loader(
-        str(request.data / FILE),
+        str(request.data / "clips.beton"),
         batch_size=request.batch_size,
         num_workers=max(1, request.workers),
         os_cache=True,
