@@ -5,7 +5,8 @@ kernel takes them back; plain writes keep it flat however long the array is.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -34,8 +35,10 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0
     return written[: start - 2] + len(text).to_bytes(2, "little") + text
 
 
-def float_clips(corpus: Corpus, split: str) -> Iterator[np.ndarray]:
+def float_clips(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
     """Yield float32 (1, samples) for each clip of the split in manifest order: pcm / 32768, padded or cut.
+
+    `progress(1)` is called when the next one is asked for: the clip has been written.
 
     It is one array, filled anew for each clip, valid until the next is asked for: the same values as
     `corpus.to_float(corpus.padded(clip))` without two fresh arrays a clip, whose pages cost as much as the arithmetic.
@@ -46,3 +49,12 @@ def float_clips(corpus: Corpus, split: str) -> Iterator[np.ndarray]:
         np.multiply(pcm, np.float32(1 / 32768), out=row[0, : len(pcm)])
         row[0, len(pcm) :] = 0
         yield row
+        progress(1)
+
+
+def write_array(path: Path, dtype: np.typing.DTypeLike, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:
+    """Write a .npy file of `shape`, whose rows come one at a time; its data begins on a page of its own."""
+    with open(path, "wb") as file:
+        file.write(npy_header(dtype, shape, WHOLE_PAGE))
+        for row in rows:
+            file.write(row)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
+from scripts.common import sample
 from scripts.common.files import read_json
 
 SPLITS = ("train", "validation")
@@ -68,9 +69,14 @@ class Corpus:
         self.root = Path(root)
         info = read_json(self.root / "corpus.json")
         self.sample_rate: int = info["sample_rate"]
-        self.samples: int = info["samples"]  # fixed length of a delivered clip
+        self.sample: sample.Sample = sample.from_json(info["sample"])
         self.classes: int = info["classes"]
         self.counts: dict[str, int] = info["clips"]  # clips per split
+
+    @property
+    def samples(self) -> int:
+        """The fixed length of a delivered clip."""
+        return self.sample.shape[-1]
 
     def clips(self, split: str) -> Iterator[Clip]:
         """Yield the clips of one split in index order."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.common.arrays import npy_header
-from scripts.common.corpus import Corpus
+from scripts.common.corpus import Corpus, pad_or_cut, to_float
 
 
 class LabelRow(NamedTuple):
@@ -69,3 +69,24 @@ def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator
     for first, row in zip(target, labels, strict=True):
         others = (int(number) for number in np.flatnonzero(row))
         yield [int(first), *(number for number in others if number != int(first))]
+
+
+def with_labels(out: Path, clips: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (clip index, float32 (1, samples), classes) of clips in manifest order, from the label arrays in `out`.
+
+    A clip may be an array that is filled or mapped anew for the next: each is copied. The classes are the target first,
+    then the others in ascending order.
+    """
+    numbers, target, labels = read_labels(out)
+    for number, clip, classes in zip(numbers.tolist(), clips, class_lists(target, labels), strict=True):
+        yield number, np.array(clip), classes
+
+
+def padded_float(pcm: np.ndarray, samples: int) -> np.ndarray:
+    """Return float32 (1, samples): 16-bit samples (frames,) as every format must give them back."""
+    return to_float(pad_or_cut(pcm, samples))[None]
+
+
+def numbered(out: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder that are named by a position, such as 000007.wav, in the order of the positions."""
+    return sorted(out.glob(f"[0-9]*{suffix}"), key=lambda path: int(path.stem))

@@ -13,6 +13,7 @@ from typing import Any
 from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
+from scripts.common.location import PATH
 from scripts.common.vocabulary import RANDOM, SETTINGS
 from scripts.common.vocabulary import STAGES as LOADING
 
@@ -28,7 +29,7 @@ CONTRACT = {
         "fetch": "def fetch(request): ...",
     },
     "formats": {
-        "BYTES_PER_CLIP": "BYTES_PER_CLIP = lambda samples: samples * 2",
+        "BYTES_PER_CLIP": "BYTES_PER_CLIP = lambda sample: sample.stored_bytes",
         "READERS": "READERS = False",
         "write": "def write(corpus, split, out, readers, progress): ...",
         "read": "def read(out, corpus): ...",
@@ -36,8 +37,8 @@ CONTRACT = {
     "tiers": {
         "OPTIONS": "OPTIONS = {}",
         "check": "def check(options): ...",
-        "volatile": "def volatile(options): ...",
-        "place": "def place(source, destination): ...",
+        "location": "def location(options, copy): ...",
+        "place": "def place(source, location): ...",
         "profile": "def profile(options, clip_bytes, readers, seconds): ...",
     },
     "loaders": {
@@ -128,6 +129,7 @@ def check_loader(module: ModuleType, file: str) -> None:
     _check_several(file, "REQUIRES", module.REQUIRES, None)
     _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
+    _check_several(file, "READS", getattr(module, "READS", (PATH,)), None)
     options = getattr(module, "OPTIONS", {})
     parts = options.values() if isinstance(options, dict) else [None]
     if not all(isinstance(part, dict) and "default" in part for part in parts):

@@ -2,17 +2,34 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from scripts.common.location import Location
+from scripts.common.sample import Sample
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of an epoch a process delivers."""
+
+    rank: int = 0  # of this process, below `world`
+    world: int = 1  # processes that share an epoch, on all nodes
+    node: int = 0  # that this process runs on
+
+    def of(self, positions: Any) -> Any:
+        """Return every `world`-th of the positions, from the rank on: shares are disjoint and complete."""
+        return positions[self.rank :: self.world]
 
 
 @dataclass(frozen=True)
 class LoaderRequest:
     """One split of a placed format, and how it is to be delivered."""
 
-    data: Path  # the split's folder on its tier
+    location: Location  # of the split, on its tier
     clips: int  # clips in the split
-    samples: int  # fixed length of a delivered clip
+    sample: Sample  # what a delivered clip is
     classes: int
     batch_size: int = 32
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
@@ -23,11 +40,32 @@ class LoaderRequest:
     device: str = "cpu"  # or "cuda"
     shuffle: bool = True
     seed: int = 0
-    rank: int = 0
-    world: int = 1
+    share: Share = Share()
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
     without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void
     spans: Any = None  # measure/spans.py: notes of what its processes do with each batch, in an epoch that is not timed
+
+    @cached_property
+    def data(self) -> Path:
+        """The split's folder of files. Raises ValueError where its location has none (a loader's READS say so)."""
+        if self.location.path is None:
+            raise ValueError(f"{self.location.uri} has no folder of files: the loader needs READS = ('path',)")
+        return self.location.path
+
+    @cached_property
+    def samples(self) -> int:
+        """The fixed length of a delivered clip."""
+        return self.sample.shape[-1]
+
+    @cached_property
+    def rank(self) -> int:
+        """That of its share."""
+        return self.share.rank
+
+    @cached_property
+    def world(self) -> int:
+        """That of its share."""
+        return self.share.world
 
 
 def epoch_order(request: LoaderRequest, epoch: int) -> Any:
@@ -40,7 +78,7 @@ def epoch_order(request: LoaderRequest, epoch: int) -> Any:
     positions = np.arange(request.clips)
     if request.shuffle:
         positions = np.random.default_rng([request.seed, epoch]).permutation(positions)
-    return positions[request.rank :: request.world]
+    return request.share.of(positions)
 
 
 def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
@@ -59,7 +97,7 @@ def undecoded(path: Path, request: LoaderRequest) -> Any:
 
 def too_large(request: LoaderRequest, free: int, where: str) -> str | None:
     """Return a reason where the split takes more than half of the `free` bytes there, else None."""
-    needed = request.clips * request.samples * 4
+    needed = request.clips * request.sample.bytes
     if needed <= free / 2:
         return None
     return f"the split takes {needed / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that {where} has free"

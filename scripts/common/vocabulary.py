@@ -20,7 +20,7 @@ class Term(NamedTuple):
     about: str = ""  # what it is
 
 
-TASKS = {
+TASKS = {  # each a file in scripts/measure/tasks
     "traverse": Term("traversing", about="every byte is read once"),
     "loop": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
@@ -34,6 +34,7 @@ CACHES = {
         "limited cache", "from a cache with room for a part of the data", "the page cache holds a part of the files"
     ),
 }
+SWEPT = ("traverse",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare

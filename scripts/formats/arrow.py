@@ -7,22 +7,18 @@ three label arrays of `common/labels.py`. `read` gives the target first and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "pyarrow")
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 BATCH_BYTES = 16 * 1024 * 1024  # of a record batch at most, and so of memory; a clip at least
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write clips.arrow and the label arrays of one split into the empty folder `out`, a record batch at a time."""
     import numpy as np
     import pyarrow as pa
@@ -31,23 +27,22 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     from scripts.common.labels import write_labels
 
     clips = pa.list_(pa.float32(), corpus.samples)
-    size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_CLIP(corpus.samples)))
+    size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_CLIP(corpus.sample)))
     block = np.empty((size, corpus.samples), dtype=np.float32)
     filled = 0
     with pa.OSFile(str(out / "clips.arrow"), "wb") as sink, pa.ipc.new_file(sink, pa.schema({"audio": clips})) as file:
-        for row in float_clips(corpus, split):
+        for row in float_clips(corpus, split, progress):
             block[filled] = row
             filled += 1
             if filled == size:
                 _write_batch(file, block)
                 filled = 0
-            progress(1)
         if filled:
             _write_batch(file, block[:filled])
     write_labels(corpus, split, out)
 
 
-def _write_batch(file, rows: np.ndarray) -> None:
+def _write_batch(file, rows) -> None:
     """Write float32 (clips, samples) as one record batch."""
     import pyarrow as pa
 
@@ -55,19 +50,12 @@ def _write_batch(file, rows: np.ndarray) -> None:
     file.write_batch(pa.record_batch({"audio": column}))
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, a record batch read at a time."""
     import pyarrow as pa
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
-    rows = zip(clips.tolist(), class_lists(target, labels), strict=True)
     with pa.OSFile(str(out / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
-        for number in range(file.num_record_batches):
-            block = file.get_batch(number)["audio"].flatten().to_numpy().reshape(-1, 1, corpus.samples)
-            for audio in block.copy():
-                index, classes = next(rows)
-                yield index, audio, classes
+        batches = (file.get_batch(number)["audio"].flatten().to_numpy() for number in range(file.num_record_batches))
+        yield from with_labels(out, (clip for batch in batches for clip in batch.reshape(-1, 1, corpus.samples)))

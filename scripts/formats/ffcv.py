@@ -7,24 +7,20 @@ pages, and waits for ever if that process fails; here the same functions of it a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
-BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 SMALLEST_PAGE = 1 << 23  # bytes; the library's own choice
 FILE = "clips.beton"
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the beton and the label arrays of one split into the empty folder `out`."""
     from multiprocessing import resource_tracker
 
@@ -37,7 +33,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
 
     write_labels(corpus, split, out)
     fields = {"audio": NDArrayField(np.dtype("<i2"), (corpus.samples,)), "position": IntField()}
-    page = max(SMALLEST_PAGE, 1 << (BYTES_PER_CLIP(corpus.samples) - 1).bit_length())  # a power of two
+    page = max(SMALLEST_PAGE, 1 << (BYTES_PER_CLIP(corpus.sample) - 1).bit_length())  # a power of two
     writer = DatasetWriter(str(out / FILE), fields, page_size=page, num_workers=1)
     writer.num_samples = corpus.counts[split]
     resource_tracker.ensure_running()  # removes the writer's shared memory if this process is killed
@@ -59,21 +55,15 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
         writer.metadata_sm.unlink()
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by the file's table of where clips lie."""
-    if not any(out.iterdir()):
-        return
     import numpy as np
     from ffcv.reader import Reader
 
-    from scripts.common.corpus import to_float
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import padded_float, with_labels
 
-    clips, target, labels = read_labels(out)
     table = Reader(str(out / FILE)).metadata
-    audio, position = table.dtype.names
-    pages = np.memmap(out / FILE, dtype=np.uint8, mode="r")
-    for row, classes in zip(table, class_lists(target, labels), strict=True):
-        start = int(row[audio])
-        pcm = pages[start : start + BYTES_PER_CLIP(corpus.samples)].view("<i2")
-        yield int(clips[row[position]]), to_float(pcm)[None], classes
+    starts = table[table.dtype.names[0]].tolist()  # in the order of the positions, as they were written
+    pages, size = np.memmap(out / FILE, dtype=np.uint8, mode="r"), BYTES_PER_CLIP(corpus.sample)
+    clips = (pages[start : start + size].view("<i2") for start in starts)
+    return with_labels(out, (padded_float(pcm, corpus.samples) for pcm in clips))

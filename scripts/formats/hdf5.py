@@ -10,21 +10,17 @@ later, in which the place of a chunk is looked up in an array; before, it was se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "h5py")
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write clips.h5 and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import h5py
 
@@ -34,21 +30,16 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     shape = (corpus.counts[split], 1, corpus.samples)
     with h5py.File(out / "clips.h5", "w", libver=("v110", "v110")) as file:
         chunks = file.create_dataset("audio", shape, dtype="<f4", chunks=(1, 1, corpus.samples)).id
-        for position, row in enumerate(float_clips(corpus, split)):
+        for position, row in enumerate(float_clips(corpus, split, progress)):
             chunks.write_direct_chunk((position, 0, 0), row)
-            progress(1)
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the dataset."""
     import h5py
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
     with h5py.File(out / "clips.h5", locking=False) as file:
-        for position, classes in enumerate(class_lists(target, labels)):
-            yield int(clips[position]), file["audio"][position], classes
+        yield from with_labels(out, file["audio"])

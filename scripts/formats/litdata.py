@@ -8,23 +8,19 @@ writing that the library adds to the index is left out, so that equal clips make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 ENV = "litdata"
 REQUIRES = ("litdata", "numpy", "torch")
-BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 BLOCK_BYTES = 1 << 26  # of a chunk, which is held in memory until it is full; the library's own default
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the chunks, the index and the label arrays of one split into the empty folder `out`."""
     import torch
     from litdata.streaming.serializers import NoHeaderTensorSerializer
@@ -46,17 +42,11 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     write_json(out / "index.json", {**index, "updated_at": "0"})
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's StreamingDataset."""
-    if not any(out.iterdir()):
-        return
     from litdata import StreamingDataset
 
-    from scripts.common.corpus import pad_or_cut, to_float
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import padded_float, with_labels
 
-    clips, target, labels = read_labels(out)
-    classes = list(class_lists(target, labels))
-    for item in StreamingDataset(str(out), shuffle=False, drop_last=False):
-        position = int(item["position"])
-        yield int(clips[position]), to_float(pad_or_cut(item["audio"].numpy(), corpus.samples))[None], classes[position]
+    items = StreamingDataset(str(out), shuffle=False, drop_last=False)
+    return with_labels(out, (padded_float(item["audio"].numpy(), corpus.samples) for item in items))

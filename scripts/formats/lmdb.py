@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator
 
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "lmdb")
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 COMMIT_BYTES = 16 * 1024 * 1024
 PAGE_BYTES = 4096
@@ -33,7 +31,7 @@ def key(position: int) -> bytes:
     return position.to_bytes(8, "big")
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write clips.mdb and the label arrays of one split into the empty folder `out`, some clips a transaction.
 
     Raises OSError where the file system runs full.
@@ -43,9 +41,9 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     from scripts.common.arrays import float_clips
     from scripts.common.labels import write_labels
 
-    count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.samples)
+    count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.sample)
     at_once = max(1, COMMIT_BYTES // size)
-    rows = float_clips(corpus, split)
+    rows = float_clips(corpus, split, progress)
     # The map is what the file may grow to, and is no memory: each clip's pages, and one a clip for the tree above them.
     map_size = count * (size + 2 * PAGE_BYTES) + 2 * COMMIT_BYTES
     # Nothing is flushed here, since the whole folder is flushed afterwards; nobody else writes, so nothing is locked.
@@ -55,7 +53,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
             with environment.begin(write=True) as transaction:
                 for position in range(start, min(start + at_once, count)):
                     transaction.put(key(position), next(rows), append=True)
-                    progress(1)
+        next(rows, None)  # which notes that the last one is written
     write_labels(corpus, split, out)
 
 
@@ -75,20 +73,16 @@ def _full_disk_told(out: Path) -> Iterator[None]:
         raise
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by a cursor over all keys."""
     import lmdb
     import numpy as np
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
     with (
         lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment,
         environment.begin(buffers=True) as transaction,
     ):
         values = transaction.cursor().iternext(keys=False)
-        for index, value, classes in zip(clips.tolist(), values, class_lists(target, labels), strict=True):
-            yield index, np.frombuffer(value, dtype="<f4").reshape(1, corpus.samples).copy(), classes
+        yield from with_labels(out, (np.frombuffer(value, dtype="<f4")[None] for value in values))

@@ -7,24 +7,20 @@ position in the split}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 ENV = "mosaic"
 REQUIRES = ("streaming", "numpy")
-BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 BLOCK_BYTES = 1 << 26  # of a shard, which is held in memory until it is full; the library's own default
 COLUMNS = {"audio": "ndarray:int16", "position": "int"}
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the shards, the index and the label arrays of one split into the empty folder `out`."""
     from streaming import MDSWriter
 
@@ -37,24 +33,16 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
             progress(1)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's reader of shards.
 
     Not through its LocalDataset, which leaves it to the garbage collector to close the index.
     """
-    if not any(out.iterdir()):
-        return
     from streaming.base.format import reader_from_json
 
-    from scripts.common.corpus import pad_or_cut, to_float
     from scripts.common.files import read_json
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import padded_float, with_labels
 
-    clips, target, labels = read_labels(out)
-    classes = class_lists(target, labels)
-    for about in read_json(out / "index.json")["shards"]:
-        shard = reader_from_json(str(out), None, about)
-        for number in range(len(shard)):
-            item = shard[number]
-            audio = to_float(pad_or_cut(item["audio"], corpus.samples))[None]
-            yield int(clips[item["position"]]), audio, next(classes)
+    shards = (reader_from_json(str(out), None, about) for about in read_json(out / "index.json")["shards"])
+    items = (shard[number] for shard in shards for number in range(len(shard)))
+    return with_labels(out, (padded_float(item["audio"], corpus.samples) for item in items))

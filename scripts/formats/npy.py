@@ -7,21 +7,17 @@ in ascending order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the .npy files and label arrays of one split into the empty folder `out`."""
     import numpy as np
 
@@ -29,22 +25,17 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     from scripts.common.labels import write_labels
 
     header = npy_header(np.float32, (1, corpus.samples))
-    for position, row in enumerate(float_clips(corpus, split)):
+    for position, row in enumerate(float_clips(corpus, split, progress)):
         with open(out / f"{position:06}.npy", "wb") as file:
             file.write(header)
             file.write(row)
-        progress(1)
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through numpy.load."""
     import numpy as np
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import numbered, with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
-    for position, classes in enumerate(class_lists(target, labels)):
-        yield int(clips[position]), np.load(out / f"{position:06}.npy", allow_pickle=False), classes
+    return with_labels(out, (np.load(path, allow_pickle=False) for path in numbered(out, ".npy")))

@@ -20,34 +20,27 @@ mapped, and count as memory of the process, until the last clip is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "torch", "tensordict")
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the storage of one split into the empty folder `out`, front to back."""
     from scripts.common.arrays import float_clips
     from scripts.common.files import write_json
     from scripts.common.labels import label_rows
 
     count = corpus.counts[split]
-    if not count:
-        return
     _lay_out(out, count, corpus.samples, corpus.classes)
     with open(out / "audio.memmap", "r+b") as audio:
-        for row in float_clips(corpus, split):
+        for row in float_clips(corpus, split, progress):
             audio.write(row)
-            progress(1)
     with (
         open(out / "clip.memmap", "r+b") as clips,
         open(out / "target.memmap", "r+b") as targets,
@@ -77,15 +70,13 @@ def _lay_out(out: Path, count: int, samples: int, classes: int) -> None:
     row.expand(count).memmap_like(prefix=out)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through TensorDict.load_memmap."""
     import numpy as np
     from tensordict import TensorDict
 
     from scripts.common.labels import class_lists
 
-    if not any(out.iterdir()):
-        return
     rows = TensorDict.load_memmap(out, allow_pickle=False)
     classes = class_lists(rows["target"].tolist(), rows["labels"].numpy())
     for clip, audio, numbers in zip(rows["clip"].tolist(), rows["audio"], classes, strict=True):

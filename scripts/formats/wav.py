@@ -7,21 +7,17 @@ three label arrays of `common/labels.py`. The files are the corpus's own, byte f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the WAV files and label arrays of one split into the empty folder `out`."""
     from scripts.common.labels import write_labels
 
@@ -31,18 +27,11 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, decoded by libsndfile."""
-    import numpy as np
     import soundfile
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import numbered, padded_float, with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
-    for position, classes in enumerate(class_lists(target, labels)):
-        decoded, _ = soundfile.read(out / f"{position:06}.wav", frames=corpus.samples, dtype="float32")
-        audio = np.zeros((1, corpus.samples), dtype=np.float32)
-        audio[0, : len(decoded)] = decoded
-        yield int(clips[position]), audio, classes
+    decoded = (soundfile.read(path, dtype="int16")[0] for path in numbered(out, ".wav"))
+    return with_labels(out, (padded_float(pcm, corpus.samples) for pcm in decoded))

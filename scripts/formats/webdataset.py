@@ -13,32 +13,30 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Iterator
 
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda samples: samples * 2  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = True
 LARGEST_SHARD_BYTES = 500_000_000
 COPY_BYTES = 4 * 1024 * 1024  # a clip in one write; tarfile's own is 16 KiB
 
 
-def shard_count(clips: int, samples: int, readers: int) -> int:
-    """Return how many shards `clips` clips of at most `samples` samples make: as many a reader, none empty."""
-    by_size = -(-clips * BYTES_PER_CLIP(samples) // LARGEST_SHARD_BYTES)
+def shard_count(clips: int, clip_bytes: int, readers: int) -> int:
+    """Return how many shards `clips` clips of at most `clip_bytes` make: as many a reader, none empty."""
+    by_size = -(-clips * clip_bytes // LARGEST_SHARD_BYTES)
     return min(clips, max(1, -(-by_size // readers)) * readers)
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:
     """Write the shards of one split into the empty folder `out`, one after another."""
     count = corpus.counts[split]
-    shards = shard_count(count, corpus.samples, readers)
+    shards = shard_count(count, BYTES_PER_CLIP(corpus.sample), readers)
     samples = enumerate(corpus.clips(split))
     for shard in range(shards):
         size = count * (shard + 1) // shards - count * shard // shards
@@ -60,22 +58,21 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     tar.addfile(member, io.BytesIO(content))
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+def read(out: Path, corpus: Corpus) -> Rows:
     """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's own tar reader.
 
     The members come as bytes and are decoded here: none of the library's decoders runs. The shards are opened here as
     well, since `webdataset.WebDataset` leaves it to the garbage collector to close them.
     """
-    import numpy as np
     import soundfile
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
+    from scripts.common.labels import padded_float
+
     for sample in group_by_keys(tar_file_expander(_opened(out))):
         label = json.loads(sample["json"])
-        decoded, _ = soundfile.read(io.BytesIO(sample["wav"]), frames=corpus.samples, dtype="float32")
-        audio = np.zeros((1, corpus.samples), dtype=np.float32)
-        audio[0, : len(decoded)] = decoded
-        yield label["clip"], audio, label["classes"]
+        pcm, _ = soundfile.read(io.BytesIO(sample["wav"]), dtype="int16")
+        yield label["clip"], padded_float(pcm, corpus.samples), label["classes"]
 
 
 def _opened(out: Path) -> Iterator[dict]:

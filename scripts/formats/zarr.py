@@ -10,21 +10,17 @@ reader two reads, of the shard's index and of the clip, each time anew; so there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from scripts.common.corpus import Corpus
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "zarr")
-BYTES_PER_CLIP = lambda samples: samples * 4  # noqa: E731
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callable[[int], None]) -> None:  # noqa: ARG001
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write clips.zarr and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import zarr
 
@@ -39,21 +35,16 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Callabl
         compressors=None,
         config={"write_empty_chunks": True},  # a silent clip is a clip: without its file nothing would be read
     )
-    for position, row in enumerate(float_clips(corpus, split)):
+    for position, row in enumerate(float_clips(corpus, split, progress)):
         array[position] = row
-        progress(1)
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Iterator[tuple[int, np.ndarray, list[int]]]:  # noqa: ARG001
+def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
     """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the array."""
     import zarr
 
-    from scripts.common.labels import class_lists, read_labels
+    from scripts.common.labels import with_labels
 
-    if not any(out.iterdir()):
-        return
-    clips, target, labels = read_labels(out)
     array = zarr.open_array(out / "clips.zarr", mode="r")
-    for position, classes in enumerate(class_lists(target, labels)):
-        yield int(clips[position]), array[position], classes
+    return with_labels(out, (array[position] for position in range(array.shape[0])))

@@ -14,6 +14,7 @@ from typing import Any
 
 from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
+from scripts.common.location import PATH
 from scripts.common.vocabulary import SETTINGS, STAGES, simplify
 
 DEFAULTS = {
@@ -22,6 +23,7 @@ DEFAULTS = {
     "SETTINGS": SETTINGS,
     "OPTIONS": {},
     "STAGES": (),
+    "READS": (PATH,),
 }
 ENTRY = ("open_epochs", "dataset")
 

@@ -7,6 +7,7 @@ import mmap
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,9 +44,11 @@ class Residency(NamedTuple):
         return self.resident_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
-def files_of(folder: Path) -> list[Path]:
-    """Return every regular file below `folder`, links followed."""
-    return sorted(Path(where, name) for where, _, names in os.walk(folder, followlinks=True) for name in names)
+def files_of(place: Path) -> list[Path]:
+    """Return every regular file below a folder, links followed; of a file itself."""
+    if place.is_file():
+        return [place]
+    return sorted(Path(where, name) for where, _, names in os.walk(place, followlinks=True) for name in names)
 
 
 def evict(files: Iterable[Path]) -> None:
@@ -79,18 +82,14 @@ def residency(files: Iterable[Path]) -> Residency:
     return Residency(resident, total, method)
 
 
-class _opened:
-    """A file's descriptor, for reading; closed in the end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> int:
-        self._descriptor = os.open(self._path, os.O_RDONLY)
-        return self._descriptor
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Yield a file's descriptor, for reading."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _cachestat(descriptor: int) -> int | None:
@@ -138,13 +137,13 @@ class EpochCache(NamedTuple):
 
 
 class ColdCache:
-    """Makes the files below `folder` cold before an epoch, and says afterwards whether it was.
+    """Makes the files of a location cold before an epoch, and says afterwards whether it was.
 
     `read_bytes` returns what this process tree has had fetched from block devices so far.
     """
 
-    def __init__(self, folder: Path, read_bytes: Callable[[], int]) -> None:
-        self.files = files_of(folder)
+    def __init__(self, held_in: Path | None, read_bytes: Callable[[], int]) -> None:
+        self.files = files_of(held_in) if held_in else []
         self._read_bytes = read_bytes
         self._begun = 0
         self._resident = Residency(0, 0, "")

@@ -95,7 +95,7 @@ def _consuming(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -
 
     count = min(request.batch_size, request.clips)
     batch: Mapping[str, Any] = {
-        "audio": torch.zeros((count, 1, request.samples), device=request.device),
+        request.sample.key: torch.zeros((count, *request.sample.shape), device=request.device),
         "target": torch.zeros(count, dtype=torch.int64, device=request.device),
         "labels": torch.zeros((count, request.classes), device=request.device),
         "clip": torch.arange(count, device=request.device),

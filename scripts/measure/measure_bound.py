@@ -4,24 +4,21 @@ It is what a loader could reach "as if the whole data set were in RAM" and nothi
 both gather, and the faster one is the bound. On a GPU the bound is the copy of batches from pinned RAM.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import run_main
-from scripts.common.files import write_json
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
 from scripts.common.vocabulary import SPLIT
-from scripts.measure import child, protocol
-from scripts.measure.run_loader import LEAST_EPOCHS, cannot_run, threads_of
-from scripts.plan.sweep import slug
+from scripts.measure import protocol
+from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, failed, measure_afresh, with_settings
+from scripts.plan.runs import Bound, measured_from, parser_of
 
 MEMORY_SHARE = 0.25  # of what is available
 WAYS = ("torch", "numpy")
@@ -50,9 +47,9 @@ def gathered(request: LoaderRequest, way: str) -> Iterator[Callable[[int], Itera
     import numpy as np
     import torch
 
-    data = torch.empty((request.clips, 1, request.samples)).uniform_(-1, 1)
+    data = torch.empty((request.clips, *request.sample.shape)).uniform_(-1, 1)
     small = _small(request, request.clips)
-    buffer = torch.empty((request.batch_size, 1, request.samples))
+    buffer = torch.empty((request.batch_size, *request.sample.shape))
 
     def epoch(number: int) -> Iterator[dict[str, Any]]:
         for positions in batches_of(epoch_order(request, number), request.batch_size):
@@ -71,7 +68,7 @@ def copied(request: LoaderRequest, _way: str) -> Iterator[Callable[[int], Iterat
     """Yield the epoch function over a few batches in pinned RAM, copied to the GPU in turn: its bus is the bound."""
     import torch
 
-    shape = (request.batch_size, 1, request.samples)
+    shape = (request.batch_size, *request.sample.shape)
     pinned = [torch.empty(shape).uniform_(-1, 1).pin_memory() for _ in range(PINNED_BATCHES)]
     small = {name: table.to(request.device) for name, table in _small(request, request.clips).items()}
 
@@ -94,54 +91,16 @@ def _small(request: LoaderRequest, clips: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure one bound in a fresh child process and write its record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--corpus", required=True, type=Path, help="folder of the corpus: number of clips, their length, classes")
-    add("--out", required=True, type=Path)
-    add("--settings", default={}, type=json.loads, help='JSON: {"device": "cpu", "batch_size": 32}')
-    add("--threads", default="auto")
-    add("--seconds", default=1.0, type=float, help="gather for at least this long")
-    add("--limit-minutes", default=120.0, type=float, help="a measurement that takes longer is ended, and failed")
-    add("--seed", default=0, type=int)
-    add("--repeat", default=0, type=int)
-    add("--dataset", default="by_hand")
-    arguments = parser.parse_args()
-    if child.is_child():
-        write_json(arguments.out, measure(arguments))
-        return
-    arguments.out.unlink(missing_ok=True)
-    crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes)
-    if crash:
-        write_json(arguments.out, {**new_record(arguments), "status": "failed", "reason": crash})
+    bound, out = measured_from(Bound, parser_of(Bound, __doc__), {"corpus": "--corpus"})
+    measure_afresh(with_settings(bound), out, new_record, measure)
 
 
-def new_record(arguments: argparse.Namespace) -> dict[str, Any]:
+def new_record(bound: Bound) -> dict[str, Any]:
     """Return the record of a bound that has not been measured."""
-    settings = {"device": "cpu", "batch_size": 32, **arguments.settings}
-    return {
-        "record": "bound",
-        "bound": "warm",
-        "status": "ok",
-        "reason": None,
-        "dataset": arguments.dataset,
-        "repeat": arguments.repeat,
-        "slug": slug(settings),
-        "settings": settings,
-        "threads": threads_of(arguments.threads),
-        "clips": None,
-        "clip_bytes": None,
-        "clips_per_second": None,
-        "times": None,
-        "ways": None,
-        "host": None,
-        "before": None,
-        "after": None,
-        "warnings": [],
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("clips_per_second", "times", "ways")))
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(bound: Bound) -> dict[str, Any]:
     """Return the bound's record."""
     import psutil
     import torch
@@ -150,21 +109,20 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     from scripts.machine import host
     from scripts.measure.sink import Sink
 
-    record = new_record(arguments)
+    record = new_record(bound)
     torch.set_num_threads(record["threads"])
-    corpus = Corpus(arguments.corpus)
-    clip_bytes = corpus.samples * 4
-    fitting = int(psutil.virtual_memory().available * MEMORY_SHARE) // clip_bytes
+    corpus = Corpus(Path(bound.corpus))
+    fitting = int(psutil.virtual_memory().available * MEMORY_SHARE) // corpus.sample.bytes
     request = LoaderRequest(
-        data=Path(),
+        location=Location("ram:///"),
         clips=max(1, min(corpus.counts[SPLIT], fitting)),
-        samples=corpus.samples,
+        sample=corpus.sample,
         classes=corpus.classes,
-        seed=arguments.seed,
+        seed=bound.seed,
         threads=record["threads"],
-        **record["settings"],
+        **bound.settings,
     )
-    record |= {"clips": request.clips, "clip_bytes": clip_bytes}
+    record |= {"clips": request.clips, "clip_bytes": corpus.sample.bytes}
     reason = cannot_run(None, request)
     if reason:
         return {**record, "status": "skipped", "reason": reason}
@@ -180,11 +138,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         for way in ways:
             opened = partial(source, request, way)
             sink = Sink(request.device)
-            found[way] = protocol.run(
-                opened, Unchecked(), sink, LEAST_EPOCHS, time.perf_counter, arguments.seconds, around
-            )
+            found[way] = protocol.run(opened, Unchecked(), sink, LEAST_EPOCHS, time.perf_counter, bound.seconds, around)
     except (RuntimeError, MemoryError) as error:
-        return {**record, "status": "failed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        return failed(record, error)
     record["ways"] = {way: protocol.rate(times) for way, times in found.items()}
     times = found[max(found, key=record["ways"].get)]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()

@@ -5,21 +5,17 @@ of them is gathered (`many`); a batch is sent from a worker process to this one 
 right, before and after it is timed. The ways take turns in random order, so that a drift of the machine falls on all.
 """
 
-import argparse
 import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts.common.errors import UserError, nearest, run_main
-from scripts.common.files import write_json
 from scripts.common.vocabulary import SPLIT
-from scripts.measure import child
-from scripts.measure.run_loader import threads_of
-from scripts.plan.sweep import slug
+from scripts.measure.record import begun, failed, measure_afresh, with_settings
+from scripts.plan.runs import Moves, measured_from, parser_of
 
 if TYPE_CHECKING:
     from scripts.measure.tensors.methods import Method
@@ -159,43 +155,23 @@ def take_turns(
 
 def main() -> None:
     """Measure all moves in a fresh child process and write their record."""
-    arguments = parse()
-    if child.is_child():
-        write_json(arguments.out, measure(arguments))
-        return
-    arguments.out.unlink(missing_ok=True)
-    crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes)
-    if crash:
-        write_json(arguments.out, {**new_record(arguments), "status": "failed", "reason": crash})
+    wanted, out = measured_from(Moves, parser_of(Moves, __doc__), {"corpus": "--corpus"})
+    wanted = with_settings(wanted)
+    check(wanted)
+    measure_afresh(wanted, out, new_record, measure)
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line's arguments. Raises UserError for a value that is not allowed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--corpus", required=True, type=Path, help="folder of the corpus: number of clips and their length")
-    add("--data", default=None, type=Path, help="folder of the format memmap, whose audio.npy is mapped; may be absent")
-    add("--out", required=True, type=Path)
-    add("--settings", default={}, type=json.loads, help='JSON: {"device": "cpu", "batch_size": 32}')
-    add("--workers", default=2, type=int, help="threads or processes that share a gather; 0: no processes")
-    add("--threads", default="auto")
-    add("--seconds", default=0.2, type=float, help="time each way for at least this long")
-    add("--limit-minutes", default=120.0, type=float, help="a measurement that takes longer is ended, and failed")
-    add("--seed", default=0, type=int)
-    add("--repeat", default=0, type=int)
-    add("--dataset", default="by_hand")
-    arguments = parser.parse_args()
-    arguments.settings = {"device": "cpu", "batch_size": 32} | arguments.settings
-    for key, value in arguments.settings.items():
+def check(wanted: Moves) -> None:
+    """Raise UserError for a value that is not allowed."""
+    for key, value in wanted.settings.items():
         check_setting(key, value)
-    if arguments.workers < 0:
-        raise UserError(f"--workers: found {arguments.workers}, allowed is 0 or more; 0 measures no processes")
-    if arguments.data and not (arguments.data / SPLIT / "audio.npy").is_file():
+    if wanted.workers < 0:
+        raise UserError(f"--workers: found {wanted.workers}, allowed is 0 or more; 0 measures no processes")
+    if wanted.data and not Path(wanted.data, SPLIT, "audio.npy").is_file():
         raise UserError(
-            f"--data: {arguments.data}/{SPLIT}/audio.npy is not there; expected is a folder of the format memmap. "
+            f"--data: {wanted.data}/{SPLIT}/audio.npy is not there; expected is a folder of the format memmap. "
             "Write one with write_format.py --format memmap, or leave --data out"
         )
-    return arguments
 
 
 def check_setting(key: str, value: Any) -> None:
@@ -213,31 +189,12 @@ def check_setting(key: str, value: Any) -> None:
         raise UserError(f'--settings: {key}: found {json.dumps(value)}, allowed is {allowed}, as in {{"{key}": ...}}')
 
 
-def new_record(arguments: argparse.Namespace) -> dict[str, Any]:
+def new_record(wanted: Moves) -> dict[str, Any]:
     """Return the record of moves that have not been measured."""
-    return {
-        "record": "moves",
-        "status": "ok",
-        "reason": None,
-        "dataset": arguments.dataset,
-        "repeat": arguments.repeat,
-        "seed": arguments.seed,
-        "slug": slug(arguments.settings),
-        "settings": arguments.settings,
-        "threads": threads_of(arguments.threads),
-        "workers": arguments.workers,
-        "clips": None,
-        "clip_bytes": None,
-        "host": None,
-        "before": None,
-        "after": None,
-        "warnings": [],
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "moves": [],
-    }
+    return begun("moves", wanted, workers=wanted.workers, moves=[])
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(wanted: Moves) -> dict[str, Any]:
     """Return the record of all moves."""
     import psutil
     import torch
@@ -247,31 +204,32 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     from scripts.measure.tensors import clips as places
     from scripts.measure.tensors import methods
 
-    record = new_record(arguments)
+    record = new_record(wanted)
     torch.set_num_threads(record["threads"])
     device, batch_size = (record["settings"][key] for key in ("device", "batch_size"))
     if device == "cuda" and not torch.cuda.is_available():
         return {**record, "status": "skipped", "reason": "no GPU that torch can use is visible to this process"}
-    corpus = Corpus(arguments.corpus)
-    record["clip_bytes"] = clip_bytes = corpus.samples * 4
+    corpus = Corpus(Path(wanted.corpus))
+    record["clip_bytes"] = clip_bytes = corpus.sample.bytes
     available = psutil.virtual_memory().available
     clips = resident_clips(corpus.counts[SPLIT], batch_size, clip_bytes, available)
     if not clips:
         reason = f"a quarter of the free {available / 1e6:,.0f} MB does not hold {places.RESERVE_BATCHES + 1} batches"
         return {**record, "status": "skipped", "reason": reason}
     record["clips"] = clips
-    moments, seed = {}, [arguments.seed, arguments.repeat]
+    moments, seed = {}, [wanted.seed, wanted.repeat]
 
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
     try:
         bench = places.Bench(clips, corpus.samples, batch_size, seed)
-        with methods.opened(bench, corpus, arguments.data, arguments.workers, device) as ways:
+        data = Path(wanted.data) if wanted.data else None
+        with methods.opened(bench, corpus, data, wanted.workers, device) as ways:
             order = random.Random(str(seed))
-            takings = take_turns(ways, arguments.seconds, order, time.perf_counter, around)
+            takings = take_turns(ways, wanted.seconds, order, time.perf_counter, around)
     except (RuntimeError, MemoryError) as error:
-        return {**record, "status": "failed", "reason": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        return failed(record, error)
     record["host"], _ = host.describe(("torch",))  # afterwards, since it may start CUDA, and the crew is forked
     record["moves"] = [taking.as_json(clip_bytes) for taking in takings]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()

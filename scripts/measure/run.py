@@ -13,19 +13,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT, TRAINING, VALIDATION
+from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import protocol, spans
+from scripts.measure import protocol, spans, tasks
 from scripts.measure.child import out_of_memory_kills
 from scripts.measure.explain import Explanation
 from scripts.measure.protocol import Epoch, EpochTimes, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
-from scripts.measure.sink import PlainLoop, Sink
+from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, shortest_fed
 from scripts.measure.verify import Verifier
 
@@ -49,6 +50,7 @@ class Wanted:
     step_limit_ms: float = 0.0  # look for the shortest step that it feeds up to here; 0: do not look
     groups: tuple[str, ...] = ()  # control groups that this process tree is in
     limited_share: float = 0.5  # of the data, that a limited cache may hold
+    validation: Location | None = None  # of the validation split
     logs: Path | None = None  # TensorBoard's folder of a training
 
 
@@ -95,15 +97,16 @@ class _Run:
         self.task, self.cache = record["task"], record["cache"]
         self.verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
         self.moments: dict[str, host.Moment] = {}
-        self.cold = ColdCache(request.data, lambda: host.look(CLOCK).read_bytes)
+        self.cold = ColdCache(request.location.held_in, lambda: host.look(CLOCK).read_bytes)
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
 
     def times(self) -> Times:
         """Take the loader through the protocol as its task and its cache ask."""
-        if self.task in TRAINING:
-            return self._train()
+        task = tasks.load(self.task)
+        if hasattr(task, "times"):
+            return task.times(self)
         wanted, sink = self.wanted, self._sink()
         arguments = (self.verifier, sink, wanted.epochs, CLOCK)
         if self.cache == "cold":
@@ -117,9 +120,7 @@ class _Run:
 
     def _sink(self) -> protocol.Sink:
         """Return what consumes the batches."""
-        if self.task == "loop":
-            return PlainLoop()
-        sink = Sink(self.request.device)
+        sink = tasks.load(self.task).sink(self.request)
         return Stepped(sink, self.record["step_ms"] / 1000, CLOCK) if self.record["step_ms"] else sink
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
@@ -155,7 +156,7 @@ class _Run:
     def _find_step(self, times: Times, epochs: Callable[[protocol.Sink], list[EpochTimes]]) -> None:
         """Note the shortest step that the loader feeds; `epochs` times some with a sink."""
         limit = self.wanted.step_limit_ms
-        if not limit or self.task != "traverse" or self.record["step_ms"] or not self.verifier.ok:
+        if not limit or self.task not in SWEPT or self.record["step_ms"] or not self.verifier.ok:
             return
 
         def trial(step_ms: float) -> Trial:
@@ -178,15 +179,14 @@ class _Run:
         protocol.time_cold_epoch(self._opened, sink, CLOCK, self.cold, timed)
         return timed
 
-    def _train(self) -> Times:
-        """Train on the loader's batches, in a bare loop or with Lightning; note what came of it.
+    def trained(self, take: Callable[..., tuple[Times, Any]]) -> Times:
+        """Train on the loader's batches by `take` (`training.run_bare` or what takes the same); note what came of it.
 
         The loader of the validation split is opened beside that of the train split, as a training has it.
         """
-        from scripts.measure import training, training_lightning
+        from scripts.measure import training
 
-        bare = self.task == "train"
-        take, wanted = (training.run_bare if bare else training_lightning.run_lightning), self.wanted
+        wanted = self.wanted
         with contextlib.ExitStack() as stack:
             task = training.Task(
                 device=self.request.device,
@@ -206,9 +206,7 @@ class _Run:
         clips = self.corpus.counts[VALIDATION]
         if not clips:
             return None
-        epoch = stack.enter_context(
-            self._opened(data=self.request.data.parent / VALIDATION, clips=clips, shuffle=False)
-        )
+        epoch = stack.enter_context(self._opened(location=self.wanted.validation, clips=clips, shuffle=False))
         numbers = itertools.count()
         return lambda: epoch(next(numbers))
 
@@ -307,4 +305,5 @@ def _one_line(error: Exception, request: LoaderRequest) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     noise = ("Traceback", "Original Traceback", "File ", "^", "~", "C++ context")
     text = " ".join(line for line in lines if line and not line.startswith(noise)) or "no message"
-    return text.replace(str(request.data.parent), "...")[:300]
+    path = request.location.held_in
+    return (text.replace(str(path.parent), "...") if path else text)[:300]

@@ -3,86 +3,116 @@
 A loader that cannot run, that delivers wrong data or that breaks gives a record too, with the reason and no speed.
 """
 
-import argparse
-import json
 import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import isolated, plugins
+from scripts.common import isolated, location, plugins
 from scripts.common.code import commit
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, write_json
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, TRAINING
+from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
-from scripts.machine import control_groups, emulation
+from scripts.machine import control_groups, emulation, folders
 from scripts.measure import child, own_fault, sampler
 from scripts.measure.declared import declared
-from scripts.measure.record import without_speed
+from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
+from scripts.measure.timed_path import timed_code
 from scripts.plan.config import check_loader
+from scripts.plan.runs import Run, measured_from, parser_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
-LEAST_EPOCHS = 2
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
+# What a run's record has once it is known.
+FOUND = ("times", "clips_per_second", "au_percent", "shortest_step", "explained", "spans", "training", "limits")
+FOUND += ("verification", "resources", "memory", "versions", "commit")
 
 
 def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
-    arguments = parse()
-    module = loader_of(arguments)
+    run, out = parse()
+    module = loader_of(run)
     isolated.enter(isolated.env_of(module))
-    aside = arguments.out.with_name(f".{arguments.out.name}.measured")
+    run = completed_run(module, run)
+    aside = out.with_name(f".{out.name}.measured")
     if child.is_child():
-        write_json(aside, measure(module, arguments))
+        write_json(aside, measure(module, run))
         return
-    for path in (arguments.out, aside):
+    for path in (out, aside):
         path.unlink(missing_ok=True)
     code = {"commit": commit()}
-    fault = own_fault.known(arguments.broken, module)
+    note = Path(run.broken) if run.broken else None
+    fault = own_fault.known(note, module)
     if fault:
-        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "skipped", fault))
+        write_json(out, without_speed(new_record(module, run) | code, "skipped", fault))
         return
-    watch = sampler.Sampler(gpu=complete(module, arguments.settings)["device"] != "cpu")
+    watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:
-        with group_for(arguments) as folders:
-            crash = child.run_again(threads_of(arguments.threads), arguments.limit_minutes, watch, folders)
+        with group_for(run) as groups:
+            crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups)
     except control_groups.NotPermitted as reason:
-        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "skipped", str(reason)))
+        write_json(out, without_speed(new_record(module, run) | code, "skipped", str(reason)))
         return
     if aside.is_file():
-        record = own_fault.noted(arguments.broken, module, completed(read_json(aside), watch, crash))
-        write_json(arguments.out, {**record, **code})
+        record = own_fault.noted(note, module, completed(read_json(aside), watch, crash))
+        write_json(out, {**record, **code})
         aside.unlink()
     elif crash:
-        crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (arguments.cache == "limited")
-        write_json(arguments.out, without_speed(new_record(module, arguments) | code, "failed", crash))
+        crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (run.cache == "limited")
+        write_json(out, without_speed(new_record(module, run) | code, "failed", crash))
 
 
-def loader_of(arguments: argparse.Namespace) -> ModuleType:
-    """Return the loader that the command line names: what it declares, of one that is a file of the user's own."""
-    if arguments.file is None:
-        return plugins.load("loaders", arguments.loader)
+def parse() -> tuple[Run, Path]:
+    """Return the run that the command line asks for, and the path of its record."""
+    parser = parser_of(Run, __doc__)
+    parser.add_argument("--data", dest="location", type=here, help="folder of the format that the loader reads")
+    run, out = measured_from(Run, parser, {"loader": "--loader", "corpus": "--corpus", "location": "--data"})
+    if run.timeline and run.cache == "limited":
+        raise UserError(
+            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
+            "cold: leave --timeline out"
+        )
+    return run, out
+
+
+def here(folder: str) -> dict[str, Any]:
+    """Return the location of a local folder, as the plan has those of tiers."""
+    return folders.location_of(Path(folder)).as_json()
+
+
+def loader_of(run: Run) -> ModuleType:
+    """Return the loader that a run names: what it declares, of one that is a file of the user's own."""
+    if run.file is None:
+        return plugins.load("loaders", run.loader)
     try:
-        return _own.declared(arguments.loader, str(arguments.file))
+        return _own.declared(run.loader, run.file)
     except UserError as error:
         raise UserError(f"--{error}") from None
 
 
-def group_for(arguments: argparse.Namespace) -> AbstractContextManager[list[str]]:
+def completed_run(module: ModuleType, run: Run) -> Run:
+    """Return the run with its settings completed, and named by them and its conditions."""
+    settings = complete(module, run.settings)
+    return replace(run, settings=settings, slug=slug(settings, Conditions(run.task, run.cache, run.step_ms)))
+
+
+def group_for(run: Run) -> AbstractContextManager[list[str]]:
     """Return what makes the control groups that the conditions ask for: their folders, none where they ask for none.
 
     Entering it raises NotPermitted where this machine or user cannot have them.
     """
-    limits = emulation.limits({"emulate": arguments.emulate})
-    if limits is None and arguments.cache != "limited":
+    limits = emulation.limits({"emulate": run.emulate})
+    if limits is None and run.cache != "limited":
         return nullcontext([])
     reads = {key: limits[key] for key in ("read_mbps", "read_iops")} if limits else {}
-    return control_groups.group(arguments.data if limits else None, memory=arguments.cache == "limited", **reads)
+    data = location.from_json(run.location).held_in if limits else None
+    return control_groups.group(data, memory=run.cache == "limited", **reads)
 
 
 def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None) -> dict[str, Any]:
@@ -108,54 +138,6 @@ def crash_at_exit(crash: str) -> dict[str, str]:
     }
 
 
-def parse() -> argparse.Namespace:
-    """Return the command line's arguments."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--loader", required=True, help="a file in scripts/loaders, without .py")
-    add("--file", default=None, type=Path, help="the loader is this file of your own (docs/own_loader.md)")
-    add("--broken", default=None, type=Path, help="where a run notes that --file is broken, for those after it")
-    add("--data", required=True, type=Path, help="folder of the format that the loader reads, on its tier")
-    add("--corpus", required=True, type=Path, help="folder of the corpus, which says what is right")
-    add("--out", required=True, type=Path, help="the JSON record to write")
-    add("--settings", default={}, type=json.loads, help='JSON, such as {"batch_size": 32, "workers": 2}')
-    add("--epochs", default="auto", help="timed epochs; auto: as many as the run needs to be long enough")
-    add("--seconds", default=1.0, type=float, help="with --epochs auto, time epochs for at least this long")
-    add("--limit-minutes", default=120.0, type=float, help="a run that takes longer is ended, and failed")
-    add("--threads", default="auto", help="of torch and OpenMP in the reading process; auto: the cores allowed")
-    add("--task", default="traverse", choices=("traverse", "loop", *TRAINING), help="what is done with the batches")
-    add("--cache", default="warm", choices=("warm", *COLD), help="state of the page cache when an epoch begins")
-    add("--step-ms", default=0.0, type=float, help="wait so long after each batch, as for a training step")
-    add("--explain", action="store_true", help="afterwards look for what holds the loader back")
-    add("--timeline", action="store_true", help="afterwards note what each process does with the first batches")
-    add("--step-limit-ms", default=0.0, type=float, help="look for the shortest step that is fed, up to here; 0: no")
-    add("--limited-share", default=0.5, type=float, help="with --cache limited: what the cache may hold, of the data")
-    add("--emulate", default=None, type=json.loads, help='JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"')
-    add("--logs", default=None, type=Path, help="TensorBoard's folder, of the tasks that train")
-    add("--seed", default=0, type=int)
-    add("--repeat", default=0, type=int)
-    add("--dataset", default="by_hand")
-    add("--tier", default="by_hand")
-    arguments = parser.parse_args()
-    if arguments.timeline and arguments.cache == "limited":
-        raise UserError(
-            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
-            "cold: leave --timeline out"
-        )
-    return arguments
-
-
-def threads_of(value: str) -> int:
-    """Return the number of threads that a --threads value stands for."""
-    if value == "auto":
-        from scripts.machine.host import cores_allowed
-
-        return cores_allowed()
-    if not value.isdigit() or int(value) < 1:
-        raise UserError(f"--threads: found {value!r}, allowed is auto or a whole number of at least 1")
-    return int(value)
-
-
 def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return `given` settings completed and simplified as the plan does it; null where the loader has no use for one.
 
@@ -175,56 +157,28 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     return next(combinations(module, lists | told))
 
 
-def new_record(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
+def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
     """Return the record of a run that has not begun."""
-    settings = complete(module, arguments.settings)
-    return {
-        "record": "run",
-        "protocol": PROTOCOL,
-        "status": "ok",
-        "reason": None,
-        "dataset": arguments.dataset,
-        "loader": arguments.loader,
-        "format": module.FORMAT,
-        "tier": arguments.tier,
-        "split": SPLIT,
-        "task": arguments.task,
-        "cache": arguments.cache,
-        "step_ms": arguments.step_ms,
-        "repeat": arguments.repeat,
-        "slug": slug(settings, Conditions(arguments.task, arguments.cache, arguments.step_ms)),
-        "settings": settings,
-        "declared": declared(module, settings, arguments.corpus, arguments.data, arguments.dataset, arguments.seed),
-        "threads": threads_of(arguments.threads),
-        "seed": arguments.seed,
-        "clips": None,
-        "clip_bytes": None,
-        "times": None,
-        "clips_per_second": None,
-        "au_percent": None,
-        "shortest_step": None,
-        "explained": None,
-        "spans": None,
-        "training": None,
-        "limits": None,
-        "emulated": emulation.limits({"emulate": arguments.emulate}),
-        "verification": None,
-        "resources": None,
-        "memory": None,
-        "host": None,
-        "versions": None,
-        "commit": None,
-        "before": None,
-        "after": None,
-        "warnings": [],
-        "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    data = location.from_json(run.location)
+    return begun(
+        "run",
+        run,
+        **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms")},
+        protocol=PROTOCOL,
+        code=timed_code(module),
+        format=module.FORMAT,
+        split=SPLIT,
+        location=run.location["uri"],
+        declared=declared(module, run.settings, Path(run.corpus), data.path or Path(data.uri), run.dataset, run.seed),
+        emulated=emulation.limits({"emulate": run.emulate}),
+        **dict.fromkeys(FOUND),
+    )
 
 
-def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(module: ModuleType, asked: Run) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader."""
-    record = new_record(module, arguments)
-    if arguments.file:
+    record = new_record(module, asked)
+    if asked.file:
         try:
             module = _own_epochs.imported(module)
         except Exception as error:
@@ -241,40 +195,36 @@ def measure(module: ModuleType, arguments: argparse.Namespace) -> dict[str, Any]
     from scripts.measure import run
 
     torch.set_num_threads(record["threads"])
-    corpus = Corpus(arguments.corpus)
-    request = request_for(record, module, corpus, arguments.data / SPLIT)
-    record["clips"], record["clip_bytes"] = request.clips, module_bytes(corpus)
-    reason = cannot_run(module, request) or cannot_be_cold(module, record["cache"], arguments.data)
+    corpus, placed = Corpus(Path(asked.corpus)), location.from_json(asked.location)
+    request = request_for(record, module, corpus, placed.split(SPLIT))
+    record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
+    reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
     if reason:
         return without_speed(record, "skipped", reason)
-    epochs, refused = epochs_for(arguments.epochs, request)
+    epochs, refused = epochs_for(str(asked.epochs), request)
     if refused:
         return without_speed(record, "skipped", refused)
     wanted = run.Wanted(
         epochs=epochs,
-        seconds=arguments.seconds if arguments.epochs == "auto" else 0.0,
-        explain=arguments.explain,
-        timeline=arguments.timeline,
-        step_limit_ms=arguments.step_limit_ms,
+        seconds=asked.seconds if asked.epochs == "auto" else 0.0,
+        explain=asked.explain,
+        timeline=asked.timeline,
+        step_limit_ms=asked.step_limit_ms,
         groups=tuple(child.joined),
-        limited_share=arguments.limited_share,
-        logs=arguments.logs,
+        limited_share=asked.limited_share,
+        validation=placed.split(VALIDATION),
+        logs=Path(asked.logs) if asked.logs else None,
     )
     return run.measure(module, request, corpus, record, wanted)
 
 
-def module_bytes(corpus: Any) -> int:
-    """Return the payload of one delivered clip: float32, whatever the format keeps on disk."""
-    return corpus.samples * 4
-
-
-def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, data: Path) -> LoaderRequest:
+def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location) -> LoaderRequest:
     """Return what the loader is asked for."""
     settings = record["settings"]
     return LoaderRequest(
-        data=data,
+        location=split,
         clips=corpus.counts[SPLIT],
-        samples=corpus.samples,
+        sample=corpus.sample,
         classes=corpus.classes,
         batch_size=settings["batch_size"],
         workers=settings["workers"] or 0,
@@ -288,25 +238,15 @@ def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, data
     )
 
 
-def cannot_run(module: ModuleType, request: LoaderRequest) -> str | None:
-    """Return why this request cannot run on this machine, or None."""
-    import torch
-
-    if request.device == "cuda" and not torch.cuda.is_available():
-        return "no GPU that torch can use is visible to this process"
-    unsuited = getattr(module, "unsuited", None)
-    return unsuited(request) if unsuited else None
-
-
-def cannot_be_cold(module: ModuleType, cache: str, data: Path) -> str | None:
-    """Return why an epoch cannot read from the device, or None."""
-    from scripts.machine.devices import in_memory
-
-    if cache in COLD and getattr(module, "READS_ONCE", False):
+def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
+    """Return why the loader cannot read the data, or no epoch of it can have this state of the page cache; or None."""
+    unreadable = placed.unreadable(getattr(module, "READS", (location.PATH,)))
+    if unreadable or cache not in COLD:
+        return unreadable
+    if getattr(module, "READS_ONCE", False):
         return f"it reads everything when it is opened: no epoch is {cache}"
-    if cache in COLD and in_memory(data):
-        return f"files in RAM are never {cache}: measure on a tier that is a disk"
-    return None
+    never = placed.never(cache)
+    return f"{never}: measure on a tier that is a disk" if never else None
 
 
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:

@@ -15,7 +15,13 @@ FILES = tuple(  # whichever loader it is; that of a loader comes to it
     PROJECT / "scripts" / name
     for name in (
         *("common/request.py", "machine/device_prefetch.py", "measure/child.py", "measure/protocol.py"),
-        *("measure/sink.py", "measure/step.py", "measure/training.py", "measure/training_lightning.py"),
+        *("measure/sink.py", "measure/step.py", "measure/tasks/loop.py", "measure/tasks/traverse.py"),
+        *(
+            "measure/tasks/lightning.py",
+            "measure/tasks/train.py",
+            "measure/training.py",
+            "measure/training_lightning.py",
+        ),
     )
 )
 

@@ -63,14 +63,14 @@ class Verifier:
         if shape:
             self._fault("wrong batch", shape)
             return False
-        arrays = {name: batch[name].cpu().numpy() for name in ("audio", "target", "labels", "clip")}
+        arrays = {name: tensor.cpu().numpy() for name, tensor in batch.items()}
         for row, index in enumerate(arrays["clip"].tolist()):
             self.seen[index] += 1
             clip = self.clips.get(index)
             if clip is None:
                 self._fault("clips that are not in the split", f"clip {index}")
                 continue
-            self._check_audio(clip, arrays["audio"][row, 0])
+            self._check_audio(clip, arrays[self.corpus.sample.key][row, 0])
             self._check_labels(clip, int(arrays["target"][row]), arrays["labels"][row])
         return True
 
@@ -131,8 +131,9 @@ class Verifier:
     def _wrong_shape(self, batch: Mapping[str, Any]) -> str | None:
         """Return what is wrong with a batch's keys, types, shapes or device, or None."""
         count = len(batch["clip"]) if "clip" in batch else 0
+        sample = self.corpus.sample
         wanted = {
-            "audio": ("torch.float32", (count, 1, self.corpus.samples)),
+            sample.key: (f"torch.{sample.dtype}", (count, *sample.shape)),
             "target": ("torch.int64", (count,)),
             "labels": ("torch.float32", (count, self.corpus.classes)),
             "clip": ("torch.int64", (count,)),

@@ -18,6 +18,7 @@ import yaml
 from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
+from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
 
 TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
@@ -32,7 +33,7 @@ SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch")  # settings of a loader
 FOR_ALL = ("device", "batch_size", "device_prefetch")  # those that need no help of the loader
-FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these cannot do without
+FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
@@ -46,7 +47,9 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
     _validate(config, schema)
     for tier in config["storage"].values():
-        tier["path"] = os.path.expanduser(tier["path"])
+        for option, fragment in plugins.load("tiers", tier["kind"]).OPTIONS.items():
+            if fragment.get("format") == "path" and isinstance(tier.get(option), str):
+                tier[option] = os.path.expanduser(tier[option])
     _check_references(config)
     return config
 
@@ -171,6 +174,7 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config's JSON schema with the OPTIONS of each plug-in that `raw` names in its place."""
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     top = schema["properties"]
+    top["sweep"]["properties"]["task"]["items"] = {"enum": list(TASKS)}
     _splice_entries(top["datasets"], raw.get("datasets"), "source", "sources", "datasets", None)
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
@@ -323,16 +327,19 @@ def _check_references(config: Mapping[str, Any]) -> None:
 
 
 def _check_tiers(storage: Mapping[str, Any]) -> None:
-    """Refuse two tiers on one folder: their copies would be one another's."""
+    """Refuse two tiers in one place: their copies would be one another's."""
     seen: dict[str, str] = {}
     for name, tier in storage.items():
-        path = os.path.realpath(tier["path"])
-        if path in seen:
+        kind = plugins.load("tiers", tier["kind"])
+        found = kind.location(tier, "")
+        place = os.path.realpath(found.held_in) if found.held_in else found.uri
+        if place in seen:
+            key = next((f".{option}" for option in kind.OPTIONS if option in tier), "")
             raise UserError(
-                f"config: storage.{name}.path: found {tier['path']!r}, which is also that of {seen[path]}; allowed is "
-                "a folder of its own for each tier. Change one of them."
+                f"config: storage.{name}{key}: found {place}, which is also that of {seen[place]}; allowed is "
+                "a place of its own for each tier. Change one of them."
             )
-        seen[path] = name
+        seen[place] = name
 
 
 def _check_doubled(names: list[str]) -> None:

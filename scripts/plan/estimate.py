@@ -71,7 +71,7 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     items = runs if loaders else [*runs, *plan.bounds, *plan.moves]
     left = Counter(_kind(item) for item in items if not (plan.project / item.path).exists())
     clips, counted = _clips(plan)
-    clip_bytes = 4 * plan.clip_samples
+    clip_bytes = plan.sample.bytes
     searched = Counter(_kind(run) for run in runs if run.explain)
     seconds = 0.0
     for kind, count in left.items():

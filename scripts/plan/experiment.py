@@ -7,18 +7,20 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import isolated, plugins
+from scripts.common import isolated, plugins, sample
 from scripts.common.code import file_hash
 from scripts.common.errors import UserError
-from scripts.common.vocabulary import COLD, TRAINING
+from scripts.common.files import PROJECT
+from scripts.common.location import PATH, Location
+from scripts.common.vocabulary import COLD, SWEPT, TRAINING
 from scripts.plan import config as configuration
 from scripts.plan import ladder
+from scripts.plan.runs import Bound, Moves, Run
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
@@ -27,35 +29,6 @@ PLACING = 3000  # priority of what must be there before runs can interleave
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
-
-
-@dataclass(frozen=True)
-class Run:
-    """One fresh process: one loader, on one tier, with one set of settings, for one repeat."""
-
-    loader: str
-    tier: str
-    format: str
-    slug: str
-    settings: Mapping[str, Any]  # null for a setting that the loader does not understand
-    task: str
-    cache: str
-    step_ms: float
-    explain: bool  # whether what holds it back is looked for after the timed epochs
-    timeline: bool  # whether its first batches are noted after that
-    repeat: int
-    path: str  # of the record, relative to the project
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One measurement of what the machine can do."""
-
-    bound: str  # warm, or moves for the micro-benchmarks
-    slug: str
-    settings: Mapping[str, Any]
-    repeat: int
-    path: str
 
 
 class Plan:
@@ -78,6 +51,7 @@ class Plan:
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = configuration.named(self.config["loaders"])
+        self._locations: dict[tuple[str, str | None], Location] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
         self.left_out = [e["name"] for e in configuration.named(raw["loaders"]) if e["name"] not in self.loaders]
         self.formats: dict[str, ModuleType] = {
@@ -189,6 +163,10 @@ class Plan:
         """What each loader says of itself today: of what was measured the records say it."""
         return {name: plugins.declared(module) for name, module in self.loaders.items()}
 
+    def task_code(self, task: str) -> str:
+        """Return a hash of the file that a task is."""
+        return file_hash(PROJECT / "scripts" / "measure" / "tasks" / f"{task}.py")[:16]
+
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
         return self.code(loader) if "file" in self._entry(loader) else None
@@ -203,6 +181,7 @@ class Plan:
             run
             for loader in self.loaders
             for tier in self.tiers
+            if not self.unreadable(loader, tier)
             for conditions in self.conditions(loader, tier)
             for settings in self.settings(loader, conditions.task)
             for run in self._repeated(loader, tier, conditions, settings)
@@ -218,11 +197,16 @@ class Plan:
 
     def _rungs(self) -> list[ladder.Rung]:
         """Return the ladder's rungs, on the first tier that can be read warm: traversed with a warm cache, no step."""
-        fit = [tier for tier in self.tiers if not self.unfit(tier, "warm")]
+        loaders = [rung["loader"] for rung in self.config["ladder"] if "loader" in rung]
+        reasons = {
+            tier: next(filter(None, [self.unfit(tier, "warm"), *(self.unreadable(one, tier) for one in loaders)]), None)
+            for tier in self.tiers
+        }
+        fit = [tier for tier, reason in reasons.items() if not reason]
         if not fit:
             raise UserError(
                 f"config: ladder: found no tier that it can be measured on, but only {', '.join(self.tiers)}: "
-                f"{self.unfit(next(iter(self.tiers)), 'warm')}. Add a tier without emulate to storage."
+                f"{next(iter(reasons.values()))}. Add a tier without emulate to storage."
             )
 
         def first(loader: str) -> dict[str, Any]:
@@ -238,12 +222,36 @@ class Plan:
     def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
         name = slug(settings, conditions)
         explained = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["explain"]]
+        measure, location = self.config["measure"], self.location(tier, loader).as_json()
         for repeat in range(self.repeats_of(conditions.task)):
             explain = repeat < explained and conditions.task == "traverse"
-            timeline = repeat == 0 and self._noted(conditions)
             path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
-            what = (loader, tier, self.loaders[loader].FORMAT, name, settings)
-            yield Run(*what, **vars(conditions), explain=explain, timeline=timeline, repeat=repeat, path=path)
+            yield Run(
+                **self._measured(path, name, settings, repeat),
+                **vars(conditions),
+                loader=loader,
+                file=self.own_file(loader),
+                broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
+                tier=tier,
+                location=location,
+                format=self.loaders[loader].FORMAT,
+                epochs=measure["epochs"],
+                seconds=measure["seconds"],
+                explain=explain,
+                timeline=repeat == 0 and self._noted(conditions),
+                step_limit_ms=measure["step_limit_ms"] if explain else 0,
+                limited_share=measure["limited_share"],
+                emulate=self.tiers[tier].get("emulate"),
+                logs=f"results/tensorboard/{path.removeprefix('results/runs/').removesuffix('.json')}",
+            )
+
+    def _measured(self, path: str, name: str, settings: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+        """Return what the plan says of every measurement."""
+        return {
+            **{key: self.config["measure"][key] for key in ("limit_minutes", "threads", "seed")},
+            **{"corpus": self.folder("corpus"), "dataset": self.dataset, "slug": name, "settings": settings},
+            **{"repeat": repeat, "path": path},
+        }
 
     def _noted(self, conditions: Conditions) -> bool:
         """Return whether the batch timeline is taken; the limits of a limited cache do not last until then."""
@@ -260,12 +268,12 @@ class Plan:
         return self.config["measure"]["repeats"]
 
     def conditions(self, loader: str, tier: str) -> list[Conditions]:
-        """Return what a loader is measured under on a tier; only what traverses is swept over caches and steps."""
+        """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
         lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.CONDITIONS}
         caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
         found = []
         for task in lists["task"]:
-            if task == "traverse":
+            if task in SWEPT:
                 found += [Conditions(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
             elif not self.emulated(tier):
                 found.append(Conditions(task))
@@ -273,11 +281,16 @@ class Plan:
 
     def unfit(self, tier: str, cache: str) -> str | None:
         """Return why a state of the page cache makes no sense on a tier, or None."""
-        if cache in COLD and self.volatile(tier):
-            return f"files in RAM are never {cache}: name a tier that is a disk"
+        never = self.location(tier).never(cache) if cache in COLD else None
+        if never:
+            return f"{never}: name a tier that is a disk"
         if cache == "warm" and self.emulated(tier):
             return "a warm run does not touch the emulated storage: add cold to sweep.cache"
         return None
+
+    def unreadable(self, loader: str, tier: str) -> str | None:
+        """Return why a loader cannot read what is on a tier, or None."""
+        return self.location(tier).unreadable(getattr(self.loaders[loader], "READS", (PATH,)))
 
     def emulated(self, tier: str) -> bool:
         """Return whether a tier's reads are slowed down to those of other storage."""
@@ -293,11 +306,12 @@ class Plan:
             often = len(self.runs) // SENTINEL_EVERY if pair == pairs[0] else 0
             for repeat in range(max(self.repeats, often)):
                 path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
-                bounds.append(Bound("warm", slug(settings), settings, repeat, path))
+                seconds = self.config["measure"]["seconds"]
+                bounds.append(Bound(**self._measured(path, slug(settings), settings, repeat), seconds=seconds))
         return bounds
 
     @cached_property
-    def moves(self) -> list[Bound]:
+    def moves(self) -> list[Moves]:
         """The micro-benchmarks of moving tensors, for each device and batch size that a run uses."""
         if not self.config["measure"]["moves"]:
             return []
@@ -306,7 +320,9 @@ class Plan:
         for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
             settings = {"device": device, "batch_size": batch_size}
             path = f"{self.folder('runs')}/moves/{slug(settings)}/{repeat}.json"
-            found.append(Bound("moves", slug(settings), settings, repeat, path))
+            data = next((f"{self.folder('formats')}/{name}" for name in self.one_array), None)
+            workers = max(self.readers_at_once)
+            found.append(Moves(**self._measured(path, slug(settings), settings, repeat), workers=workers, data=data))
         return found
 
     @property
@@ -338,10 +354,13 @@ class Plan:
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
-        for tier, cache in itertools.product(self.tiers, asked["cache"]):
-            reason = self.unfit(tier, cache)
-            if reason:
-                yield tier, {"cache": cache}, reason
+        for tier in self.tiers:
+            if reason := self.unreadable(loader, tier):
+                yield tier, {}, reason
+                continue
+            for cache in asked["cache"]:
+                if reason := self.unfit(tier, cache):
+                    yield tier, {"cache": cache}, reason
 
     @property
     def readers_at_once(self) -> list[int]:
@@ -351,7 +370,7 @@ class Plan:
     @property
     def clip_sizes(self) -> list[int]:
         """The bytes that a clip takes in each format, each once: the sizes of random reads."""
-        return sorted({module.BYTES_PER_CLIP(self.clip_samples) for module in self.formats.values()})
+        return sorted({module.BYTES_PER_CLIP(self.sample) for module in self.formats.values()})
 
     def readers(self, format: str) -> int:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
@@ -363,14 +382,6 @@ class Plan:
         """Return the folder of a stage for the selected data set, relative to the project."""
         return f"results/{stage}/{self.dataset}"
 
-    def tier_folder(self, tier: str) -> str:
-        """Return where a tier's copies of the selected data set lie.
-
-        The folder's name holds a hash of the project's path, so that two checkouts share a tier without meeting.
-        """
-        checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
-        return os.path.join(self.tiers[tier]["path"], f"feedrate-{checkout}", self.dataset)
-
     def place_of(self, tier: str) -> dict[str, Any]:
         """Return a tier's options but those that say how it is read: a change of them copies nothing again."""
         return {key: value for key, value in self.tiers[tier].items() if key != "emulate"}
@@ -381,15 +392,31 @@ class Plan:
         A copy in RAM is gone after its runs. If two loaders shared it, running one again would place it again, and
         Snakemake would then run the other again too.
         """
-        return "{loader}/{format}" if self.volatile(tier) else "{format}"
+        return "{loader}/{format}" if self.in_memory(tier) else "{format}"
 
-    def placed(self, tier: str) -> str:
-        """Return the pattern of the folder where a copy lies on a tier, with {format} and perhaps {loader} in it."""
-        return f"{self.tier_folder(tier)}/{self.copy_name(tier)}"
+    def copy(self, tier: str) -> str:
+        """Return the pattern of the name by which a tier's kind finds a copy, with {format} and perhaps {loader} in it.
 
-    def volatile(self, tier: str) -> bool:
+        It begins with a hash of the project's path, so that two checkouts share a tier without meeting.
+        """
+        checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
+        return f"feedrate-{checkout}/{self.dataset}/{self.copy_name(tier)}"
+
+    def location(self, tier: str, loader: str | None = None) -> Location:
+        """Return where the copy that a loader reads is on a tier; with no loader a pattern of it."""
+        if (tier, loader) not in self._locations:
+            copy = self.copy(tier)
+            if loader is not None:
+                copy = copy.format(loader=loader, format=self.loaders[loader].FORMAT)
+            self._locations[tier, loader] = self._kind(tier).location(self.tiers[tier], copy)
+        return self._locations[tier, loader]
+
+    def _kind(self, tier: str) -> ModuleType:
+        return plugins.load("tiers", self.tiers[tier]["kind"])
+
+    def in_memory(self, tier: str) -> bool:
         """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""
-        return plugins.load("tiers", self.tiers[tier]["kind"]).volatile(self.tiers[tier])
+        return self._kind(tier).location(self.tiers[tier], "").in_memory
 
     def order(self, path: str) -> int:
         """Return the priority, 1,000 to 1,999, of a run: a random order of runs, set by `measure.seed`.
@@ -408,12 +435,12 @@ class Plan:
 
         In RAM they wait until nothing else can run, and so lie there one at a time, unless there is room for all.
         """
-        return 0 if self.volatile(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
+        return 0 if self.in_memory(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
 
     @property
-    def clip_samples(self) -> int:
-        """The fixed length of a delivered clip in samples."""
-        return round(self.config["audio"]["sample_rate"] * self.config["audio"]["seconds"])
+    def sample(self) -> sample.Sample:
+        """What a delivered clip is."""
+        return sample.audio(round(self.config["audio"]["sample_rate"] * self.config["audio"]["seconds"]))
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as docs/architecture.md describes plan.json."""

@@ -26,9 +26,8 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_directory
 from scripts.common.ledger import LedgerRow, read_ledger
 from scripts.common.progress import progress_bar
+from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
-CLIP_COLUMNS = ("id", "frames", "hash", "path", "labels")
-REJECTED_COLUMNS = ("id", "reason", "status")
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 CRASHED = "decoder crashed: the process that decoded it died"
 

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import xxhash
 
+from scripts.common import sample
 from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_file, write_json
-from scripts.prepare.build_corpus import CLIP_COLUMNS, REJECTED_COLUMNS
+from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
 
 class ShardClip(NamedTuple):
@@ -131,10 +132,12 @@ def write_index(
     for clip in clips:
         ids.update(f"{clip.id}\n".encode())
     counts = Counter(splits)
+    samples = round(arguments.seconds * arguments.sample_rate)
     corpus = {
         "sample_rate": arguments.sample_rate,
         "seconds": arguments.seconds,
-        "samples": round(arguments.seconds * arguments.sample_rate),
+        "samples": samples,
+        "sample": sample.audio(samples).as_json(),
         "classes": len(classes),
         "clips": {split: counts[split] for split in SPLITS},
         "rejected": rejections.rejected,

@@ -1,7 +1,7 @@
 """Copies a written format to a storage tier, whole or not at all, and records what it cost.
 
     python -m scripts.prepare.place_format --kind posix --options '{"path": "/mnt/nvme"}' --tier nvme --format npy \\
-        --source results/formats/demo/npy --out /mnt/nvme/feedrate/demo/npy --record results/placed/demo/nvme/npy.json
+        --source results/formats/demo/npy --copy feedrate/demo/npy --record results/placed/demo/nvme/npy.json
 
 The record's `seconds` include the flush to the device.
 """
@@ -13,18 +13,16 @@ from pathlib import Path
 from scripts.common import plugins
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import tree_size, write_json
-from scripts.prepare.profile_tier import tier_options
+from scripts.prepare.tier_arguments import add_tier
 
 
 def main() -> None:
     """Read the command line, copy the folder, then write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", default="posix", help=f"one of {', '.join(plugins.names('tiers'))} (default: posix)")
-    parser.add_argument("--options", required=True, type=tier_options, help="the tier's options as JSON")
-    parser.add_argument("--tier", required=True, help="name of the tier")
+    add_tier(parser)
     parser.add_argument("--format", help="name of the format (default: the last part of --source)")
     parser.add_argument("--source", required=True, type=Path, help="folder to copy")
-    parser.add_argument("--out", required=True, type=Path, help="where it is to lie; it is replaced")
+    parser.add_argument("--copy", required=True, help="the copy's name on the tier, such as demo/npy; it is replaced")
     parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
     if not args.source.is_dir():
@@ -36,12 +34,13 @@ def main() -> None:
     start = time.perf_counter()
     try:
         kind.check(args.options)
-        kind.place(args.source, args.out)
+        location = kind.location(args.options, args.copy)
+        kind.place(args.source, location)
     except UserError as error:
         raise UserError(f"tier {args.tier!r}: {error}") from error
     seconds = time.perf_counter() - start
-    size, files = tree_size(args.out)
-    record = {"record": "placement", "tier": args.tier, "format": args.format or args.source.name}
+    size, files = tree_size(location.held_in or args.source)
+    record = {"record": "placement", "tier": args.tier, "format": args.format or args.source.name, "uri": location.uri}
     write_json(args.record, {**record, "seconds": seconds, "bytes": size, "files": files})
 
 

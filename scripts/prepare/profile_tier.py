@@ -5,36 +5,22 @@
 """
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
 
 from scripts.common import plugins
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import write_json
 from scripts.machine import devices
+from scripts.prepare.tier_arguments import add_tier
 
-
-def tier_options(text: str) -> dict[str, Any]:
-    """Return the options in the JSON object `text`. Raises UserError for any other text."""
-    try:
-        options = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UserError(f"--options {text!r}: found no JSON ({error}), {_ALLOWED}") from error
-    if not isinstance(options, dict):
-        raise UserError(f"--options {text!r}: found another value, {_ALLOWED}")
-    return options
-
-
-_ALLOWED = 'allowed is an object. Type for example --options \'{"path": "/mnt/nvme"}\'.'
+# What a record has, whatever a kind can say of its storage.
+UNKNOWN = dict.fromkeys(("path", "filesystem", "kind", "device", "model", "rotational", "scheduler", "emulated", "fio"))
 
 
 def main() -> None:
     """Read the command line, profile the tier, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", default="posix", help=f"one of {', '.join(plugins.names('tiers'))} (default: posix)")
-    parser.add_argument("--options", required=True, type=tier_options, help="the tier's options as JSON")
-    parser.add_argument("--tier", required=True, help="name of the tier")
+    add_tier(parser)
     sizes = "bytes of a clip, one number or several: the sizes of random reads"
     parser.add_argument("--clip-bytes", required=True, type=int, nargs="+", help=sizes)
     counts = "how many readers at once, one number or several; one is always measured (default: 1)"
@@ -54,7 +40,9 @@ def main() -> None:
         profile = kind.profile(args.options, args.clip_bytes, args.readers, args.seconds)
     except UserError as error:
         raise UserError(f"tier {args.tier!r}: {error}") from error
-    warnings = [*devices.misnamed(args.tier, profile["kind"]), *profile["warnings"]]
+    profile = {**UNKNOWN, "reason": None, "uri": kind.location(args.options, "").uri, **profile}
+    claimed = devices.misnamed(args.tier, profile["kind"]) if profile["kind"] else []
+    warnings = [*claimed, *profile.get("warnings", ())]
     write_json(args.out, {"record": "tier", "tier": args.tier, **profile, "warnings": warnings})
 
 

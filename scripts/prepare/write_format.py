@@ -79,7 +79,7 @@ def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str,
     with whole_directory(out) as aside:
         for split in SPLITS:
             (aside / split).mkdir()
-    clip_bytes = plugins.load("formats", name).BYTES_PER_CLIP(corpus.samples)
+    clip_bytes = plugins.load("formats", name).BYTES_PER_CLIP(corpus.sample)
     none = dict.fromkeys(("seconds", "bytes", "files", "clips", "clips_per_second"))
     return {"record": "format", "format": name, "reason": reason, "clip_bytes": clip_bytes, **none}
 
@@ -93,7 +93,7 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
     module = plugins.load("formats", name)
     import_libraries(name, module)
     clips = sum(corpus.counts.values())
-    clip_bytes = module.BYTES_PER_CLIP(corpus.samples)
+    clip_bytes = module.BYTES_PER_CLIP(corpus.sample)
     with (
         room_for(out, clips * clip_bytes),
         progress_bar(total=clips, name=name) as bar,
@@ -107,7 +107,8 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
         flush_tree(aside)
         seconds = time.perf_counter() - start
         for split in SPLITS:
-            check_read_back(name, corpus, split, aside / split)
+            if corpus.counts[split]:
+                check_read_back(name, corpus, split, aside / split)
     size, files = tree_size(out)
     return {
         "record": "format",
@@ -139,7 +140,7 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
             f"delete {corpus.root} and make it again."
         ) from error
     except Exception as error:
-        full = free_bytes(out) < module.BYTES_PER_CLIP(corpus.samples)
+        full = free_bytes(out) < module.BYTES_PER_CLIP(corpus.sample)
         if not full or isinstance(error, UserError) or getattr(error, "errno", None) in NO_ROOM:
             raise
         raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
@@ -151,8 +152,8 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
     found = {index: audio for index, audio, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
     told = f"format {name!r} does not give back the corpus: "
     advice = (
-        f"Allowed is what gives 16-bit PCM back as float32 (1, {corpus.samples}), pcm / 32768, without loss "
-        f"(docs/extending.md). Mend write or read in scripts/formats/{name}.py."
+        f"Allowed is what gives {corpus.sample.stored} back as {corpus.sample.dtype} {corpus.sample.shape}, without "
+        f"loss (docs/extending.md). Mend write or read in scripts/formats/{name}.py."
     )
     if len(found) != min(READ_BACK, corpus.counts[split]):
         raise UserError(f"{told}{len(found)} of the first {READ_BACK} clips of {split} can be read. {advice}")

@@ -28,7 +28,8 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `explained`, and what its loader `declared`. The tiers in `emulated` are called so in their name, and so wherever the result is shown.
+    No columns are its speeds without parts, `explained`, and what its loader `declared`. The tiers in `emulated` are
+    called so in their name, and so wherever the result is shown.
     """
     plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))

@@ -15,7 +15,6 @@ SWEEP = CONFIG["sweep"]["properties"]
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        (RECORD["run"]["properties"]["task"]["enum"], vocabulary.TASKS),
         (RECORD["run"]["properties"]["cache"]["enum"], vocabulary.CACHES),
         (RECORD["run"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
         (RECORD["bound"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
@@ -24,7 +23,6 @@ SWEEP = CONFIG["sweep"]["properties"]
         (RECORD["move"]["properties"]["device"]["enum"], vocabulary.DEVICES),
         (RECORD["move"]["properties"]["move"]["enum"], vocabulary.MOVES),
         (RECORD["span"]["properties"]["phase"]["enum"], vocabulary.PHASES),
-        (SWEEP["task"]["items"]["enum"], vocabulary.TASKS),
         (SWEEP["cache"]["items"]["enum"], vocabulary.CACHES),
         (SWEEP["device"]["items"]["enum"], ("auto", *vocabulary.DEVICES)),
     ],

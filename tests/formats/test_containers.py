@@ -10,6 +10,7 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus, to_float
+from scripts.common.sample import audio
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
@@ -149,7 +150,7 @@ def test_lmdb_map_is_large_enough_for_clips_of_any_length(tmp_path, monkeypatch)
         monkeypatch.setattr("scripts.common.arrays.float_clips", lambda *_, rows=rows: iter([rows] * 3000))
         out = tmp_path / str(samples)
         out.mkdir()
-        write(SimpleNamespace(counts={"train": 3000}, samples=samples), "train", out, 1, lambda _: None)
+        write(SimpleNamespace(counts={"train": 3000}, sample=audio(samples)), "train", out, 1, lambda _: None)
         with lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment:
             assert environment.stat()["entries"] == 3000
 

@@ -7,7 +7,9 @@ import yaml
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.common.request import LoaderRequest
+from scripts.common.location import Location
+from scripts.common.request import LoaderRequest, Share
+from scripts.common.sample import audio
 from scripts.measure.explain import stages_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
@@ -113,7 +115,7 @@ def test_ranks_share_an_epoch(corpus, placed, loader, workers):
     module = plugins.load("loaders", loader)
     shares = []
     for rank in range(2):
-        with module.open_epochs(ask(corpus, placed, loader, workers=workers, rank=rank, world=2)) as epoch:
+        with module.open_epochs(ask(corpus, placed, loader, workers=workers, share=Share(rank, 2))) as epoch:
             shares.append([[i for batch in clip_order(epoch, number) for i in batch] for number in range(2)])
     expected = [clip.index for clip in corpus.clips("train")]
     for number in range(2):
@@ -156,7 +158,11 @@ STAGES = [
     pytest.param(loader, workers, without, id=f"{loader}-{workers}-{'-'.join(without)}")
     for loader in LOADERS
     for workers in WORKERS
-    for stages in [stages_of(plugins.load("loaders", loader), LoaderRequest(Path(), 0, 0, 0, workers=workers))]
+    for stages in [
+        stages_of(
+            plugins.load("loaders", loader), LoaderRequest(Location("file:///nowhere"), 0, audio(0), 0, workers=workers)
+        )
+    ]
     for without in [*((stage,) for stage in stages), stages]
 ]
 

@@ -16,6 +16,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.request import LoaderRequest
 from scripts.loaders import _own, _own_epochs
+from scripts.machine.folders import location_of
 from scripts.measure.run import _one_line
 from scripts.plan.experiment import Plan
 from scripts.tables import ranking, records
@@ -138,8 +139,8 @@ def files(placed) -> list[Path]:
 
 def request_for(placed, **changes) -> LoaderRequest:
     corpus = Corpus(placed / "corpus")
-    sizes = {"clips": corpus.counts["train"], "samples": corpus.samples, "classes": corpus.classes}
-    return LoaderRequest(placed / "wav" / "train", **sizes, batch_size=4, shuffle=False, **changes)
+    sizes = {"clips": corpus.counts["train"], "sample": corpus.sample, "classes": corpus.classes}
+    return LoaderRequest(location_of(placed / "wav" / "train"), **sizes, batch_size=4, shuffle=False, **changes)
 
 
 READ = 'soundfile.read(self.files[index], dtype="float32")[0]'

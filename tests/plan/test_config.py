@@ -258,7 +258,7 @@ def test_webdataset_gets_a_shard_for_each_reader(raw):
 
 
 def test_two_checkouts_share_a_tier_without_meeting(raw, tmp_path):
-    folders = {Plan(raw, project=tmp_path / name).tier_folder("ram") for name in ("a", "b")}
+    folders = {Plan(raw, project=tmp_path / name).location("ram").uri for name in ("a", "b")}
     assert len(folders) == 2
 
 
@@ -276,11 +276,11 @@ def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
     raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
     raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0], "task": ["traverse"]}
     plan = Plan(raw)
-    volatile = [tier for tier in plan.tiers if plan.volatile(tier)]
-    assert volatile[0] == "ram"
+    in_memory = [tier for tier in plan.tiers if plan.in_memory(tier)]
+    assert in_memory[0] == "ram"
     states = {(run.tier, run.cache) for run in plan.runs}
     assert states == {(tier, cache) for tier in plan.tiers for cache in ("warm", "cold")} - {
-        (tier, "cold") for tier in volatile
+        (tier, "cold") for tier in in_memory
     }
     assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
     assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.moves), "no two runs have one record"

@@ -15,6 +15,7 @@ import psutil
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
 from scripts.common.request import LoaderRequest
+from scripts.machine.folders import location_of
 
 BATCH_SIZE = 8
 PATIENCE = 10
@@ -33,9 +34,9 @@ def request_for(corpus: Corpus, loader: str, folder: Path, split: str = "train",
     """Return a request for one split of the placed format in `folder`, with the loader's own settings at default."""
     options = {name: part["default"] for name, part in getattr(plugins.load("loaders", loader), "OPTIONS", {}).items()}
     arguments = {
-        "data": folder / split,
+        "location": location_of(folder / split),
         "clips": corpus.counts[split],
-        "samples": corpus.samples,
+        "sample": corpus.sample,
         "classes": corpus.classes,
         "batch_size": BATCH_SIZE,
         "options": options | changes.pop("options", {}),

@@ -9,6 +9,7 @@ import numpy as np
 import xxhash
 
 from scripts.common.corpus import MANIFEST_COLUMNS, Corpus, clip_hash, pad_or_cut
+from scripts.common.sample import audio
 
 SAMPLE_RATE = 16_000
 ODD_IDS = ("-dash first", "com,ma", 'quo"te', "ümlaut-Ω", "sla/sh", "#hash")
@@ -54,6 +55,7 @@ def make_corpus(
         "sample_rate": SAMPLE_RATE,
         "seconds": seconds,
         "samples": samples,
+        "sample": audio(samples).as_json(),
         "classes": classes,
         "clips": {"train": clips - validation, "validation": validation},
         "rejected": 0,

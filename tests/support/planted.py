@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
+from scripts.common.sample import audio
 from scripts.loaders import _torch
 from scripts.measure import protocol
 from scripts.measure.sink import Sink
@@ -92,7 +93,7 @@ def busy(batches: Iterator[Any], seconds: float, clock: Any) -> Iterator[Any]:
 def request(workers: int = 0, clips: int = 64, batch_size: int = 8) -> LoaderRequest:
     """Return a request for short clips."""
     return LoaderRequest(
-        data=Path("/nowhere"), clips=clips, samples=100, classes=3, batch_size=batch_size, workers=workers
+        Location("file:///nowhere"), clips, audio(100), classes=3, batch_size=batch_size, workers=workers
     )
 
 

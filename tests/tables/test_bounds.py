@@ -1,10 +1,10 @@
 """Bounds: what the hardware allows, and which of them applies to a result."""
 
-from pathlib import Path
-
 import pytest
 
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, epoch_order
+from scripts.common.sample import audio
 from scripts.measure import measure_bound
 from scripts.report.verdicts import verdicts
 from scripts.tables import bounds
@@ -31,17 +31,17 @@ def applying(tables):
 @pytest.mark.parametrize("way", measure_bound.WAYS)
 def test_the_warm_bound_gathers_every_clip_once(way):
     """The right row of each, in the order that a loader is asked for."""
-    request = LoaderRequest(Path(), clips=21, samples=50, classes=2, batch_size=4)
+    request = LoaderRequest(Location("ram:///"), clips=21, sample=audio(50), classes=2, batch_size=4)
     rows = {}
     with measure_bound.gathered(request, way) as epoch:
         for number in (0, 1):
             order = []
             for batch in epoch(number):
-                for clip, audio in zip(batch["clip"].tolist(), batch["audio"], strict=True):
-                    assert rows.setdefault(clip, audio.clone()).equal(audio), clip
+                for clip, row in zip(batch["clip"].tolist(), batch["audio"], strict=True):
+                    assert rows.setdefault(clip, row.clone()).equal(row), clip
                     order.append(clip)
             assert order == epoch_order(request, number).tolist()
-    assert len({audio.numpy().tobytes() for audio in rows.values()}) == len(rows) == 21
+    assert len({row.numpy().tobytes() for row in rows.values()}) == len(rows) == 21
 
 
 def test_each_state_of_the_cache_has_its_bound(tmp_path):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common import plugins
+from scripts.common import location, plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, tree_size
+from scripts.common.location import Location
 from scripts.machine import control_groups, copies, devices, emulation, fio
+from scripts.machine.folders import location_of
 from tests.support.programs import program_line
 
 MEBIBYTE = 1024 * 1024
@@ -231,7 +233,7 @@ def test_every_kind_keeps_the_contract(name):
     kind = plugins.load("tiers", name)
     assert plugins.describe(kind)
     assert all("description" in schema for schema in kind.OPTIONS.values())
-    for function in ("check", "volatile", "place", "profile"):
+    for function in ("check", "location", "place", "profile"):
         assert callable(getattr(kind, function)) and getattr(kind, function).__doc__
     assert list(inspect.signature(kind.profile).parameters) == ["options", "clip_bytes", "readers", "seconds"]
 
@@ -272,12 +274,18 @@ def mount(folder, options):
         pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
 
 
-def test_volatile_is_what_lies_in_ram(posix, machine, monkeypatch):
+def test_a_location_says_what_lies_in_ram(posix, machine, monkeypatch):
     machine.mount("0:50", "ext4", "/dev/sda1")
     machine.mount("0:51", "tmpfs", "tmpfs", at=machine.folder.parent)
     monkeypatch.setattr(devices.in_memory, "__defaults__", (machine.proc,))
-    assert not posix.volatile({"path": str(machine.folder / "not" / "yet")})
-    assert posix.volatile({"path": str(machine.folder.parent / "not" / "yet")})
+    assert not posix.location({"path": str(machine.folder)}, "not/yet").in_memory
+    found = posix.location({"path": str(machine.folder.parent)}, "not/yet").split("train")
+    path = machine.folder.parent / "not" / "yet" / "train"
+    assert found == Location(uri=path.as_uri(), path=path, held_in=path, in_memory=True)
+    assert location.from_json(json.loads(json.dumps(found.as_json()))) == found
+    assert found.never("cold") == "files in RAM are never cold"
+    assert found.unreadable(("path", "s3")) is None
+    assert found.unreadable(("s3",)) == "it reads s3, and data on this tier is read by path"
 
 
 def make_source(root, files=5):
@@ -309,7 +317,7 @@ def test_place_copies_every_byte_and_replaces(posix, tmp_path, where):
     try:
         out.mkdir(parents=True)
         (out / "older").write_text("")
-        posix.place(source, out)
+        posix.place(source, location_of(out))
         assert contents(out) == contents(source)
         assert list(out.parent.iterdir()) == [out]
         for name in ("zeros.npy", "holes"):  # as many blocks as bytes: nothing was left out
@@ -327,10 +335,10 @@ def test_place_leaves_nothing_where_it_fails(posix, tmp_path, monkeypatch):
     mount(tier, "size=2m")
     try:
         with pytest.raises(UserError, match=r"needs 6,2\d\d,\d\d\d bytes"):
-            posix.place(source, tier / "npy")
+            posix.place(source, location_of(tier / "npy"))
         monkeypatch.setattr(copies, "free_bytes", lambda _: 10**12)
         with pytest.raises(UserError, match="ran full"):
-            posix.place(source, tier / "npy")
+            posix.place(source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
     finally:
         subprocess.run(["umount", tier], check=True)
@@ -345,7 +353,7 @@ def test_place_in_ram_counts_the_ram_that_is_left(posix, tmp_path, monkeypatch):
         assert 0 < devices.available_ram() < 2**50
         monkeypatch.setattr(devices, "available_ram", lambda: 1_000_000)
         with pytest.raises(UserError, match="where 1,000,000 are free"):
-            posix.place(source, tier / "npy")
+            posix.place(source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
     finally:
         subprocess.run(["umount", tier], check=True)
@@ -355,7 +363,7 @@ def test_place_below_a_file_is_told(posix, tmp_path):
     source = make_source(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="no folder can be made"):
-        posix.place(source, tmp_path / "file" / "npy")
+        posix.place(source, location_of(tmp_path / "file" / "npy"))
 
 
 def test_flush_works_without_syncfs(tmp_path, monkeypatch):
@@ -377,12 +385,13 @@ def test_place_program_leaves_copy_and_record(tmp_path):
     source = make_source(tmp_path)
     options = json.dumps({"path": str(tmp_path / "tier")})
     out, record = tmp_path / "tier" / "demo" / "npy", tmp_path / "records" / "npy.json"
-    arguments = ["--options", options, "--tier", "disk", "--format", "npy", "--source", source, "--out", out]
+    arguments = ["--options", options, "--tier", "disk", "--format", "npy", "--source", source, "--copy", "demo/npy"]
     done = run_program("place_format.py", *arguments, "--record", record)
     assert (done.returncode, done.stderr) == (0, "")
     size, files = tree_size(source)
     seconds = read_json(record).pop("seconds")
     expected = {"record": "placement", "tier": "disk", "format": "npy", "bytes": size, "files": files}
+    expected["uri"] = out.as_uri()
     assert read_json(record) == {**expected, "seconds": seconds} and seconds > 0
     assert contents(out) == contents(source)
 
@@ -393,7 +402,7 @@ def test_users_mistakes_are_told(tmp_path):
     blocked = json.dumps({"path": str(tmp_path / "file" / "tier")})
     good = json.dumps({"path": str(tmp_path / "tier")})
     wrong = json.dumps({"path": str(tmp_path / "tier"), "emulate": "hdd_5400"})
-    places = ["--tier", "disk", "--out", tmp_path / "out", "--record", tmp_path / "record.json", "--source"]
+    places = ["--tier", "disk", "--copy", "out", "--record", tmp_path / "record.json", "--source"]
     profiles = ["--tier", "disk", "--out", tmp_path / "record.json", "--clip-bytes"]
     for program, arguments, words in (
         ("place_format.py", ["--options", blocked, *places, source], "tier 'disk': path"),
@@ -409,7 +418,7 @@ def test_users_mistakes_are_told(tmp_path):
     ):
         done = run_program(program, *arguments)
         assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
-    assert not (tmp_path / "out").exists() and not (tmp_path / "record.json").exists()
+    assert not (tmp_path / "tier" / "out").exists() and not (tmp_path / "record.json").exists()
 
 
 needs_fio = pytest.mark.skipif(fio.shutil.which("fio") is None, reason="fio is not installed")

@@ -1,5 +1,6 @@
 """The examples of docs/extending.md, run as they stand there: in a copy of the project, through its own suites."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made
 from tests.support.programs import PROJECT
 from tests.support.report_pages import tables_of
+from tests.support.workflow_copy import folders
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 INSERTED = re.compile(r"<!-- above: (?P<path>\S+): (?P<mark>[^\n]+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
@@ -39,13 +43,8 @@ def run(project: Path, *command: str) -> str:
 
 
 def test_the_page_has_its_files():
-    assert sorted(str(Path(path).parent) for path in EXAMPLES) == [
-        "scripts/formats",
-        "scripts/loaders",
-        "scripts/loaders",
-        "scripts/report/charts",
-        "scripts/sources",
-    ]
+    folders = ["formats", "loaders", "loaders", "measure/tasks", "report/charts", "sources", "tiers"]
+    assert sorted(str(Path(path).parent) for path in EXAMPLES) == [".", *(f"scripts/{folder}" for folder in folders)]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +55,7 @@ def test_the_page_has_its_files():
         ("loaders/test_programs.py", "wave_module", 2),
         ("loaders/test_programs.py", "wave_stream", 2),
         ("formats/test_formats.py", "raw_int16", 4),
+        ("tiers/test_tiers.py", "contract and tar", 1),
     ],
 )
 def test_passes_the_contract_suite(project, suite, name, least):
@@ -101,20 +101,31 @@ def test_what_names_every_loader_takes_one_more(project):
 
 
 def test_the_workflow_runs_them(project):
-    """A config that names the source, the loader and a tier: one loader's results, on two tiers."""
+    """A config that names the source, the loaders, tiers of two kinds and the task: two loaders' results."""
     config = project / "config.yaml"
     text = re.sub(r"(?m)^dataset: .*$", "dataset: my_beeps", config.read_text())
     text = text.replace("datasets:\n", "datasets:\n  my_beeps: {source: beeps, clips: 20}\n", 1)
-    text = text.replace("loaders:\n", "loaders:\n  - wave_module\n", 1)
-    text = text.replace("storage:\n", f"storage:\n  nvme: {{path: {project.parent / 'nvme'}}}\n", 1)
+    text = text.replace("loaders:\n", "loaders:\n  - wave_module\n  - {name: tar_npy, file: tar_npy.py}\n", 1)
+    tiers = f"  nvme: {{path: {project.parent / 'nvme'}}}\n  packed: {{kind: tar, path: results/packed}}\n"
+    text = text.replace("storage:\n", f"storage:\n{tiers}", 1)
     config.write_text(text)
-    arguments = ["--config", "measure={repeats: 1}", "sweep={workers: [0]}"]
-    run(project, "snakemake", "results/wave_module.json", "--quiet", "all", *arguments)
-    import json
-
-    runs = json.loads((project / "results" / "wave_module.json").read_text())
-    assert {run["tier"] for run in runs} == {"nvme", "ram", "disk"}
-    assert {run["status"] for run in runs} == {"ok"}
+    arguments = ["--config", "measure={repeats: 1, explain: none}", "sweep={workers: [0], task: [traverse, spectrum]}"]
+    run(project, "snakemake", "results/wave_module.json", "results/tar_npy.json", "--quiet", "all", *arguments)
+    found = {
+        name: json.loads((project / "results" / f"{name}.json").read_text()) for name in ("wave_module", "tar_npy")
+    }
+    for name, tiers in (("wave_module", {"nvme", "ram", "disk"}), ("tar_npy", {"packed"})):
+        assert {run["tier"] for run in found[name]["runs"]} == tiers
+        assert {run["status"] for run in found[name]["runs"]} == {"ok"}
+        assert {run["task"] for run in found[name]["runs"]} == {"traverse", "spectrum"}
+    reasons = {entry["tier"]: entry["reason"] for entry in found["tar_npy"]["skipped"]}
+    assert {reasons[tier] for tier in ("nvme", "ram", "disk")} == {
+        "it reads tar, and data on this tier is read by path",
+    }
+    [reason] = {entry["reason"] for entry in found["wave_module"]["skipped"] if entry["tier"] == "packed"}
+    assert reason == "it reads path, and data on this tier is read by tar"
+    [record] = (project / "results" / "placed" / "my_beeps" / "packed").glob("*.json")
+    assert json.loads(record.read_text())["uri"].startswith("tar:///")
 
 
 def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
@@ -136,3 +147,23 @@ def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
     assert html.index('<h2 id="takes">') < html.index('id="figure-cpu_time"')
     output = run(project, "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_charts.py", "-k", "cpu_time")
     assert int(re.search(r"(\d+) passed", output)[1]) >= 6
+
+
+def test_a_tar_file_is_evicted_by_the_file_that_holds_the_bytes(project):
+    code = """
+import sys
+from pathlib import Path
+from scripts.common import plugins
+from scripts.machine.page_cache import evict, files_of, residency
+kind = plugins.load("tiers", "tar")
+place = kind.location({"path": sys.argv[1]}, "demo/npy")
+kind.place(Path(sys.argv[2]), place)
+files = files_of(place.split("train").held_in)
+evict(files)
+print([file.name for file in files], place.read_by, place.never("cold"), residency(files).resident_bytes)
+"""
+    with folders() as (disk, _):
+        write_format(make_corpus(disk / "corpus", clips=40, seconds=2), "npy", disk / "npy", 1)
+        command = [sys.executable, "-c", code, disk / "tier", disk / "npy"]
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("['train.tar'] tar None 0\n", "")

@@ -78,21 +78,32 @@ def loader_env(wildcards):
 
 
 def run_code(wildcards):
-    """Return the hashes of the loader's own files; PROTOCOL stands for all else that a run goes through."""
-    return plan.loader_code(wildcards.loader)
+    """Return the hashes of the loader's and the task's files; PROTOCOL stands for all else that a run goes through."""
+    run = plan.by_path.get(run_path(wildcards))
+    return f"{plan.loader_code(run.loader)}-{plan.task_code(run.task)}" if run else ""
 
 
-def own_file(wildcards):
-    """Return the options of a loader that is a file of the user's own: the file, and where it is noted as broken."""
-    file = plan.own_file(wildcards.loader)
-    note = f"{RUNS}/broken/{wildcards.loader}.json"
-    return f"--file {shlex.quote(file)} --broken {shlex.quote(note)}" if file else ""
+def placed_data(tier):
+    """Return what a copy on a tier leaves on this machine: nothing where it is held elsewhere; RAM is given back."""
+    place = plan.location(tier)
+    if place.held_in is None:
+        return []
+    return (
+        temp(directory(place.held_in)) if place.in_memory else directory(place.held_in)
+    )
+
+
+def placed_copy(tier):
+    """Return what gives the name of a copy on a tier."""
+    return lambda wildcards: plan.copy(tier).format(**dict(wildcards.items()))
 
 
 def loader_data(wildcards):
-    """Return the folder of the run's format on its tier."""
+    """Return the folder or file that holds the run's data on its tier; the copy's record where none is local."""
+    place = plan.location(wildcards.tier, wildcards.loader).held_in
     format = plan.loaders[wildcards.loader].FORMAT
-    return plan.placed(wildcards.tier).format(loader=wildcards.loader, format=format)
+    name = plan.copy_name(wildcards.tier).format(loader=wildcards.loader, format=format)
+    return str(place or f"{PLACED}/{wildcards.tier}/{name}.json")
 
 
 def loader_format(wildcards):
@@ -115,30 +126,23 @@ def bound_path(wildcards):
     return f"{RUNS}/bounds/warm/{wildcards.slug}/{wildcards.repeat}.json"
 
 
-def settings(path):
-    """Return the settings of a run or bound as JSON; those of an unknown path are empty, and nobody asks for it."""
-    return json.dumps(dict(plan.by_path[path].settings)) if path in plan.by_path else ""
+def planned(path_of):
+    """Return what gives a rule's parameter `run`: the measurement as one object, of an unknown path nothing."""
+    return lambda wildcards: (
+        json.dumps(vars(plan.by_path[path_of(wildcards)]))
+        if path_of(wildcards) in plan.by_path
+        else ""
+    )
+
+
+def in_order(path_of):
+    """Return what gives a job's place in the seeded random order of runs."""
+    return lambda wildcards: plan.order(path_of(wildcards))
 
 
 def ended_early(wildcards):
     """Return how many calls ended the shard early: a number that changes makes the shard's job run again."""
     return plan.ended_early(wildcards.shard)
-
-
-def run_conditions(wildcards):
-    """Return what the run is measured under, and what is looked for afterwards, as options of run_loader.py."""
-    run = plan.by_path.get(run_path(wildcards))
-    if run is None:  # nobody asks for it
-        return ""
-    parts = f"--task {run.task} --cache {run.cache} --step-ms {run.step_ms:g}"
-    wanted = {"--explain": run.explain, "--timeline": run.timeline}
-    return " ".join([parts, *(option for option, asked in wanted.items() if asked)])
-
-
-def run_step_limit(wildcards):
-    """Return how long a step is tried in the run; 0 where none is looked for."""
-    run = plan.by_path.get(run_path(wildcards))
-    return plan.config["measure"]["step_limit_ms"] if run and run.explain else 0
 
 
 def moves_path(wildcards):
@@ -206,18 +210,3 @@ def drawn_folder(wildcards, output):
 def figures_folder(wildcards, input):
     """Return the folder of the figures."""
     return str(Path(input.figures[0]).parent)
-
-
-def run_priority(wildcards):
-    """Return the run's place in the seeded random order of runs."""
-    return plan.order(run_path(wildcards))
-
-
-def moves_priority(wildcards):
-    """Return the place of the micro-benchmarks in the seeded random order of runs."""
-    return plan.order(moves_path(wildcards))
-
-
-def bound_priority(wildcards):
-    """Return the bound's place in the seeded random order of runs."""
-    return plan.order(bound_path(wildcards))

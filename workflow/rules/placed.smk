@@ -8,11 +8,7 @@ for tier, options in plan.tiers.items():
             data=f"{FORMATS}/{{format}}",
             record=f"{FORMATS}/{{format}}.json",
         output:
-            data=(
-                temp(directory(plan.placed(tier)))
-                if plan.volatile(tier)
-                else directory(plan.placed(tier))
-            ),
+            data=placed_data(tier),
             record=f"{PLACED}/{tier}/{plan.copy_name(tier)}.json",
         log:
             f"{LOGS}/place_on_{tier}/{plan.copy_name(tier)}.log",
@@ -25,9 +21,10 @@ for tier, options in plan.tiers.items():
             tier=tier,
             kind=options["kind"],
             options=json.dumps(plan.place_of(tier)),
+            name=placed_copy(tier),
         shell:
             "python -m scripts.prepare.place_format --kind {params.kind} --options {params.options:q} --tier {params.tier}"
-            " --format {wildcards.format} --source {input.data:q} --out {output.data:q}"
+            " --format {wildcards.format} --source {input.data:q} --copy {params.name:q}"
             " --record {output.record:q} 2>&1 | tee {log:q}"
 
 

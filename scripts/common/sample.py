@@ -1,0 +1,53 @@
+"""What the clips of a corpus are: one key of a batch with its type, shape, bytes, and how it is decoded.
+
+Formats, the gate, the bounds and the requests take sizes from here. The plan knows it before there is a corpus, so that
+this imports nothing.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One delivered clip."""
+
+    key: str  # of a batch
+    dtype: str  # as it is delivered, such as float32
+    shape: tuple[int, ...]  # without the batch
+    stored: str  # the type of its values in the corpus, such as int16
+    decoding: str  # how the one becomes the other
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of a delivered clip."""
+        return prod(self.shape) * _width(self.dtype)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of a clip in the type of the corpus, at its full length."""
+        return prod(self.shape) * _width(self.stored)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as corpus.json holds it; `from_json` reads it back."""
+        return asdict(self)
+
+
+def audio(samples: int) -> Sample:
+    """Return a mono clip of `samples` samples: float32 (1, samples), of 16-bit PCM."""
+    return Sample(
+        "audio", "float32", (1, samples), "int16", "pcm / 32768, padded with zeros or cut to the fixed length"
+    )
+
+
+def from_json(value: Mapping[str, Any]) -> Sample:
+    """Return the sample that `as_json` wrote."""
+    return Sample(**{**value, "shape": tuple(value["shape"])})
+
+
+def _width(dtype: str) -> int:
+    """Return the bytes of one value: 4 of float32."""
+    return int(re.search(r"\d+$", dtype)[0]) // 8

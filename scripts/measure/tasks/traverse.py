@@ -1,0 +1,9 @@
+"""Each byte of a batch is read once: a sum per clip, on the device."""
+
+from scripts.common.request import LoaderRequest
+from scripts.measure.sink import Sink
+
+
+def sink(request: LoaderRequest) -> Sink:
+    """Return what reads every byte."""
+    return Sink(request.device)

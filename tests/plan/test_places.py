@@ -1,0 +1,196 @@
+"""Where data is, what it is and who delivers it: a tier kind without a path, and a run as one object."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scripts.common import location, plugins, sample
+from scripts.common.errors import UserError
+from scripts.common.location import Location
+from scripts.common.request import LoaderRequest, Share, epoch_order
+from scripts.common.vocabulary import TASKS
+from scripts.machine.page_cache import ColdCache
+from scripts.measure import tasks
+from scripts.plan.experiment import Plan
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT, program_line
+
+BUCKET = '''"""Objects in a bucket: no path on this machine."""
+
+from scripts.common.location import Location
+
+OPTIONS = {"bucket": {"type": "string", "description": "its name"}}
+
+
+def check(options):
+    """Accept every bucket."""
+
+
+def location(options, copy):
+    """Return where a copy is."""
+    return Location(uri=f"s3://{options['bucket']}/{copy}".rstrip("/"), not_evicted="objects are on another machine")
+
+
+def place(source, location):
+    """Write nothing."""
+
+
+def profile(options, clip_bytes, readers, seconds):
+    """Return why nothing is measured."""
+    return {"kind": "network", "reason": "fio reads mounted file systems"}
+'''
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+    """The tier kind `bucket`, planted beside the others."""
+    from scripts import tiers
+
+    there = plugins.names
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds" / "bucket.py").write_text(BUCKET)
+    monkeypatch.setattr(plugins, "names", lambda kind: there(kind) + ["bucket"] * (kind == "tiers"))
+    monkeypatch.setattr(tiers, "__path__", [*tiers.__path__, str(tmp_path / "kinds")])
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    yield plugins.load("tiers", "bucket")
+    sys.modules.pop("scripts.tiers.bucket", None)
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A config with two loaders, one of which reads objects, a disk and a bucket."""
+    own = tmp_path / "objects.py"
+    own.write_text('FORMAT = "npy"\nREADS = ("s3",)\n\n\ndef open_epochs(request):\n    """Yield nothing."""\n')
+    return {
+        "dataset": "demo",
+        "datasets": {"demo": {"source": "synthetic", "clips": 24, "seed": 3}},
+        "storage": {"disk": {"path": str(tmp_path / "disk")}, "far": {"kind": "bucket", "bucket": "clips"}},
+        "loaders": ["npy", {"name": "objects", "file": str(own)}],
+        "sweep": {"workers": [0], "task": ["traverse"], "cache": ["warm", "cold"], "device": ["cpu"]},
+    }
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_tier_without_a_path_is_planned_and_what_cannot_read_it_is_a_row(raw):
+    plan = Plan(raw)
+    assert {(run.loader, run.tier, run.cache) for run in plan.runs} == {
+        ("npy", "disk", "warm"),
+        ("npy", "disk", "cold"),
+        ("objects", "far", "warm"),
+    }
+    far = plan.location("far", "objects")
+    assert (far.path, far.held_in, plan.in_memory("far")) == (None, None, False)
+    assert far.uri.startswith("s3://clips/feedrate-") and far.uri.endswith("/demo/npy")
+    reasons = {(entry["loader"], entry["tier"]): entry["reason"] for entry in plan.skipped}
+    assert reasons == {
+        ("npy", "far"): "it reads path, and data on this tier is read by s3",
+        ("objects", "disk"): "it reads s3, and data on this tier is read by path",
+        ("objects", "far"): "it is never cold: objects are on another machine: name a tier that is a disk",
+    }
+    entries = json.loads(json.dumps(plan.as_json()))["runs"]
+    assert {entry["location"]["uri"] for entry in entries if entry["tier"] == "far"} == {far.uri}
+
+
+@pytest.mark.usefixtures("bucket")
+def test_two_tiers_in_one_place_are_refused_whatever_their_kind(raw):
+    raw["storage"]["near"] = {"kind": "bucket", "bucket": "clips"}
+    with pytest.raises(UserError, match=r"storage\.near\.bucket: found s3://clips, which is also that of far"):
+        Plan(raw)
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_tier_without_a_path_is_placed_and_profiled(tmp_path, monkeypatch):
+    from scripts.prepare import place_format, profile_tier
+
+    (tmp_path / "npy").mkdir()
+    (tmp_path / "npy" / "one").write_bytes(b"12345")
+    options = ["--kind", "bucket", "--options", '{"bucket": "clips"}', "--tier", "far"]
+    places = ["--source", tmp_path / "npy", "--copy", "demo/npy", "--record", tmp_path / "copy.json"]
+    monkeypatch.setattr(sys, "argv", list(map(str, ["place_format", *options, *places])))
+    place_format.main()
+    profiles = ["--clip-bytes", "100", "--out", tmp_path / "tier.json"]
+    monkeypatch.setattr(sys, "argv", list(map(str, ["profile_tier", *options, *profiles])))
+    profile_tier.main()
+    copy, tier = (json.loads((tmp_path / name).read_text()) for name in ("copy.json", "tier.json"))
+    assert (copy["uri"], copy["bytes"], copy["files"]) == ("s3://clips/demo/npy", 5, 1)
+    assert (tier["uri"], tier["path"], tier["fio"], tier["reason"]) == (
+        *("s3://clips", None, None),
+        "fio reads mounted file systems",
+    )
+
+
+def test_a_loader_that_reads_folders_gets_no_other_location():
+    far = Location("s3://clips/demo/npy", split_name="{split}.tar").split("train")
+    assert far.uri == "s3://clips/demo/npy/train.tar"
+    request = LoaderRequest(far, 1, sample.audio(100), 3)
+    with pytest.raises(ValueError, match=r"train\.tar has no folder of files"):
+        assert request.data
+    assert ColdCache(far.held_in, lambda: 0).files == []
+    assert location.from_json(far.as_json()) == far
+
+
+def test_a_sample_has_its_bytes_as_delivered_and_as_stored():
+    found = sample.audio(160_000)
+    assert (found.bytes, found.stored_bytes, found.shape) == (640_000, 320_000, (1, 160_000))
+    assert sample.from_json(json.loads(json.dumps(found.as_json()))) == found
+    sizes = {name: plugins.load("formats", name).BYTES_PER_CLIP(found) for name in ("memmap", "int16")}
+    assert sizes == {"memmap": 640_000, "int16": 320_000}
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_shares_are_disjoint_and_complete(world):
+    request = LoaderRequest(Location("ram:///"), 20, sample.audio(1), 3, seed=1)
+    whole = epoch_order(request, 2)
+    shares = [epoch_order(LoaderRequest(**{**vars(request), "share": Share(rank, world)}), 2) for rank in range(world)]
+    assert sorted(np.concatenate(shares).tolist()) == sorted(whole.tolist()) == list(range(20))
+    assert world > 1 or shares[0].tolist() == whole.tolist()
+
+
+def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
+    """One of plan.json's runs in a file, and as text; a flag beside it goes before it."""
+    del raw["storage"]["far"], raw["loaders"][1]
+    [planned] = [run for run in Plan(raw).runs if (run.cache, run.repeat) == ("warm", 0)]
+    corpus = make_corpus(tmp_path / "corpus")
+    write_format(corpus, "npy", tmp_path / "npy", 1)
+    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0, "explain": False}
+    run |= {"timeline": False, "path": str(tmp_path / "run.json")}
+    there = location.from_json({**planned.location, "path": str(tmp_path / "npy"), "held_in": str(tmp_path / "npy")})
+    (tmp_path / "asked.json").write_text(json.dumps({**run, "location": there.as_json()}))
+    command = program_line("run_loader")
+    subprocess.run([*command, "--run", tmp_path / "asked.json"], check=True, capture_output=True)
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert (record["status"], record["reason"]) == ("ok", None)
+    keys = ("slug", "settings", "loader", "tier", "format", "task", "cache", "repeat", "dataset")
+    assert {key: record[key] for key in keys} == {key: run[key] for key in keys}
+    assert record["location"] == there.uri
+    told = json.dumps({**run, "location": {**there.as_json(), "path": None}})
+    more = ["--seed", "5", "--out", tmp_path / "other.json"]
+    subprocess.run([*command, "--run", told, *more], check=True, capture_output=True)
+    record = json.loads((tmp_path / "other.json").read_text())
+    assert (record["status"], record["seed"]) == ("skipped", 5)
+    assert record["reason"] == "it reads path, and data on this tier is read by file"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--run", '{"loder": "npy"}'], "Did you mean 'loader'?"),
+        (["--run", "no-such-file.json"], "no JSON object and no such file"),
+        (["--run", '{"loader": "npy"}'], "--corpus, --data, --out"),
+    ],
+)
+def test_a_run_that_is_none_is_told(options, said):
+    done = subprocess.run([*program_line("run_loader"), *options], capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_every_task_has_its_words_and_its_file():
+    files = [path.stem for path in (PROJECT / "scripts" / "measure" / "tasks").glob("[!_]*.py")]
+    assert sorted(files) == sorted(TASKS)
+    for name in files:
+        assert hasattr(tasks.load(name), "sink") != hasattr(tasks.load(name), "times")
+        assert (tasks.load(name).__doc__ or "").strip()
