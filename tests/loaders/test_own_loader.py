@@ -20,7 +20,7 @@ from scripts.machine.folders import location_of
 from scripts.measure.run import _one_line
 from scripts.plan.experiment import Plan
 from scripts.tables import ranking, records
-from scripts.tables.records import run_row
+from scripts.tables.ranking import run_row
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
