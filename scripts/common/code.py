@@ -19,14 +19,6 @@ from scripts.common.files import PROJECT
 
 CODE = ("scripts", "workflow", "envs", "pyproject.toml", "requirements.lock")  # beside the config, all that a run does
 DECLARED = "DATA_FILES"  # what a module calls the files that it reads and no import shows: globs below the project
-# What every timed epoch goes through, whichever loader it is of (tests/measure/test_timed_path.py).
-TIMED = tuple(
-    f"scripts.{name}"
-    for name in (
-        *("measure.protocol", "measure.sink", "measure.step", "measure.training", "measure.training_lightning"),
-        *("measure.child", "machine.device_prefetch"),
-    )
-)
 
 
 def closure(*modules: str, project: Path = PROJECT) -> list[Path]:

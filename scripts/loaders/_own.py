@@ -14,6 +14,7 @@ from typing import Any
 
 from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
+from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.vocabulary import SETTINGS, STAGES, simplify
 
@@ -32,7 +33,7 @@ def declared(name: str, file: str) -> ModuleType:
     """Return what the file says of its loader: the names of DEFAULTS, FORMAT and its docstring; and files beside it.
 
     Those are BESIDE, the paths of the modules that it imports. Raises UserError for a file that is not there, cannot be
-    parsed, does not say what it must, or imports one beside it that has the name of a module of feedrate's.
+    parsed, does not say what it must, or imports one beside it that has the name of feedrate's package.
     """
     path = Path(file).expanduser()
     if name in plugins.names("loaders"):
@@ -67,7 +68,7 @@ def declared(name: str, file: str) -> ModuleType:
 def _beside(path: Path, file: str) -> list[str]:
     """Return the sorted paths of the .py files in the folder of `path` and below that it imports, directly or not.
 
-    Raises UserError for one that would not be found, since a module of feedrate's has its name.
+    Raises UserError for one named `scripts`, which would not be found: it is the name of feedrate's own package.
     """
     start = path.resolve() if path.is_symlink() else path
     folder, found, waiting = start.parent, {start}, [start]
@@ -76,14 +77,11 @@ def _beside(path: Path, file: str) -> list[str]:
         found |= new
         waiting += new
     found.remove(start)
-    tops = {one.relative_to(folder).parts[0] for one in found}
-    taken = {one.stem for one in plugins.SCRIPTS.iterdir() if one.suffix == ".py" or any(one.glob("*.py"))}
-    hidden = sorted(top for top in tops if top.removesuffix(".py") in taken)
-    if hidden and folder.resolve() != plugins.SCRIPTS:
+    tops = {one.relative_to(folder).parts[0].removesuffix(".py") for one in found}
+    if "scripts" in tops and folder.resolve() != PROJECT:
         raise UserError(
-            f"file: {file}: found an import of {', '.join(hidden)} beside it, and feedrate has modules of such names, "
-            f"which would be imported instead; allowed is every name that is not in {plugins.SCRIPTS}. Rename yours, "
-            "or move it into a package of another name."
+            f"file: {file}: found an import of scripts beside it, which is the name of feedrate's own package and would "
+            "be imported instead; allowed is every other name. Rename yours, or move it into a package of another name."
         )
     return sorted(map(str, found))
 

@@ -385,19 +385,23 @@ def test_what_it_imports_beside_it_is_its_own(placed, tmp_path):
     assert record["status"] == "ok", record["reason"]
 
 
-TAKEN = [("import config", "config.py"), ("from other import x", "config.py"), ("import loaders.mine", "loaders")]
-
-
-@pytest.mark.parametrize(("line", "found"), TAKEN)
-def test_a_name_that_feedrate_has_is_refused(tmp_path, line, found):
-    file = place_beside(tmp_path, f"{line}\n{EXAMPLE}", {"loaders/mine.py": ""})
-    with pytest.raises(UserError, match=re.escape(f"found an import of {found} beside it")) as error:
+@pytest.mark.parametrize("line", ["import scripts", "from scripts import mine", "from near import X"])
+def test_the_name_of_feedrates_package_is_refused(tmp_path, line):
+    more = {"scripts/mine.py": "", "scripts/__init__.py": "", "near.py": "import scripts.mine\nX = 1\n"}
+    file = place_beside(tmp_path, f"{line}\n{EXAMPLE}", more)
+    with pytest.raises(UserError, match="found an import of scripts beside it") as error:
         Plan(config({"name": "mine", "file": file}))
     assert "loaders[1]" in str(error.value) and "Rename yours" in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["config", "files", "loaders", "torch_dataloader"])
+def test_every_other_name_is_the_users(tmp_path, name):
+    file = place_beside(tmp_path, f"import {name}\n{EXAMPLE}", {f"{name}.py": ""})
+    assert str(tmp_path / f"{name}.py") in _own.declared("mine", file).BESIDE
+
+
 def test_feedrates_own_modules_can_be_imported(tmp_path):
-    file = place_beside(tmp_path, "from loaders import numpy_memmap\nimport torch_dataloader\n" + EXAMPLE)
+    file = place_beside(tmp_path, "from scripts.loaders import numpy_memmap\n" + EXAMPLE)
     assert _own.declared("mine", file).BESIDE == []
 
 
