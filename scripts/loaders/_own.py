@@ -80,8 +80,8 @@ def _beside(path: Path, file: str) -> list[str]:
     tops = {one.relative_to(folder).parts[0].removesuffix(".py") for one in found}
     if "scripts" in tops and folder.resolve() != PROJECT:
         raise UserError(
-            f"file: {file}: found an import of scripts beside it, which is the name of feedrate's own package and would "
-            "be imported instead; allowed is every other name. Rename yours, or move it into a package of another name."
+            f"file: {file}: found an import of scripts beside it, which is the name of feedrate's package and is "
+            "imported instead; allowed is every other name. Rename yours, or move it into a package of another name."
         )
     return sorted(map(str, found))
 

@@ -168,6 +168,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
         "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
+        "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
         "panels": panels(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),

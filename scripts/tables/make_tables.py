@@ -16,7 +16,7 @@ from typing import Any
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, whole_directory, write_json
-from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, training
+from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import moves as moves_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
@@ -70,7 +70,11 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         "moves": moves_table.rows(moves),
         "skipped": _skipped_rows(skipped, tried(runs)),
         "noise": noise,
-        "warnings": [*_warning_rows(records, [*bounds, *moves], tiers, called), *drift.warning_rows(noise)],
+        "warnings": [
+            *_warning_rows(records, [*bounds, *moves], tiers, called),
+            *drift.warning_rows(noise),
+            *mixed.warning_rows(runs),
+        ],
     }
     with whole_directory(out) as folder:
         for name in COLUMNS:

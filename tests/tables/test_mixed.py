@@ -1,0 +1,43 @@
+"""Results of one ranking that were measured by different code are said to be, in the tables and on the page."""
+
+from scripts.common.files import read_json, write_json
+from scripts.tables import make_tables, mixed
+from scripts.tables.columns import read_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, make_results
+from tests.support.report_pages import rendered, section
+
+
+def row(loader: str, code: str | None, status: str = "ok") -> dict:
+    return {"loader": loader, "code": code, "status": status}
+
+
+def seen(*rows: dict) -> list[tuple[str, str]]:
+    return [(one["loader"], one["seen"]) for one in mixed.warning_rows(rows)]
+
+
+def test_one_version_and_records_without_one_are_no_warning():
+    assert seen() == []
+    assert seen(row("a", "s-1"), row("a", "s-1"), row("b", "s-2"), row("c", None)) == []
+    assert seen(row("a", "s-1"), row("a", "t-2", "failed")) == [], "a failed run is in no ranking"
+
+
+def test_what_every_run_goes_through_and_a_loaders_own_code_are_told_apart():
+    [(loader, text)] = seen(row("a", "s-1"), row("b", "t-2"), row("b", "t-2"))
+    assert (loader, text) == ("", "the runs went through 2 versions of the code that times every loader")
+    [(loader, text)] = seen(row("a", "s-1"), row("a", "s-2"), row("a", "s-3"), row("b", "s-1"))
+    assert (loader, text) == ("a", "its runs were made by 3 versions of the loader's code")
+
+
+def test_the_page_says_it_on_its_first_screen(tmp_path):
+    path = make_results(tmp_path, [Made("a", "ram", [9.0, 8.0, 7.0]), Made("b", "ram", [5.0, 4.0, 3.0])])
+    plan = read_plan(path)
+    for entry in plan["runs"]:
+        record = read_json(tmp_path / entry["path"])
+        version = "s-2" if (entry["loader"], entry["repeat"]) == ("a", 2) else "s-1"
+        write_json(tmp_path / entry["path"], {**record, "code": version})
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    [warning] = [one for one in read_tables(tmp_path / "tables")["warnings"] if one["code"] == "mixed-code"]
+    assert warning["loader"] == "a" and "snakemake results/a.json --forcerun run_loader" in warning["hint"]
+    words = section(rendered(tmp_path, path)[2], "verdict")
+    assert "a: its runs were made by 2 versions of the loader's code, and this ranking puts them side by side" in words
