@@ -2,7 +2,7 @@
 
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
 imports it, with what lies beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
-map-style Dataset whose item is the audio of a clip; `own_epochs.py` then adds labels, padding, batches, workers and
+map-style Dataset whose item is the audio of a clip; `_own_epochs.py` then adds labels, padding, batches, workers and
 ranks.
 """
 

@@ -2,7 +2,7 @@
 
 And the stages that can be left out of any of them, to see what they cost (`LoaderRequest.without`): `read`, for which
 each process delivers its first item again and again, and `transfer`, for which the workers send how many clips a batch
-has and nothing else. A loader that decodes adds `decode`, and leaves it out by `loading.undecoded`. Where
+has and nothing else. A loader that decodes adds `decode`, and leaves it out by `request.undecoded`. Where
 `LoaderRequest.spans` are asked for, the processes note when they read, collate and receive a batch (measure/spans.py).
 
 Most map files or open them: the data sets below are what they have in common.
@@ -23,7 +23,7 @@ GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole ba
 
 
 class EpochBatches:
-    """A batch sampler: lists of positions of one epoch, in the order that `loading.epoch_order` gives."""
+    """A batch sampler: lists of positions of one epoch, in the order that `request.epoch_order` gives."""
 
     def __init__(self, request: LoaderRequest) -> None:
         self.request = request

@@ -2,7 +2,7 @@
 
 Taken in one more epoch, after everything that gives a number, so that no number knows of it. Every loader has the lane
 of the main process: `wait` (for a batch, from asking until it is there) and `step` (consuming it). One whose
-DataLoader is that of `torch_dataloader.epochs_of` has more, without a change to it: `read` (its data set's items) and
+DataLoader is that of `_torch.epochs_of` has more, without a change to it: `read` (its data set's items) and
 `collate` (where that is not in the same call too), in the lane of the process that did it, and `transfer`: the main
 process waits for a batch that its worker has made already. From being made until it is asked for a batch costs nobody
 time: that is no span.

@@ -214,7 +214,7 @@ def _host(records: Iterable[Record]) -> dict[str, Any]:
 def main() -> None:
     """Write the tables of a plan."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as plan.py wrote it")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
     parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
     parser.add_argument("--out", required=True, type=Path, help="folder of tables to write")
     arguments = parser.parse_args()

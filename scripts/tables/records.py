@@ -25,10 +25,10 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise UserError(
             f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan --out {path}"
         )
-    plan = _json(path, "Delete it and run plan.py again.")
+    plan = _json(path, "Delete it and run write_plan again.")
     lacking = [key for key in _PLAN if key not in plan]
     if lacking:
-        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run plan.py again.")
+        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run write_plan again.")
     return plan
 
 

@@ -72,7 +72,7 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def main() -> None:
     """Write one loader's runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as plan.py wrote it")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
     parser.add_argument("--loader", required=True, help="name of the loader")
     parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
