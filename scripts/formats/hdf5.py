@@ -1,7 +1,7 @@
 """One HDF5 file a split: one float32 dataset without compression, a chunk for each clip.
 
 A split's folder holds `clips.h5` with the dataset `audio`, float32 (n, 1, samples), whose row i is the i-th clip of the
-split, and the three label arrays of `scripts/common/labels.py`. `read` gives the target first and the other classes in
+split, and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes in
 ascending order.
 
 The chunks are written past HDF5's chunk cache, which would only copy them. The file has the format of HDF5 1.10 and

@@ -1,7 +1,7 @@
 """LitData's chunks of 16-bit PCM in natural length: binary files of 64 MB with an index, to be mapped.
 
 A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
-and the three label arrays of `scripts/common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
 position in the split}; audio is a tensor, which LitData gives back as a view of the mapped file. The time of
 writing that the library adds to the index is left out, so that equal clips make equal bytes.
 """

@@ -1,0 +1,47 @@
+"""docs/formats.md: what the formats say of their layout, and that it is what they write."""
+
+import re
+
+import numpy as np
+import pytest
+
+from scripts.common import plugins
+from scripts.prepare import write_docs
+from tests.support.isolated_cases import can_be_tested
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
+
+FILE = re.compile(r"`([\w-]+\.(?:npy|wav|tar|arrow|h5|beton|mdb|zarr|memmap|json))`")
+TYPE = re.compile(r"\b(u?int(8|16|32|64)|float32|16-bit)\b")
+
+
+def test_the_page_is_current():
+    """If not: python -m scripts.prepare.write_docs."""
+    assert write_docs.PAGE.read_text(encoding="utf-8") == "".join(write_docs.lines())
+
+
+@pytest.mark.parametrize("name", plugins.names("formats"))
+def test_a_format_says_its_files_and_their_type(name):
+    about = plugins.load("formats", name).__doc__
+    assert TYPE.search(about) and ("folder holds" in about or FILE.search(about)), f"scripts/formats/{name}.py"
+
+
+@pytest.mark.parametrize("name", can_be_tested("formats"))
+def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1)
+    write_format(corpus, name, tmp_path / name, readers=1)
+    about = plugins.load("formats", name).__doc__.partition("\n\n")[2].partition("`read`")[0]
+    first = [file for file in FILE.findall(about) if not re.search(r"0*[1-9]", file) and file != "000000000.wav"]
+    members = {"000000000.json"}  # of a tar file
+    for file in set(first) - members:
+        assert (tmp_path / name / "train" / file).exists(), f"{file}: named in scripts/formats/{name}.py"
+
+
+@pytest.mark.parametrize(("name", "file", "header"), [("npy", "000000", 128), ("memmap", "audio", 4096)])
+def test_headers_are_as_long_as_the_page_says(name, file, header, tmp_path):
+    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1)
+    write_format(corpus, name, tmp_path / name, readers=1)
+    path = tmp_path / name / "train" / f"{file}.npy"
+    array = np.load(path, mmap_mode="r")
+    assert (array.offset, path.stat().st_size) == (header, header + array.nbytes)
+    assert f"{header:,} " in write_docs.PAGE.read_text()
