@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 LIMIT = 1_400_000  # bytes of the page: base64 makes 1.87 MB of them, and the address has to stay below 2.097 MB
+KEPT = "ranking.csv"  # the file to download that goes before the pictures
 FILE_LIMIT = 100_000  # characters of the address of a file to download; larger ones are in the full report alone
 _ROUNDED = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')  # not scale(): its digits count
 
@@ -20,9 +21,9 @@ def lightened(
 ) -> str:
     """Return the page that `page(parts, too_large)` makes of as many of the parts as fit below LIMIT.
 
-    `parts` are the template's variables, `pictures` SVG files as text. Text and tables stand first, then come pictures
-    in the order that they are given, then files to download, small ones first. Each that does not fit is left out, and
-    the page says so. Where the tables alone are too large, it is a page that names the full report.
+    `parts` are the template's variables, `pictures` SVG files as text. Text and tables come first, then the file KEPT,
+    then pictures in the order that they are given, then the other files, small ones first. Each that does not fit is
+    left out, and the page says so. Where the tables alone are too large, it is a page that names the full report.
     """
     charts = {name: {**chart, "spec": "", "csv": ""} for name, chart in parts["charts"].items()}
     files = [_left_out(file, parts["light_of"]) for file in parts["downloads"]]
@@ -30,12 +31,15 @@ def lightened(
     room = LIMIT - len(page(bare, False).encode())
     if room < 0:
         return page(bare, True)
+    named = {file["name"]: file["address"] for file in parts["downloads"]}
+    kept, room = _fitting([(("file", KEPT), named[KEPT])], room)
     drawn = {name: chart for name, chart in parts["charts"].items() if chart["rows"]}
     shown, room = _fitting(((name, picture_address(pictures[name])) for name in drawn), room)
     offered = {("csv", name): chart["csv"] for name, chart in drawn.items()}
     offered |= {("file", file["name"]): file["address"] for file in parts["downloads"] if file["address"]}
     small = ((key, address) for key, address in offered.items() if len(address) <= FILE_LIMIT)
-    held, _ = _fitting(sorted(small, key=lambda one: len(one[1])), room)
+    others = sorted((one for one in small if one[0] not in kept), key=lambda one: len(one[1]))
+    held = kept | _fitting(others, room)[0]
     for name, chart in charts.items():
         chart["csv"] = held.get(("csv", name), "")
     bare["downloads"] = [
@@ -66,11 +70,12 @@ def _left_out(file: Mapping[str, Any], full: str) -> dict[str, Any]:
 def picture_address(svg: str) -> Markup:
     """Return an SVG file of Matplotlib as a data address for a double-quoted attribute, two thirds of its base64.
 
-    Coordinates are rounded to a hundredth of a point. Its texts are paths, so that spaces between tags say nothing.
+    Coordinates are rounded to a tenth of a point. Its texts are paths, so that spaces between tags say nothing.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = _ROUNDED.sub(lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), svg)
+    svg = _ROUNDED.sub(lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), svg)
     svg = re.sub(r"\s+", " ", re.sub(r">\s+<", "><", svg))
+    svg = svg.replace("xlink:href=", "href=").replace("DejaVuSans-", "d")  # of each of a thousand letters
     svg = svg.replace("'", "&apos;").replace('"', "'")
     svg = svg.replace("%", "%25").replace("#", "%23").replace("&", "&amp;")
     return Markup(f"data:image/svg+xml;charset=utf-8,{svg}")
