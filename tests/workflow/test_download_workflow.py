@@ -37,7 +37,7 @@ def places():
 @pytest.fixture(autouse=True)
 def plain_network(monkeypatch):
     """yt-dlp finds the test's extractor, and no proxy stands before loopback."""
-    monkeypatch.setenv("PYTHONPATH", str(PROJECT / "tests"))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT / "tests" / "support"))
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
