@@ -33,7 +33,6 @@ rule render_report:
     input:
         tables=TABLES,
         figures=collect("report/figures/{chart}.svg", chart=CHARTS),
-        programs=[plan.code(loader) for loader in plan.loaders],
     output:
         report="report/index.html",
         light=report(
