@@ -506,7 +506,7 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert len(complete) == 3
     assert complete.items() >= after.items(), "runs that had ended before the kill were repeated"
     result = json.loads((project.root / wanted).read_text())
-    assert [run["status"] for run in result["runs"]] == ["ok"] * 3
+    assert [run["status"] for run in result] == ["ok"] * 3
     assert project.files_in_ram() == [], "left in RAM"
     assert project.planned(wanted) == [], "a call that should find nothing to do"
 
@@ -540,7 +540,7 @@ def test_a_folder_of_ones_own(places):
     project.snakemake(*arguments)
 
     result = json.loads((project.root / "results" / "numpy_memmap.json").read_text())
-    assert [(run["status"], run["dataset"]) for run in result["runs"]] == [("ok", "my_folder")]
+    assert [(run["status"], run["dataset"]) for run in result] == [("ok", "my_folder")]
     corpus = project.root / "results" / "corpus" / "my_folder"
     with open(corpus / "rejected.csv", newline="") as file:
         rejected = list(csv.DictReader(file))
