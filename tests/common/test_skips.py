@@ -18,7 +18,7 @@ def test_a(): pass
 @pytest.mark.skip(reason="needs a GPU")
 def test_b(): pass
 
-def test_c(): pytest.skip("streaming is not installed: type `make apart`")
+def test_c(): pytest.skip("streaming is not installed: type `make isolated`")
 
 @pytest.mark.alone
 def test_d(): pytest.skip("no moon tonight")
@@ -41,17 +41,17 @@ def suite(tmp_path):
 
 
 GPU = "2 want an NVIDIA GPU: run them on a machine that has one"
-APART = "1 want a library in an environment of its own: type make apart"
+ISOLATED = "1 want a library in an isolated environment: type make isolated"
 MOON = "1 were skipped: no moon tonight"
 
 
 def test_each_reason_is_a_line_with_its_count_and_what_would_run_it(suite):
-    assert suite() == [GPU, APART, MOON]
+    assert suite() == [GPU, ISOLATED, MOON]
 
 
 def test_the_second_half_of_make_test_ends_with_both(suite):
-    assert suite("-m", "not alone") == [GPU, APART]
-    assert suite("-m", "alone") in ([MOON, GPU, APART], [GPU, MOON, APART], [GPU, APART, MOON])
+    assert suite("-m", "not alone") == [GPU, ISOLATED]
+    assert suite("-m", "alone") in ([MOON, GPU, ISOLATED], [GPU, MOON, ISOLATED], [GPU, ISOLATED, MOON])
     assert suite("-m", "alone") == [MOON], "what was said is not said again"
 
 

@@ -26,6 +26,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.labels import read_labels
 from scripts.common.request import LoaderRequest
 from scripts.loaders import _program
+from scripts.machine.folders import location_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 
@@ -164,7 +165,7 @@ def lmdb_values(request: LoaderRequest) -> Iterator[Epoch]:
     """
     with tempfile.TemporaryDirectory(dir=request.data.parent) as folder:
         data = shutil.copytree(request.data, Path(folder, "copy"))
-        clips = clips_of("lmdb", replace(request, data=data), gather="clip")
+        clips = clips_of("lmdb", replace(request, location=location_of(data)), gather="clip")
         yield data_loader(request, clips)
         if clips.environment is not None:
             clips.environment.close()

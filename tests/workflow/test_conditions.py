@@ -55,7 +55,8 @@ def runs(project):
     """Records of both loaders by (loader, tier, task, cache, step)."""
     found = {}
     for loader in CONDITIONS:
-        for row in json.loads((project.root / "results" / f"{loader}.json").read_text()):
+        rows = json.loads((project.root / "results" / f"{loader}.json").read_text())
+        for row in (row for row in rows if "path" in row):  # the others are what the plan skips
             run = json.loads((project.root / row["path"]).read_text())
             found[loader, run["tier"], run["task"], run["cache"], run["step_ms"]] = run
     return found
