@@ -285,7 +285,7 @@ def test_every_loader_has_a_timeline(placed, loader):
         found = spans.timeline(lambda **changes: module.open_epochs(replace(asked, **changes)), Sink("cpu"), 3)
     assert_main_is_tiled(found, 3)
     assert {span["batch"] for span in found} == {0, 1, 2}
-    if getattr(module, "epochs_of", None) is _torch.epochs_of:
+    if {getattr(module, name, None) for name in ("epochs_of", "gathering")} & {_torch.epochs_of, _torch.gathering}:
         assert set(by_batch(found, "read")) == {0, 1, 2}
         decoded = {0, 1, 2} if module.FORMAT == "wav" else set()
         assert set(by_batch(found, "decode")) == decoded, "that of other formats is no work of its own"
