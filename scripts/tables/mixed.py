@@ -15,7 +15,7 @@ def warning_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
     `code` of a run is two hashes, `SHARED-LOADER`: what every run goes through, and the loader's own code.
     """
-    found = [(row, *row["code"].split("-")) for row in runs if row["status"] == "ok" and row["code"]]
+    found = [(row, *row["code"].partition("-")[::2]) for row in runs if row["status"] == "ok" and row["code"]]
     shared = {every for _, every, _ in found}
     if len(shared) > 1:
         yield _warning(f"the runs went through {len(shared)} versions of the code that times every loader", "")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scripts.common import plugins
-from scripts.prepare import write_docs
+from scripts.prepare import write_format_docs as write_docs
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
@@ -16,7 +16,7 @@ TYPE = re.compile(r"\b(u?int(8|16|32|64)|float32|16-bit)\b")
 
 
 def test_the_page_is_current():
-    """If not: python -m scripts.prepare.write_docs."""
+    """If not: python -m scripts.prepare.write_format_docs."""
     assert write_docs.PAGE.read_text(encoding="utf-8") == "".join(write_docs.lines())
 
 

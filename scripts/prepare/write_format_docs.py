@@ -1,6 +1,6 @@
 """Writes docs/formats.md: the layout of each format on disk, from what the formats say of themselves.
 
-python -m scripts.prepare.write_docs
+python -m scripts.prepare.write_format_docs
 """
 
 import argparse
@@ -16,7 +16,7 @@ PAGE = PROJECT / "docs" / "formats.md"
 SAMPLES = 160_000  # of the clips whose bytes the page names: 10 s at 16 kHz
 _HEAD = """# The layout of each format
 
-Generated from `scripts/formats/*.py` by `python -m scripts.prepare.write_docs`; how to add a format is in
+Generated from `scripts/formats/*.py` by `python -m scripts.prepare.write_format_docs`; how to add a format is in
 [extending.md](extending.md#a-format-one-file).
 
 A written format is `results/formats/DS/FORMAT/`, with a folder for each split: `train` and `validation`. Clips are
