@@ -11,9 +11,8 @@ import pytest
 
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.made_runs import Made
+from tests.support.made_runs import Made, make_results
 from tests.support.programs import PROJECT
-from tests.support.report_pages import tables_of
 from tests.support.workflow_copy import folders
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
@@ -67,7 +66,7 @@ def test_passes_the_contract_suite(project, suite, name, least):
 COLUMN = """
 import sys
 from pathlib import Path
-from tests.support.made_runs import Made
+from tests.support.made_runs import Made, make_results
 from tests.support.report_pages import report_of, section
 tables, _, html = report_of(Path(sys.argv[1]), [Made("a", "ram", [100.0, 101.0, 102.0]), Made("b", "ram", [None])])
 assert [run["load_average"] for run in tables["runs"]] == [0.3, 0.3, 0.3, None], tables["runs"]
@@ -129,19 +128,17 @@ def test_the_workflow_runs_them(project):
 
 def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
     """The one file is enough: drawn by the rule that draws all, from tables of made runs."""
-    tables_of(project, [Made("a", "ram", [9.0, 8.0, 7.0])])
-    shutil.copytree(project / "tables", project / "results" / "tables" / "demo")
+    plan = make_results(project, [Made("a", "ram", [9.0, 8.0, 7.0])])
+    run(project, "scripts.tables.make_tables", "--plan", str(plan), "--root", ".", "--out", "results/tables/demo")
     planned = run(project, "snakemake", "-n", "--config", "dataset=demo")
     assert "report/figures/cpu_time.svg" in planned
-    only = ["report/figures/cpu_time.svg", "--config", "dataset=demo", "--allowed-rules", "draw_figures"]
+    only = ["report/index.html", "--config", "dataset=demo", "--allowed-rules", "draw_figures", "render_report"]
     run(project, "snakemake", *only)
     run(project, "snakemake", *only, "--report", "snakemake.html")
     html = (project / "snakemake.html").read_text()
     assert "CPU time by loader and tier" in html and "What does it leave of the processor?" in html
     assert "leaves the processor to other work" in html, "its caption"
-    page = ["--tables", "results/tables/demo", "--figures", "report/figures", "--out", "page.html"]
-    run(project, "scripts.report.render_report", *page)
-    html = (project / "page.html").read_text()
+    html = (project / "report" / "index.html").read_text()
     assert 'id="figure-cpu_time" data-chart="cpu_time"' in html and 'download="cpu_time.csv"' in html
     assert html.index('<h2 id="takes">') < html.index('id="figure-cpu_time"')
     output = run(project, "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_charts.py", "-k", "cpu_time")
