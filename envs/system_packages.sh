@@ -27,7 +27,7 @@ else
     sudo=none
 fi
 if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
-    echo "error: not installed: $missing. Without root rights (or without apt) this cannot be mended from here." >&2
+    echo "error: not installed: $missing. Without root rights (or without apt) this cannot be fixed from here." >&2
     echo "Ask for:  apt-get install $missing" >&2
     echo "or use conda, which needs no root:" >&2
     echo "  conda create -n feedrate -c conda-forge -c bioconda snakemake=9.27.1 && conda activate feedrate" >&2

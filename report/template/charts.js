@@ -23,7 +23,7 @@
     };
   };
 
-  // The menus above a chart, once; `chosen` keeps what they say when the chart is drawn anew.
+  // The menus above a chart, once; `chosen` keeps what they say when the chart is drawn again.
   const menusOf = (figure, filters, chosen) => {
     const line = document.createElement("p");
     line.className = "filters";
@@ -54,10 +54,10 @@
     link.click();
   };
 
-  // The height of a chart with a lane for each name that is left when the reader has chosen.
-  const heightOf = ({ data, usermeta: { filters, lanes } }, chosen) => {
+  // The height of a chart with a track for each name that is left when the reader has chosen.
+  const heightOf = ({ data, usermeta: { filters, tracks } }, chosen) => {
     const fits = (row) => filters.every(({ field }) => row[field] === chosen[`show_${field}`]);
-    return lanes.step * Math.max(1, new Set(data.values.filter(fits).map((row) => row[lanes.field])).size);
+    return tracks.step * Math.max(1, new Set(data.values.filter(fits).map((row) => row[tracks.field])).size);
   };
 
   // What a chart's tooltip says: a line for each field that has a value.
@@ -72,7 +72,7 @@
     live.get(figure)?.finalize();
     live.set(figure, null);
     const asked = { ...spec, params: spec.params.map((one) => ({ ...one, value: chosen[one.name] })) };
-    if (spec.usermeta.lanes) asked.height = heightOf(spec, chosen);
+    if (spec.usermeta.tracks) asked.height = heightOf(spec, chosen);
     const width = place.parentElement.clientWidth;
     const made = await vegaEmbed(place, asked, {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: config(width),

@@ -40,7 +40,7 @@ def float_clips(corpus: Corpus, split: str, progress: Callable[[int], None]) -> 
 
     `progress(1)` is called when the next one is asked for: the clip has been written.
 
-    It is one array, filled anew for each clip, valid until the next is asked for: the same values as
+    It is one array, filled again for each clip, valid until the next is asked for: the same values as
     `corpus.to_float(corpus.padded(clip))` without two fresh arrays a clip, whose pages cost as much as the arithmetic.
     """
     row = np.zeros((1, corpus.samples), dtype=np.float32)

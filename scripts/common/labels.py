@@ -74,8 +74,8 @@ def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator
 def with_labels(out: Path, clips: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray, list[int]]]:
     """Yield (clip index, float32 (1, samples), classes) of clips in manifest order, from the label arrays in `out`.
 
-    A clip may be an array that is filled or mapped anew for the next: each is copied. The classes are the target first,
-    then the others in ascending order.
+    A clip may be an array that is filled or mapped again for the next: each is copied. The classes are the target
+    first, then the others in ascending order.
     """
     numbers, target, labels = read_labels(out)
     for number, clip, classes in zip(numbers.tolist(), clips, class_lists(target, labels), strict=True):

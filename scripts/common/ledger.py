@@ -9,8 +9,8 @@ from typing import Any
 
 from scripts.common.files import whole_file
 
-# fetched; unavailable: gone for good; failed: for now; waiting: not asked for yet, since there are enough; stopped: not
-# asked for, since the download was stopped.
+# fetched; unavailable: permanently unavailable; failed: for now; waiting: not asked for yet, since there are enough;
+# stopped: not asked for, since the download was stopped.
 STATUSES = ("fetched", "unavailable", "failed", "waiting", "stopped")
 COLUMNS = (
     *("id", "status", "reason", "path", "start_seconds", "stop_seconds", "cut", "labels"),

@@ -179,7 +179,7 @@ def declared(module: ModuleType) -> dict[str, Any]:
         "order": getattr(module, "ORDER", RANDOM),
         "options": {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()},
         "requires": list(module.REQUIRES),
-        "reads_once": getattr(module, "READS_ONCE", False),
+        "preloads": getattr(module, "PRELOADS", False),
     }
 
 

@@ -1,4 +1,4 @@
-"""What a set of repeated runs says: its median with an interval, outliers, and which results cannot be told apart."""
+"""What a set of repeated runs says: its median with an interval, outliers, and which results tie."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -15,7 +15,7 @@ OUTLIER_MADS, OUTLIER_PERCENT = 3.0, 5.0  # farther than both from the median
 _MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)  # of normal noise
 
 # By how many times its own length (in logarithms) the range of so many runs is widened on both sides, where there are
-# too few for an exact test. So two equal results are told apart in about 1 % of cases, with normal, skewed or
+# too few for an exact test. So two equal results are distinguished in about 1 % of cases, with normal, skewed or
 # heavy-tailed noise; unwidened it would be 33 % with 2 runs and 10 % with 3 (tests/common/test_statistics.py).
 WIDENED = {2: 4.0, 3: 0.5, 4: 0.25}
 

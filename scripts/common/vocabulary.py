@@ -21,8 +21,8 @@ class Term(NamedTuple):
 
 
 TASKS = {  # each a file in scripts/measure/tasks
-    "traverse": Term("traversing", about="every byte is read once"),
-    "loop": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
+    "read": Term("traversing", about="every byte is read once"),
+    "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
     "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
 }
@@ -34,7 +34,7 @@ CACHES = {
         "limited cache", "from a cache with room for a part of the data", "the page cache holds a part of the files"
     ),
 }
-SWEPT = ("traverse",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
+SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
@@ -59,19 +59,21 @@ PARTS = {  # of a batch's time
     ),
     "host_to_device": Term("gpu copy", "copy to the GPU", "the copy of batches to the GPU"),
     "compute": Term("compute", "compute", "the training steps, emulated or real"),
-    "python": Term(
-        "python",
-        "Python and the library itself",
+    "framework": Term(
+        "framework",
+        "framework overhead: Python and the library itself",
         "what is left of the loader without all of these: Python, and the library itself",
     ),
-    "consuming": Term(
+    "consumer": Term(
         "memory", "memory: consuming the batches", "reading every byte of a batch once, which any model does"
     ),
 }
 BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
     "feeding": Term("feeding", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
-    "unclear": Term("not told", "not told", "trials contradict one another by more than the dearest part costs"),
+    "unclear": Term(
+        "inconclusive", "inconclusive", "trials contradict one another by more than the most expensive part costs"
+    ),
 }
 PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline
 BOUNDS = {
@@ -97,7 +99,7 @@ BOUNDS = {
         "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
     ),
 }
-MOVES = ("create", "copy", "one", "many", "send")  # of tensors, in this order
+OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 RUN_STATUSES = ("ok", "failed", "skipped")  # of a record
 STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the order in which results stand
 

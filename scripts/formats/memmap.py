@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False
-ONE_ARRAY = "audio.npy"  # all clips, float32 (n, 1, samples): what moving clips is measured with
+SINGLE_FILE = "audio.npy"  # all clips, float32 (n, 1, samples): what moving clips is measured with
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001

@@ -5,7 +5,7 @@ file `c/i/0/0`; and the three label arrays of `common/labels.py`. `read` gives t
 in ascending order.
 
 Shards, many chunks in one file, are what Zarr's guide proposes where files are too many. A clip of a shard costs its
-reader two reads, of the shard's index and of the clip, each time anew; so there are none here.
+reader two reads, of the shard's index and of the clip, each time again; so there are none here.
 """
 
 from __future__ import annotations

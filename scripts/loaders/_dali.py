@@ -28,7 +28,7 @@ def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
 def rank_files(request: LoaderRequest, suffix: str) -> tuple[list[str], list[int]]:
     """Return (paths, positions) of the numbered files that this rank delivers, in the first epoch's order.
 
-    The share of a rank stays the same in every epoch; DALI's readers shuffle it anew after each (shuffle_after_epoch).
+    The share of a rank stays the same in every epoch; DALI's readers shuffle it again after each (shuffle_after_epoch).
     They must also pad the last batch (pad_last_batch), which the iterator then cuts: otherwise they fill it with clips
     of the next epoch, which go lost there.
     """

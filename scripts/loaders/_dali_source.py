@@ -1,6 +1,6 @@
 """What the worker processes of DALI's parallel external source run: each call gives one batch of a memory map.
 
-A module of its own: DALI starts the workers anew (spawn), and they import it by its name.
+A module of its own: DALI starts the workers again (spawn), and they import it by its name.
 """
 
 from typing import Any

@@ -32,8 +32,8 @@ ENTRY = ("open_epochs", "dataset")
 def declared(name: str, file: str) -> ModuleType:
     """Return what the file says of its loader: the names of DEFAULTS, FORMAT and its docstring; and files beside it.
 
-    Those are BESIDE, the paths of the modules that it imports. Raises UserError for a file that is not there, cannot be
-    parsed, does not say what it must, or imports one beside it that has the name of feedrate's package.
+    Those are LOCAL_IMPORTS, the paths of the modules that it imports. Raises UserError for a file that is not there,
+    cannot be parsed, does not say what it must, or imports one beside it that has the name of feedrate's package.
     """
     path = Path(file).expanduser()
     if name in plugins.names("loaders"):
@@ -45,10 +45,12 @@ def declared(name: str, file: str) -> ModuleType:
     except (SyntaxError, UnicodeDecodeError) as error:
         where = f", line {error.lineno}: {(error.text or '').strip()}" if isinstance(error, SyntaxError) else ""
         said = getattr(error, "msg", error)
-        raise UserError(f"file: {file}{where}: {said}. Python cannot read it; mend it.") from None
+        raise UserError(f"file: {file}{where}: {said}. Python cannot read it; fix it.") from None
     about = ast.get_docstring(tree) or f"{name}: a loader of the user's own, {path.name}."
     module = ModuleType(f"loaders.{name}", about)
-    vars(module).update(DEFAULTS, OWN_FILE=path.resolve(), BESIDE=_beside(path, file), **_literals(tree, file))
+    vars(module).update(
+        DEFAULTS, OWN_FILE=path.resolve(), LOCAL_IMPORTS=_local_imports(path, file), **_literals(tree, file)
+    )
     if not any(entry in _defined(tree) for entry in ENTRY):
         raise UserError(f"file: {file} has no {' and no '.join(ENTRY)}; it must have one. See docs/own_loader.md.")
     known = plugins.names("formats")
@@ -65,7 +67,7 @@ def declared(name: str, file: str) -> ModuleType:
     return module
 
 
-def _beside(path: Path, file: str) -> list[str]:
+def _local_imports(path: Path, file: str) -> list[str]:
     """Return the sorted paths of the .py files in the folder of `path` and below that it imports, directly or not.
 
     Raises UserError for one named `scripts`, which would not be found: it is the name of feedrate's own package.

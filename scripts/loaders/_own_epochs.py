@@ -19,7 +19,7 @@ from scripts.loaders import _torch
 def imported(module: ModuleType) -> ModuleType:
     """Return the declared loader with its functions: its file is run. What that raises goes through.
 
-    The file's folder comes next to feedrate's own on the path: what lies beside it goes before an installed package, as
+    The file's folder comes next to feedrate's own on the path: what lies beside it overrides an installed package, as
     in a program of the user's own.
     """
     path: Path = module.OWN_FILE

@@ -2,7 +2,7 @@
 
 The setting `workers` is SPDL's number of threads (at least one) and `prefetch` its sink's buffer. As SPDL's guide
 advises, the source is continuous: the threads go on with the next epoch while the last batches of this one are taken,
-and nothing is built anew between epochs. What a pipeline is given can be pickled, so that it may run elsewhere.
+and nothing is built again between epochs. What a pipeline is given can be pickled, so that it may run elsewhere.
 
 Imports SPDL inside functions, since loaders are named where it is not installed.
 """
@@ -146,7 +146,7 @@ def epochs_of(started: Callable[[int], Passes]) -> Iterator[Callable[[int], Iter
     """Yield a function from an epoch's number to an iterator over what the pipeline gives in it.
 
     `started(number)` runs a pipeline whose passes are epochs number, number + 1, ... It begins with the first epoch
-    that is asked for, so that nothing is read before; and anew after an epoch that was left before its end.
+    that is asked for, so that nothing is read before; and again after an epoch that was left before its end.
     """
     with ExitStack() as running:
         passes: Iterable[Any] = ()

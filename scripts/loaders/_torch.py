@@ -52,7 +52,7 @@ def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
 
     In a worker it lies in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
     and there is no public call for it. Elsewhere it is numpy's memory: large arrays lie in huge pages there, and where
-    they do not, new memory is as dear as the copy into it.
+    they do not, new memory is as expensive as the copy into it.
     """
     import numpy as np
     import torch

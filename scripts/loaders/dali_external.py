@@ -6,7 +6,7 @@ For pipelines that go on in DALI (augmentation on the GPU) with data that none o
 - `serial`: the function runs in the process of the training loop and returns views of the map, which DALI's threads
   copy (`no_copy`). Its time goes into that copy and into Python, once a batch. Set workers (the threads) to the number
   of cores.
-- `parallel`: the function runs in `workers` processes, started anew (spawn, since DALI cannot fork once CUDA is in
+- `parallel`: the function runs in `workers` processes, started again (spawn, since DALI cannot fork once CUDA is in
   use), which copy the clips into shared memory; as many threads of DALI copy them once more from there. It pays where
   the function itself works, as in decoding; to read a map it is one copy more. A call gives a batch: DALI's guide
   prefers calls for single clips, which share a batch among the processes, but DALI takes full batches alone then.
@@ -103,7 +103,7 @@ loader = Loader()
 
 $loop
 $when source=parallel
-if __name__ == "__main__":  # the processes, started anew, import this file
+if __name__ == "__main__":  # the processes, started again, import this file
     loader = Loader()
 
     $loop

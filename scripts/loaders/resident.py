@@ -15,7 +15,7 @@ FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
-READS_ONCE = True
+PRELOADS = True
 OPTIONS = {"keep": {"enum": ["host", "device"], "default": "host"}}
 SNIPPET = """
 $head

@@ -15,7 +15,7 @@ FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
-READS_ONCE = True
+PRELOADS = True
 SNIPPET = """
 import torch
 from tensordict import TensorDict, tensorclass

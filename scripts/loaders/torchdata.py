@@ -3,7 +3,7 @@
 The nodes stand in the order of torchdata's guide: the sampler's positions in batches, a mapper that reads and collates
 a batch at a time, pinning, prefetching. With `method: thread` nothing is sent between processes, and threads help as
 far as a clip's work releases the GIL. Reading does: hence .npy files, without a decoder in the way. `method: process`
-sends each batch through shared memory, by processes that are started anew each epoch. `workers` are threads or
+sends each batch through shared memory, by processes that are started again each epoch. `workers` are threads or
 processes, `prefetch` the batches ahead for each; without workers a batch is read when it is asked for.
 """
 

@@ -5,7 +5,7 @@ fio is run as a program (https://fio.readthedocs.io), one job at a time. A reade
 Three patterns: `sequential` in blocks of 1 MiB, `random` in blocks of a clip's size, and `readahead`: sequential,
 through the page cache, by one reader, for whom the kernel reads ahead, which may pass what O_DIRECT gets at depth 1.
 (On slow storage it needs a few seconds: what the kernel had read ahead when the time was up is not counted.)
-`measure_reads` says in the record which way the first two were read:
+`measure_reads` says in the record which method the first two were read:
 
 - `direct`: O_DIRECT, past the page cache, for as long as asked;
 - `buffered`: where the file system refuses O_DIRECT; the file's pages are dropped first (`posix_fadvise`), and each
@@ -35,7 +35,7 @@ class _Job(NamedTuple):
     """What one fio job reads, and how."""
 
     pattern: str  # sequential, random or readahead
-    way: str  # direct, buffered or memory
+    method: str  # direct, buffered or memory
     readers: int
     block_bytes: int
 
@@ -56,10 +56,11 @@ def measure_reads(
     then, where there is a device, once through readahead; each for at most `seconds`. The file has no name, so that it
     vanishes with this process, however that ends. `inside` are the folders of control groups in which fio runs.
 
-    The measurement: `version` of fio, `way` (see above), `file_bytes`, and `reads`, a list with for each job `pattern`,
-    `way`, `readers`, `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes) and `reads_per_second`
-    of all readers together, `mean_latency_ms`, `p99_latency_ms`. `sequential` and `random` are those of one reader and
-    the largest clips; `random` there also has `clips_per_second`, a read being a clip.
+    The measurement: `version` of fio, `method` (see above), `file_bytes`, and `reads`, a list with for each job
+    `pattern`,
+    `method`, `readers`, `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes) and
+    `reads_per_second` of all readers together, `mean_latency_ms`, `p99_latency_ms`. `sequential` and `random` are
+    those of one reader and the largest clips; `random` there also has `clips_per_second`, a read being a clip.
     """
     program = shutil.which("fio")
     if program is None:
@@ -74,9 +75,9 @@ def measure_reads(
         with tempfile.TemporaryFile(dir=folder) as file:
             _lay_out(file.fileno(), size)
             path = f"/proc/self/fd/{file.fileno()}"
-            way = "memory" if in_memory else "direct" if _allows_direct(path) else "buffered"
+            method = "memory" if in_memory else "direct" if _allows_direct(path) else "buffered"
             patterns = [("sequential", MEBIBYTE), *(("random", block) for block in blocks)]
-            jobs = [_Job(pattern, way, count, block) for count in counts for pattern, block in patterns]
+            jobs = [_Job(pattern, method, count, block) for count in counts for pattern, block in patterns]
             if not in_memory:
                 jobs.append(_Job("readahead", "buffered", 1, MEBIBYTE))
             reads = [_run(program, file.fileno(), job, size, seconds, inside) for job in jobs]
@@ -85,7 +86,7 @@ def measure_reads(
     alone = {job["pattern"]: job for job in reads if job["readers"] == 1}  # of several clip sizes the last, the largest
     random = {**alone["random"], "clips_per_second": alone["random"]["reads_per_second"]}
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    measured = {"version": version, "way": way, "file_bytes": size}
+    measured = {"version": version, "method": method, "file_bytes": size}
     return {**measured, "sequential": alone["sequential"], "random": random, "reads": reads}, None
 
 
@@ -125,9 +126,9 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
         *(program, "--name=reads", f"--filename=/proc/self/fd/{handle}", "--output-format=json"),
         *(f"--rw={rw}", f"--bs={job.block_bytes}", f"--size={part}", f"--offset_increment={part}", "--ioengine=psync"),
         *("--iodepth=1", f"--numjobs={job.readers}", "--group_reporting", "--thread", "--randrepeat=1"),
-        *(f"--direct={int(job.way == 'direct')}", f"--runtime={milliseconds}ms"),
+        *(f"--direct={int(job.method == 'direct')}", f"--runtime={milliseconds}ms"),
     ]
-    if job.way == "buffered":
+    if job.method == "buffered":
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     else:
         command.append("--time_based")

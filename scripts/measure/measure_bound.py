@@ -21,7 +21,7 @@ from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, failed, meas
 from scripts.plan.runs import Bound, measured_from, parser_of
 
 MEMORY_SHARE = 0.25  # of what is available
-WAYS = ("torch", "numpy")
+METHODS = ("torch", "numpy")
 PINNED_BATCHES = 8
 
 
@@ -42,7 +42,7 @@ class Unchecked:
 
 
 @contextmanager
-def gathered(request: LoaderRequest, way: str) -> Iterator[Callable[[int], Iterator[dict[str, Any]]]]:
+def gathered(request: LoaderRequest, method: str) -> Iterator[Callable[[int], Iterator[dict[str, Any]]]]:
     """Yield the epoch function over float32 (clips, 1, samples) in RAM, gathered into one buffer by torch or numpy."""
     import numpy as np
     import torch
@@ -54,7 +54,7 @@ def gathered(request: LoaderRequest, way: str) -> Iterator[Callable[[int], Itera
     def epoch(number: int) -> Iterator[dict[str, Any]]:
         for positions in batches_of(epoch_order(request, number), request.batch_size):
             audio, where = buffer[: len(positions)], torch.from_numpy(positions)
-            if way == "torch":
+            if method == "torch":
                 torch.index_select(data, 0, where, out=audio)
             else:
                 np.take(data.numpy(), positions, axis=0, out=audio.numpy(), mode="clip")
@@ -97,7 +97,7 @@ def main() -> None:
 
 def new_record(bound: Bound) -> dict[str, Any]:
     """Return the record of a bound that has not been measured."""
-    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("clips_per_second", "times", "ways")))
+    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("clips_per_second", "times", "methods")))
 
 
 def measure(bound: Bound) -> dict[str, Any]:
@@ -132,17 +132,19 @@ def measure(bound: Bound) -> dict[str, Any]:
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
-    source, ways = (gathered, WAYS) if request.device == "cpu" else (copied, ("pinned copy",))
+    source, methods = (gathered, METHODS) if request.device == "cpu" else (copied, ("pinned copy",))
     found = {}
     try:
-        for way in ways:
-            opened = partial(source, request, way)
+        for method in methods:
+            opened = partial(source, request, method)
             sink = Sink(request.device)
-            found[way] = protocol.run(opened, Unchecked(), sink, LEAST_EPOCHS, time.perf_counter, bound.seconds, around)
+            found[method] = protocol.run(
+                opened, Unchecked(), sink, LEAST_EPOCHS, time.perf_counter, bound.seconds, around
+            )
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)
-    record["ways"] = {way: protocol.rate(times) for way, times in found.items()}
-    times = found[max(found, key=record["ways"].get)]
+    record["methods"] = {method: protocol.rate(times) for method, times in found.items()}
+    times = found[max(found, key=record["methods"].get)]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
     record["warnings"] = host.disturbance(**moments)
     return {**record, "times": asdict(times), "clips_per_second": protocol.rate(times)}

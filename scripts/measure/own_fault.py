@@ -42,4 +42,4 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
 def _of(module: ModuleType) -> list[str]:
     """Return what a note is of: this call of Snakemake, and the hash of each file of the loader."""
     call = os.environ.get("FEEDRATE_CALL") or f"process {os.getpid()}"
-    return [call, *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.BESIDE))]
+    return [call, *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.LOCAL_IMPORTS))]

@@ -21,13 +21,13 @@ from scripts.machine import device_prefetch, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
 from scripts.measure import protocol, spans, tasks
+from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.child import out_of_memory_kills
-from scripts.measure.explain import Explanation
 from scripts.measure.protocol import Epoch, EpochTimes, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
-from scripts.measure.step import Stepped, Trial, shortest_fed
+from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
 
 NO_ROOM = (
@@ -45,9 +45,9 @@ class Wanted:
 
     epochs: int
     seconds: float = 0.0  # at least so long
-    explain: bool = False  # look for what holds the loader back
+    bottlenecks: bool = False  # look for what holds the loader back
     timeline: bool = False  # note what each process does with the first batches of one more epoch
-    step_limit_ms: float = 0.0  # look for the shortest step that it feeds up to here; 0: do not look
+    step_limit_ms: float = 0.0  # look for the minimum step that it feeds up to here; 0: do not look
     groups: tuple[str, ...] = ()  # control groups that this process tree is in
     limited_share: float = 0.5  # of the data, that a limited cache may hold
     validation: Location | None = None  # of the validation split
@@ -80,8 +80,8 @@ def measure(
     if run.problem:
         return without_speed(record, "failed", run.problem)
     record["clips_per_second"], record["au_percent"] = rate(times), utilisation(times)
-    if wanted.explain:
-        run.explain()
+    if wanted.bottlenecks:
+        run.try_bottlenecks()
     if wanted.timeline:
         run.note_spans()
     return record
@@ -145,7 +145,7 @@ class _Run:
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
     def _afterwards(self, epoch: Epoch, times: Times) -> None:
-        """Find the shortest step that the open loader feeds."""
+        """Find the minimum step that the open loader feeds."""
         numbers = iter(range(1, 10**9))
 
         def on(_number: int) -> Any:
@@ -154,7 +154,7 @@ class _Run:
         self._find_step(times, lambda sink: self._warm_epochs(on, sink))
 
     def _find_step(self, times: Times, epochs: Callable[[protocol.Sink], list[EpochTimes]]) -> None:
-        """Note the shortest step that the loader feeds; `epochs` times some with a sink."""
+        """Note the minimum step that the loader feeds; `epochs` times some with a sink."""
         limit = self.wanted.step_limit_ms
         if not limit or self.task not in SWEPT or self.record["step_ms"] or not self.verifier.ok:
             return
@@ -167,7 +167,7 @@ class _Run:
 
         batches = sum(len(epoch.batch_clips) for epoch in times.epochs)
         per_batch = sum(epoch.seconds for epoch in times.epochs) / batches
-        self.record["shortest_step"] = shortest_fed(trial, per_batch, limit)
+        self.record["minimum_step"] = minimum_step(trial, per_batch, limit)
 
     def _warm_epochs(self, epoch: Epoch, sink: protocol.Sink) -> list[EpochTimes]:
         timed: list[EpochTimes] = []
@@ -238,17 +238,17 @@ class _Run:
         known = self.cache != "cold" and self.task not in TRAINING
         return {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else [], "readings": self.readings}
 
-    def explain(self) -> None:
+    def try_bottlenecks(self) -> None:
         """Note the speeds that the loader has with parts of its work left out; the number stands if it breaks then."""
         cold = self.cold if self.cache == "cold" else None
         lift = partial(leave_room, self.wanted.groups, ENOUGH_ROOM) if self.cache == "limited" else None
         parts = Explanation(self._opened, self._sink, CLOCK, cold, lift)
         full, step = self.record["clips_per_second"], bool(self.record["step_ms"])
         try:
-            self.record["explained"] = parts.speeds(self.module, self.request, full, step)
+            self.record["bottleneck_trials"] = parts.speeds(self.module, self.request, full, step)
         except Exception as error:
             self._broke(
-                "not-explained",
+                "no-bottleneck-trials",
                 "with parts of its work left out",
                 error,
                 "one of the loader's STAGES does not deliver what its contract says",

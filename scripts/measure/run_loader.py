@@ -30,7 +30,7 @@ from scripts.plan.sweep import Conditions, combinations, slug
 
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
-FOUND = ("times", "clips_per_second", "au_percent", "shortest_step", "explained", "spans", "training", "limits")
+FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit")
 
 
@@ -207,7 +207,7 @@ def measure(module: ModuleType, asked: Run) -> dict[str, Any]:
     wanted = run.Wanted(
         epochs=epochs,
         seconds=asked.seconds if asked.epochs == "auto" else 0.0,
-        explain=asked.explain,
+        bottlenecks=asked.bottlenecks,
         timeline=asked.timeline,
         step_limit_ms=asked.step_limit_ms,
         groups=tuple(child.joined),
@@ -243,7 +243,7 @@ def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
     unreadable = placed.unreadable(getattr(module, "READS", (location.PATH,)))
     if unreadable or cache not in COLD:
         return unreadable
-    if getattr(module, "READS_ONCE", False):
+    if getattr(module, "PRELOADS", False):
         return f"it reads everything when it is opened: no epoch is {cache}"
     never = placed.never(cache)
     return f"{never}: measure on a tier that is a disk" if never else None

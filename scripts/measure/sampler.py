@@ -4,7 +4,7 @@ The parent of a measurement is idle, so it samples there. Its clock is CLOCK_MON
 child says later which interval was that of the timed epochs, and `Sampler.summary` looks at that interval alone.
 
 What it may cost is bounded: each kind of sample waits, after one that took d seconds of CPU, for d divided by its share
-of one core. PSS is the dear one. Its figures are in smaps_rollup (Documentation/ABI/testing/procfs-smaps_rollup in
+of one core. PSS is the expensive one. Its figures are in smaps_rollup (Documentation/ABI/testing/procfs-smaps_rollup in
 the kernel's sources), for which the kernel walks the page tables: about 7 ms per GB.
 """
 
@@ -24,7 +24,7 @@ from scripts.machine.host import warning
 
 PROC = Path("/proc")
 CHEAP_SHARE = 0.0018  # of one core, at most, for what is cheap to ask
-CREDIT_SECONDS = 1.0  # for which its share may be saved up: one dear sample among cheap ones delays none
+CREDIT_SECONDS = 1.0  # for which its share may be saved up: one expensive sample among cheap ones delays none
 GPU_SHARE = 0.002  # of the budget that is otherwise PSS's alone
 LIST_SHARE = 0.0002  # for looking through all processes of the machine, where that is needed at all
 PSS_SECONDS_PER_BYTE = 7e-12  # assumed of memory that has come since the last reading, which was timed
@@ -108,7 +108,7 @@ class Tree:
 
     /proc/loadavg names the newest process number. Only the numbers since the last time are looked at, each of them
     twice: the kernel gives a number away a moment before the process can be seen. All processes are looked through at
-    the beginning, and where too many are new or the count began anew. (/proc/PID/task/*/children would say it too,
+    the beginning, and where too many are new or the count began again. (/proc/PID/task/*/children would say it too,
     where the kernel has it, and costs a read for each thread.)
     """
 

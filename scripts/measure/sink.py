@@ -57,7 +57,7 @@ class Sink:
 
 
 class PlainLoop:
-    """``for batch in loader: pass``, as published comparisons traverse: a byte that nobody touches costs nothing.
+    """``for batch in loader: pass``, as published comparisons iterate: a byte that nobody touches costs nothing.
 
     Its receipts hold the clips alone.
     """

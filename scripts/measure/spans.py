@@ -1,9 +1,9 @@
 """The batch timeline: what each process of a loader did with the first batches of an epoch, and when.
 
-Taken in one more epoch, after everything that gives a number, so that no number knows of it. Every loader has the lane
+Taken in one more epoch, after everything that gives a number, so that no number knows of it. Every loader has the track
 of the main process: `wait` (for a batch, from asking until it is there) and `step` (consuming it). One whose
 DataLoader is that of `_torch.epochs_of` has more, without a change to it: `read` (its data set's items) and
-`collate` (where that is not in the same call too), in the lane of the process that did it, and `transfer`: the main
+`collate` (where that is not in the same call too), in the track of the process that did it, and `transfer`: the main
 process waits for a batch that its worker has made already. From being made until it is asked for a batch costs nobody
 time: that is no span.
 
@@ -158,7 +158,7 @@ def timeline(
     batches: int,
     cold: protocol.Cold | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the spans of the first `batches` of an epoch: lane, batch, phase, start_seconds, end_seconds.
+    """Return the spans of the first `batches` of an epoch: track, batch, phase, start_seconds, end_seconds.
 
     They count from the moment at which the epoch is asked for, and are sorted by their start. `opened(spans=...)`
     constructs the loader. The epoch begins as a timed one does: after a whole one, or, where `cold` makes it cold, as
@@ -175,24 +175,24 @@ def timeline(
                     sink.consume(batch)
                 sink.finish()
             start = CLOCK()
-            main = _main_lane(epoch(number), sink, batches, start)
+            main = _main_track(epoch(number), sink, batches, start)
         noted = notes.read()
-    spans = [*main, *_lanes(noted, notes.home, len(main) // 2)]
+    spans = [*main, *_tracks(noted, notes.home, len(main) // 2)]
     return [
-        {"lane": lane, "batch": batch, "phase": phase, "start_seconds": begin, "end_seconds": end}
-        for lane, batch, phase, begin, end in (
-            (lane, batch, phase, round(begin - start, 6), round(end - start, 6))
-            for lane, batch, phase, begin, end in sorted(spans, key=lambda span: (span[3], -span[4]))
+        {"track": track, "batch": batch, "phase": phase, "start_seconds": begin, "end_seconds": end}
+        for track, batch, phase, begin, end in (
+            (track, batch, phase, round(begin - start, 6), round(end - start, 6))
+            for track, batch, phase, begin, end in sorted(spans, key=lambda span: (span[3], -span[4]))
         )
     ]
 
 
-Lane = list[tuple[str, int, str, float, float]]  # lane, batch, phase, start and end on the clock
+Track = list[tuple[str, int, str, float, float]]  # track, batch, phase, start and end on the clock
 
 
-def _main_lane(arriving: Iterator[protocol.Batch], sink: protocol.Sink, batches: int, start: float) -> Lane:
+def _main_track(arriving: Iterator[protocol.Batch], sink: protocol.Sink, batches: int, start: float) -> Track:
     """Consume the first `batches`; return `wait` and `step` of each, which follow one another without a gap."""
-    spans: Lane = []
+    spans: Track = []
     for number, batch in enumerate(itertools.islice(arriving, batches)):
         arrived = CLOCK()
         sink.consume(batch)
@@ -203,7 +203,7 @@ def _main_lane(arriving: Iterator[protocol.Batch], sink: protocol.Sink, batches:
     return spans
 
 
-def _lanes(noted: list[Noted], home: int, delivered: int) -> Iterator[tuple[str, int, str, float, float]]:
+def _tracks(noted: list[Noted], home: int, delivered: int) -> Iterator[tuple[str, int, str, float, float]]:
     """Yield what was noted of the batches that were delivered; worker processes are numbered by their first batch."""
     noted = sorted((one for one in noted if one.batch < delivered), key=lambda one: one.batch)
     workers = dict.fromkeys(one.process for one in noted if one.process != home)

@@ -70,16 +70,16 @@ class Trial:
     batches: int
 
 
-def shortest_fed(
+def minimum_step(
     trial: Callable[[float], Trial], batch_seconds: float, limit_ms: float, target_percent: float = TARGET_PERCENT
 ) -> dict[str, Any]:
-    """Return the shortest step, `ms`, in which AU is at least `target_percent`, found by bisection.
+    """Return the minimum step, `ms`, in which AU is at least `target_percent`, found by bisection.
 
     `trial(step_ms)` measures one length. `batch_seconds` is the time a batch takes without a step: since the steps
     add to it or hide behind it, AU at a step s is at most s / batch_seconds, which bounds the search from below
     without a trial. A guess from the last trial stands in for the middle where it lies between the bounds: loaders that
-    work behind the step and those that do not differ by a factor of ten. `not_fed_ms` is the longest step known to be
-    too short. `ms` is None where even `limit_ms` is: then `not_fed_ms` is that limit.
+    work behind the step and those that do not differ by a factor of ten. `missed_ms` is the longest step known to be
+    too short. `ms` is None where even `limit_ms` is: then `missed_ms` is that limit.
     """
     share = target_percent / 100
     low = min(limit_ms, batch_seconds * 1000 * share)  # too short or just so
@@ -117,7 +117,7 @@ def _found(
 ) -> dict[str, Any]:
     return {
         "ms": high,
-        "not_fed_ms": low,
+        "missed_ms": low,
         "limit_ms": limit_ms,
         "target_percent": target_percent,
         "trials": [asdict(trial) for trial in trials],

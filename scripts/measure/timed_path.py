@@ -15,7 +15,7 @@ FILES = tuple(  # whichever loader it is; that of a loader comes to it
     PROJECT / "scripts" / name
     for name in (
         *("common/request.py", "machine/device_prefetch.py", "measure/child.py", "measure/protocol.py"),
-        *("measure/sink.py", "measure/step.py", "measure/tasks/loop.py", "measure/tasks/traverse.py"),
+        *("measure/sink.py", "measure/step.py", "measure/tasks/iterate.py", "measure/tasks/read.py"),
         *(
             "measure/tasks/lightning.py",
             "measure/tasks/train.py",
@@ -45,7 +45,7 @@ def timed_code(loader: ModuleType) -> str:
     own = getattr(loader, "OWN_FILE", None)
     reached = closure("scripts.loaders._own_epochs" if own else f"scripts.loaders.{name}")
     files = [path for path in reached if path.is_relative_to(folder)]
-    files += [Path(path) for path in ([own, *loader.BESIDE] if own else [])]
+    files += [Path(path) for path in ([own, *loader.LOCAL_IMPORTS] if own else [])]
     return f"{_hash(FILES)}-{_hash(files)}"
 
 

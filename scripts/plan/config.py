@@ -68,7 +68,7 @@ def _validate(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def _check_keys(value: Any, where: tuple[Any, ...]) -> None:
-    """Refuse keys that are no text, and texts that Snakemake or the file system would take amiss."""
+    """Refuse keys that are no text, and texts that Snakemake or the file system would take wrong."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if not isinstance(key, str):
@@ -91,8 +91,8 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
 
     A preset's loaders stand in place of those of `raw`, but it leaves out none that is asked for by name: a file of the
     user's own, and the loaders in `asked`, whose results are targets. A preset without tasks (a ladder) measures only
-    what it lists, and then the targets, which are traversed. Raises UserError for a preset or a target that does not
-    exist.
+    what it lists, and then the targets, which get the task read. Raises UserError for a preset or a target that does
+    not exist.
     """
     config = with_overrides(with_preset(raw, overrides), overrides)
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
@@ -110,7 +110,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
                 f"results/{name}.json: found no loader {name!r}, allowed are {', '.join(known)}.{nearest(name, known)} "
                 f"A file of your own is {{name: {name}, file: PATH}} below loaders in config.yaml (docs/own_loader.md)."
             )
-        added = {**own.get(name, {"name": name}), **({"task": ["traverse"]} if laddered else {})}
+        added = {**own.get(name, {"name": name}), **({"task": ["read"]} if laddered else {})}
         config["loaders"] = [*config["loaders"], added]
     return config
 
@@ -219,15 +219,15 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
         schema["prefixItems"].append(item)
 
 
-def _splice_ladder(top: dict, rungs: Any, loaders: Any) -> None:
-    """Give each rung of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
+def _splice_ladder(top: dict, steps: Any, loaders: Any) -> None:
+    """Give each step of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
     known = {entry["name"]: entry for entry in named(loaders)}
     sweep, schema = top["sweep"]["properties"], top["ladder"]
     base = schema["items"]
     schema["prefixItems"] = []
     loader = None
-    for rung in rungs if isinstance(rungs, list) else ():
-        loader = rung.get("loader", loader) if isinstance(rung, Mapping) else loader
+    for step in steps if isinstance(steps, list) else ():
+        loader = step.get("loader", loader) if isinstance(step, Mapping) else loader
         if not isinstance(loader, str) or loader not in known:
             schema["prefixItems"].append(base)
             continue
@@ -355,23 +355,23 @@ def _check_doubled(names: list[str]) -> None:
 
 
 def _check_ladder(config: Mapping[str, Any]) -> None:
-    """Refuse a rung whose loader is none of `loaders`, and a loader that is there for no task and on no rung."""
+    """Refuse a step whose loader is none of `loaders`, and a loader that is there for no task and on no step."""
     entries = named(config["loaders"])
     known = [entry["name"] for entry in entries]
-    for number, rung in enumerate(config["ladder"]):
-        found = rung.get("loader") if number == 0 else rung.get("loader", known[0])
+    for number, step in enumerate(config["ladder"]):
+        found = step.get("loader") if number == 0 else step.get("loader", known[0])
         if found not in known:
             raise UserError(
-                f"config: ladder[{number}].loader: found {repr(found) if found else 'nothing'} for {rung['change']!r}, "
+                f"config: ladder[{number}].loader: found {repr(found) if found else 'nothing'} for {step['change']!r}, "
                 f"allowed are the entries of loaders: {', '.join(known)}.{nearest(found or '', known)} Name one of "
                 "them, or add it to loaders."
             )
-    climbed = {rung.get("loader") for rung in config["ladder"]}
+    in_ladder = {step.get("loader") for step in config["ladder"]}
     for number, entry in enumerate(entries):
-        if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in climbed:
+        if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in in_ladder:
             raise UserError(
-                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no rung of the ladder, so "
-                "that nothing of it would be measured. Give sweep.task a task, such as traverse, or remove the loader."
+                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no step of the ladder, so "
+                "that nothing of it would be measured. Give sweep.task a task, such as read, or remove the loader."
             )
 
 

@@ -16,11 +16,11 @@ from scripts.common.vocabulary import SPLIT, TRAINING
 from scripts.plan.experiment import Bound, Plan, Run
 
 # Assumptions, for what has no earlier time: those of a machine with four cores and an SSD.
-START_SECONDS = {"lightning": 10.0, "moves": 20.0}  # of a fresh process, with its imports; of any other:
+START_SECONDS = {"lightning": 10.0, "tensors": 20.0}  # of a fresh process, with its imports; of any other:
 OTHER_START_SECONDS = 4.0
 SEARCH_SECONDS = 5.0  # for the bottleneck and the minimum step time, where they are looked for
 EPOCHS = 4  # the verify epoch, two timed ones, and one for what comes before and after
-PASS_BYTES_PER_SECOND = {"traverse": 1e9, "loop": 1e9, "train": 80e6, "lightning": 80e6}  # of float32 audio
+PASS_BYTES_PER_SECOND = {"read": 1e9, "iterate": 1e9, "train": 80e6, "lightning": 80e6}  # of float32 audio
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
 PROFILE_MEASUREMENTS = 12  # of fio on a tier, each `measure.profile_seconds` long
 CLIPS = 1000  # of a data set of unknown size
@@ -68,11 +68,11 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     """Return how long what the plan lists, and has no record, will take; only of `loaders`, where some are given."""
     earlier = earlier_seconds(plan)
     runs = [run for run in plan.runs if run.loader in (loaders or plan.loaders)]
-    items = runs if loaders else [*runs, *plan.bounds, *plan.moves]
+    items = runs if loaders else [*runs, *plan.bounds, *plan.tensors]
     left = Counter(_kind(item) for item in items if not (plan.project / item.path).exists())
     clips, counted = _clips(plan)
     clip_bytes = plan.sample.bytes
-    searched = Counter(_kind(run) for run in runs if run.explain)
+    searched = Counter(_kind(run) for run in runs if run.bottlenecks)
     seconds = 0.0
     for kind, count in left.items():
         share = searched[kind] / count if count else 0.0
@@ -99,7 +99,7 @@ def earlier_seconds(plan: Plan) -> dict[str, float]:
     root = plan.project / plan.folder("runs")
     written = sorted(
         (path.stat().st_mtime, _kind_of_path(path.relative_to(root).parts)) for path in root.glob("*/*/*/*.json")
-    ) + sorted((path.stat().st_mtime, "moves") for path in root.glob("moves/*/*.json"))
+    ) + sorted((path.stat().st_mtime, "tensors") for path in root.glob("tensors/*/*.json"))
     longest = 60 * plan.config["measure"]["limit_minutes"]
     times: dict[str, list[float]] = defaultdict(list)
     for (before, _), (after, kind) in itertools.pairwise(sorted(written)):
@@ -116,15 +116,15 @@ def _kind_of_path(parts: tuple[str, ...]) -> str:
     """Return the kind of a record by its path: bounds/BOUND/SLUG/REPEAT.json or TIER/LOADER/SLUG/REPEAT.json."""
     if parts[0] == "bounds":
         return parts[1]
-    return next((part for part in parts[2].split("-") if part in ("loop", *TRAINING)), "traverse")
+    return next((part for part in parts[2].split("-") if part in ("iterate", *TRAINING)), "read")
 
 
 def _assumed_seconds(plan: Plan, kind: str, epoch_bytes: int, searched: float) -> float:
     """Return the seconds of one measurement of a kind, where a share of them, `searched`, looks for the bottleneck."""
     measure = plan.config["measure"]
     epochs = EPOCHS if measure["epochs"] == "auto" else measure["epochs"] + 1
-    reading = epochs * epoch_bytes / PASS_BYTES_PER_SECOND.get(kind, PASS_BYTES_PER_SECOND["traverse"])
-    timed = max(reading, measure["seconds"]) if kind != "moves" else 0.0
+    reading = epochs * epoch_bytes / PASS_BYTES_PER_SECOND.get(kind, PASS_BYTES_PER_SECOND["read"])
+    timed = max(reading, measure["seconds"]) if kind != "tensors" else 0.0
     return START_SECONDS.get(kind, OTHER_START_SECONDS) + timed + searched * (SEARCH_SECONDS + timed)
 
 

@@ -20,7 +20,8 @@ from scripts.common.location import PATH, Location
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING
 from scripts.plan import config as configuration
 from scripts.plan import ladder
-from scripts.plan.runs import Bound, Moves, Run
+from scripts.plan.renamed import renamed
+from scripts.plan.runs import Bound, Run, Tensors
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
@@ -44,7 +45,10 @@ class Plan:
         project: Path | None = None,
         asked: Iterable[str] = (),
     ) -> None:
-        self.config = configuration.resolve(configuration.requested(raw, overrides or {}, asked))
+        raw, notices = renamed(raw)
+        overrides, more = renamed(overrides or {})
+        self.notices = list(dict.fromkeys([*notices, *more]))  # of names of the config that were changed
+        self.config = configuration.resolve(configuration.requested(raw, overrides, asked))
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -57,7 +61,7 @@ class Plan:
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
-        self.rungs: list[ladder.Rung] = self._rungs() if self.config["ladder"] else []
+        self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
 
     @cached_property
     def shards(self) -> int:
@@ -83,12 +87,12 @@ class Plan:
     @property
     def choice(self) -> dict[str, Any]:
         """The source's options that say which clips there are."""
-        return {key: value for key, value in self.options.items() if key not in self.manner}
+        return {key: value for key, value in self.options.items() if key not in self.fetch_options}
 
     @property
-    def manner(self) -> dict[str, Any]:
+    def fetch_options(self) -> dict[str, Any]:
         """The source's options that say how clips are fetched: a change of them makes nothing again."""
-        return {key: self.options[key] for key in getattr(self._source, "MANNER", ())}
+        return {key: self.options[key] for key in getattr(self._source, "FETCH_OPTIONS", ())}
 
     @property
     def prepared(self) -> list[str]:
@@ -113,9 +117,9 @@ class Plan:
             return 0
 
     @property
-    def watched(self) -> list[str]:
+    def source_inputs(self) -> list[str]:
         """The files and folders of the user's own whose change makes the clips be looked for again."""
-        return getattr(self._source, "watched", lambda _options: [])(self.options)
+        return getattr(self._source, "inputs", lambda _options: [])(self.options)
 
     @property
     def has_gpu(self) -> bool:
@@ -129,7 +133,7 @@ class Plan:
         auto = ["cpu", "cuda"] if self.has_gpu else ["cpu"]
         return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
 
-    def settings(self, loader: str, task: str = "traverse") -> Iterator[dict[str, Any]]:
+    def settings(self, loader: str, task: str = "read") -> Iterator[dict[str, Any]]:
         """Return every combination of settings that makes a difference to `loader`, each once.
 
         Of a training it may be that of the last value of each list alone.
@@ -155,7 +159,7 @@ class Plan:
 
     def loader_code(self, loader: str) -> str:
         """Return a hash of a loader's own file, and of what it imports beside it where it is the user's."""
-        files = [self.project / self.code(loader), *getattr(self.loaders[loader], "BESIDE", ())]
+        files = [self.project / self.code(loader), *getattr(self.loaders[loader], "LOCAL_IMPORTS", ())]
         return "-".join(file_hash(Path(file))[:16] for file in files)
 
     @property
@@ -187,17 +191,17 @@ class Plan:
             for run in self._repeated(loader, tier, conditions, settings)
         ]
         known = {run.path for run in swept}
-        climbed = {
+        in_ladder = {
             run.path: run
-            for rung in self.rungs
-            if not rung.reason
-            for run in self._repeated(rung.loader, rung.tier, Conditions(), rung.settings)
+            for ladder_step in self.ladder_steps
+            if not ladder_step.reason
+            for run in self._repeated(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)
         }
-        return [*swept, *(run for path, run in climbed.items() if path not in known)]
+        return [*swept, *(run for path, run in in_ladder.items() if path not in known)]
 
-    def _rungs(self) -> list[ladder.Rung]:
-        """Return the ladder's rungs, on the first tier that can be read warm: traversed with a warm cache, no step."""
-        loaders = [rung["loader"] for rung in self.config["ladder"] if "loader" in rung]
+    def _ladder_steps(self) -> list[ladder.LadderStep]:
+        """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
+        loaders = [ladder_step["loader"] for ladder_step in self.config["ladder"] if "loader" in ladder_step]
         reasons = {
             tier: next(filter(None, [self.unfit(tier, "warm"), *(self.unreadable(one, tier) for one in loaders)]), None)
             for tier in self.tiers
@@ -217,14 +221,14 @@ class Plan:
             lists["device"] = self.devices(lists["device"])[-1:]
             return next(combinations(self.loaders[loader], lists))
 
-        return list(ladder.rungs(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
+        return list(ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
 
     def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
         name = slug(settings, conditions)
-        explained = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["explain"]]
+        looked_for = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["bottlenecks"]]
         measure, location = self.config["measure"], self.location(tier, loader).as_json()
         for repeat in range(self.repeats_of(conditions.task)):
-            explain = repeat < explained and conditions.task == "traverse"
+            bottlenecks = repeat < looked_for and conditions.task == "read"
             path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
             yield Run(
                 **self._measured(path, name, settings, repeat),
@@ -237,9 +241,9 @@ class Plan:
                 format=self.loaders[loader].FORMAT,
                 epochs=measure["epochs"],
                 seconds=measure["seconds"],
-                explain=explain,
+                bottlenecks=bottlenecks,
                 timeline=repeat == 0 and self._noted(conditions),
-                step_limit_ms=measure["step_limit_ms"] if explain else 0,
+                step_limit_ms=measure["step_limit_ms"] if bottlenecks else 0,
                 limited_share=measure["limited_share"],
                 emulate=self.tiers[tier].get("emulate"),
                 logs=f"results/tensorboard/{path.removeprefix('results/runs/').removesuffix('.json')}",
@@ -256,7 +260,7 @@ class Plan:
     def _noted(self, conditions: Conditions) -> bool:
         """Return whether the batch timeline is taken; the limits of a limited cache do not last until then."""
         asked = self.config["measure"]["timeline"] == "first"
-        return asked and conditions.task == "traverse" and conditions.cache != "limited"
+        return asked and conditions.task == "read" and conditions.cache != "limited"
 
     def repeats_of(self, task: str) -> int:
         """How often each run of a task is made."""
@@ -298,7 +302,7 @@ class Plan:
 
     @cached_property
     def bounds(self) -> list[Bound]:
-        """The warm bound for each device and batch size that a run uses; the first one is the campaign's sentinel."""
+        """The warm bound for each device and batch size that a run uses; the first one is the session's control run."""
         pairs = list(dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs))
         bounds = []
         for pair in pairs:
@@ -311,29 +315,29 @@ class Plan:
         return bounds
 
     @cached_property
-    def moves(self) -> list[Moves]:
+    def tensors(self) -> list[Tensors]:
         """The micro-benchmarks of moving tensors, for each device and batch size that a run uses."""
-        if not self.config["measure"]["moves"]:
+        if not self.config["measure"]["tensors"]:
             return []
         pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
         found = []
         for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
             settings = {"device": device, "batch_size": batch_size}
-            path = f"{self.folder('runs')}/moves/{slug(settings)}/{repeat}.json"
-            data = next((f"{self.folder('formats')}/{name}" for name in self.one_array), None)
+            path = f"{self.folder('runs')}/tensors/{slug(settings)}/{repeat}.json"
+            data = next((f"{self.folder('formats')}/{name}" for name in self.single_file), None)
             workers = max(self.readers_at_once)
-            found.append(Moves(**self._measured(path, slug(settings), settings, repeat), workers=workers, data=data))
+            found.append(Tensors(**self._measured(path, slug(settings), settings, repeat), workers=workers, data=data))
         return found
 
     @property
-    def one_array(self) -> list[str]:
+    def single_file(self) -> list[str]:
         """The format whose file of all clips the micro-benchmarks read from, where one is asked for."""
-        return [name for name, module in self.formats.items() if hasattr(module, "ONE_ARRAY")][:1]
+        return [name for name, module in self.formats.items() if hasattr(module, "SINGLE_FILE")][:1]
 
     @cached_property
     def by_path(self) -> dict[str, Run | Bound]:
-        """Runs, bounds and moves by the path of their record."""
-        return {item.path: item for item in (*self.runs, *self.bounds, *self.moves)}
+        """Runs, bounds and tensors by the path of their record."""
+        return {item.path: item for item in (*self.runs, *self.bounds, *self.tensors)}
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
@@ -449,14 +453,17 @@ class Plan:
             "config": self.config,
             "runs": [vars(run) for run in self.runs],
             "bounds": [vars(bound) for bound in self.bounds],
-            "moves": [vars(move) for move in self.moves],
+            "tensors": [vars(move) for move in self.tensors],
             "skipped": self.skipped,
             "ladder": [
                 {
-                    **{"change": rung.change, "loader": rung.loader, "tier": rung.tier},
-                    **{"slug": None if rung.reason else slug(rung.settings), "reason": rung.reason},
+                    **{"change": ladder_step.change, "loader": ladder_step.loader, "tier": ladder_step.tier},
+                    **{
+                        "slug": None if ladder_step.reason else slug(ladder_step.settings),
+                        "reason": ladder_step.reason,
+                    },
                 }
-                for rung in self.rungs
+                for ladder_step in self.ladder_steps
             ],
             "loaders": self.declared,
             "formats": list(self.formats),

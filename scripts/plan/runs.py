@@ -48,13 +48,13 @@ class Run(Measurement):
     tier: str = _option("by_hand", "the tier's name")
     location: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the format on its tier, as JSON has it
     format: str = ""
-    task: str = _option("traverse", "what is done with the batches", choices=tuple(TASKS))
+    task: str = _option("read", "what is done with the batches", choices=tuple(TASKS))
     cache: str = _option("warm", "state of the page cache when an epoch begins", choices=("warm", *COLD))
     step_ms: float = _option(0.0, "wait so long after each batch, as for a training step", type=float)
     epochs: str | int = _option("auto", "timed epochs; auto: as many as the run needs to be long enough")
-    explain: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
+    bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
     timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
-    step_limit_ms: float = _option(0.0, "look for the shortest step that is fed, up to here; 0: no", type=float)
+    step_limit_ms: float = _option(0.0, "look for the minimum step that is fed, up to here; 0: no", type=float)
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads
@@ -70,10 +70,10 @@ class Bound(Measurement):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Moves(Bound):
+class Tensors(Bound):
     """The micro-benchmarks of moving tensors."""
 
-    bound: str = "moves"
+    bound: str = "tensors"
     seconds: float = _option(0.2, "time each way for at least this long", type=float)
     workers: int = _option(2, "threads or processes that share a gather; 0: no processes", type=int)
     data: str | None = _option(None, "folder of the format memmap, whose audio.npy is mapped; may be absent")

@@ -13,14 +13,14 @@ from scripts.plan import config as configuration
 class Conditions:
     """What is done with the batches, and in which state the machine is."""
 
-    task: str = "traverse"  # traverse, loop, train or lightning
+    task: str = "read"  # read, iterate, train or lightning
     cache: str = "warm"  # warm, cold or limited: the page cache when an epoch begins
     step_ms: float = 0  # an emulated training step after each batch
 
     @property
     def suffix(self) -> list[str]:
         """What they add to a slug: nothing for traversing with a warm cache and no step."""
-        parts = [] if self.task == "traverse" else [self.task]
+        parts = [] if self.task == "read" else [self.task]
         parts += [] if self.cache == "warm" else [self.cache]
         return parts + ([f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else [])
 

@@ -135,7 +135,7 @@ def _run(job: Job) -> Outcome:
 def _start_worker() -> None:
     """Keep freed memory, and end when the parent is gone, even if it was killed."""
     # From one large block that is freed the C library learns to keep what others free: fetching each clip's pages
-    # from the system anew would be a tenth of the work.
+    # from the system again would be a tenth of the work.
     np.empty(1 << 24, np.uint8)
     parent = multiprocessing.parent_process()
 

@@ -32,7 +32,7 @@ class Rejections(NamedTuple):
     """What the shards left out."""
 
     rejected: int  # what came cannot be used
-    unavailable: int  # gone for good
+    unavailable: int  # permanently unavailable
     failed: int  # did not come this time
     kinds: Counter[str]  # how often each reason, its details left away
 
@@ -114,7 +114,7 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
     )
     raise UserError(
         f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
-        f"{common}. Needed is at least one clip. Look into rejected.csv, mend the data set, or {hint}, and run again."
+        f"{common}. Needed is at least one clip. Look into rejected.csv, fix the data set, or {hint}, and run again."
     )
 
 

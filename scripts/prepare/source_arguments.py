@@ -15,9 +15,11 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a source and its options."""
     parser.add_argument("--source", required=True, help="name of a file in scripts/sources/")
     parser.add_argument("--options", default="{}", help="the source's options as a JSON object")
-    manner = os.environ.get("FEEDRATE_MANNER", "{}")  # of the workflow, where it is no parameter of a rule
+    fetch_options = os.environ.get(
+        "FEEDRATE_FETCH_OPTIONS", "{}"
+    )  # of the workflow, where it is no parameter of a rule
     parser.add_argument(
-        "--manner", default=manner, help="more of them: those that say how clips are fetched, not which"
+        "--fetch-options", default=fetch_options, help="more of them: those that say how clips are fetched, not which"
     )
     parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
@@ -27,7 +29,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 def load_source(arguments: argparse.Namespace) -> tuple[ModuleType, dict[str, Any]]:
     """Return the source and its checked options. Raises UserError for what is wrong with them."""
     source = load("sources", arguments.source)
-    given = {**_read_object("--options", arguments.options), **_read_object("--manner", arguments.manner)}
+    given = {**_read_object("--options", arguments.options), **_read_object("--fetch-options", arguments.fetch_options)}
     options = complete_options(given, source)
     source.check(options)
     return source, options

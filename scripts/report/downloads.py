@@ -51,7 +51,7 @@ def downloads(tables: Mapping[str, Any], folder: Path | None) -> list[dict[str, 
     files.append(_file("config.yaml", "the whole config, as it was resolved", "application/yaml", config))
     path = folder / RECORDS if folder else None
     if path and path.is_file():
-        about = "every raw record of runs, bounds and moves, as docs/run.schema.json describes it"
+        about = "every raw record of runs, bounds and tensors, as docs/run.schema.json describes it"
         content = _anonymous_records(path) if path.stat().st_size <= MOST else None
         files.append(_file(RECORDS, about, "application/gzip", content))
     return files

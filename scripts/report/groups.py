@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, CACHES, PARTS, TASKS
-from scripts.tables.columns import bytes_text, number_text, panels, tied_with_best
+from scripts.tables.columns import bytes_text, conditions, number_text, tied_with_best
 
 Rows = list[dict[str, Any]]
 
 
-def verdict(best: Rows, panel: str) -> dict[str, Any]:
-    """Return the fastest row of a panel, the rows that cannot be told apart from it, and what to say of it."""
-    first, *others = [row for row in best if row["panel"] == panel and tied_with_best(row)]
+def verdict(best: Rows, condition: str) -> dict[str, Any]:
+    """Return the fastest row of a condition, the rows that cannot be distinguished from it, and what to say of it."""
+    first, *others = [row for row in best if row["condition"] == condition and tied_with_best(row)]
     ties: dict[str, list[str]] = {}
     for row in others:
         ties.setdefault(row["loader"], []).append(row["tier"])
@@ -26,10 +26,10 @@ def verdict(best: Rows, panel: str) -> dict[str, Any]:
     }
 
 
-def by_panel(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
-    """Return (panel, its rows) of each panel that there is, in the order of `rows`."""
+def by_condition(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
+    """Return (condition, its rows) of each condition that there is, in the order of `rows`."""
     rows = list(rows)
-    return [(panel, rows_of(rows, "panel", panel)) for panel in panels(rows)]
+    return [(condition, rows_of(rows, "condition", condition)) for condition in conditions(rows)]
 
 
 def rows_of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
@@ -38,42 +38,43 @@ def rows_of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
 
 
 def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
-    """Return of each panel the parts that were left out, and its rows with each part's share of the time in percent.
+    """Return of each condition the parts that were left out, and its rows with each part's share of the time in
+    percent.
 
-    Panels in which nothing was left out are not there: of a training AU alone says what holds it back.
+    Panels in which nothing was left out are not there: of a training AU alone says what the bottleneck is.
     """
     shares: dict[tuple[str, ...], dict[str, float]] = {}
     for row in parts:
         shares.setdefault((row["loader"], row["tier"], row["slug"]), {})[row["part"]] = row["percent"]
     groups = []
-    for panel, rows in by_panel(row for row in best if row["bottleneck"]):
+    for condition, rows in by_condition(row for row in best if row["bottleneck"]):
         pairs = [(row, shares.get((row["loader"], row["tier"], row["slug"]), {})) for row in rows]
         found = [part for part in PARTS if any(part in one for _, one in pairs)]
         if found:
-            groups.append({"panel": panel, "parts": found, "rows": pairs})
+            groups.append({"condition": condition, "parts": found, "rows": pairs})
     return groups
 
 
-def shortest_steps(ranking: Rows) -> list[tuple[str, Rows]]:
-    """Return of each panel, loader and tier the row with the shortest step that is fed, the shortest first.
+def minimum_steps(ranking: Rows) -> list[tuple[str, Rows]]:
+    """Return of each condition, loader and tier the row with the minimum step that is fed, the shortest first.
 
     These need not be the settings with the highest speed: workers and queues that cost speed work behind a step.
     """
     looked = [row for row in ranking if row["step_limit_ms"] is not None and row["status"] == "ok"]
-    looked.sort(key=lambda row: (row["shortest_step_ms"] is None, row["shortest_step_ms"] or 0.0))
+    looked.sort(key=lambda row: (row["minimum_step_ms"] is None, row["minimum_step_ms"] or 0.0))
     first: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in looked:
-        first.setdefault((row["panel"], row["loader"], row["tier"]), row)
-    return by_panel(first.values())
+        first.setdefault((row["condition"], row["loader"], row["tier"]), row)
+    return by_condition(first.values())
 
 
 def step_text(row: Mapping[str, Any]) -> str:
-    """Return a result's shortest step that is fed: blank where none was looked for, ``> 200 ms`` beyond the limit."""
+    """Return a result's minimum step that is fed: blank where none was looked for, ``> 200 ms`` beyond the limit."""
     if row["step_limit_ms"] is None:
         return ""
-    if row["shortest_step_ms"] is None:
+    if row["minimum_step_ms"] is None:
         return f"> {row['step_limit_ms']:g} ms"
-    return f"{number_text(row['shortest_step_ms'], 2)} ms"
+    return f"{number_text(row['minimum_step_ms'], 2)} ms"
 
 
 def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 LIMIT = 1_400_000  # bytes of the page: base64 makes 1.87 MB of them, and the address has to stay below 2.097 MB
-KEPT = "ranking.csv"  # the file to download that goes before the pictures
+KEPT = "ranking.csv"  # the file to download that overrides the pictures
 FILE_LIMIT = 100_000  # characters of the address of a file to download; larger ones are in the full report alone
 _ROUNDED = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')  # not scale(): its digits count
 

@@ -16,7 +16,7 @@ from scripts.common.statistics import FEW
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
-from scripts.tables.columns import number_text, panels, read_tables, settings_text
+from scripts.tables.columns import conditions, number_text, read_tables, settings_text
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "held by", "first s")
@@ -32,10 +32,10 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     """Return the lines to print, at most WIDTH columns each; ANSI codes only where `colour` is true."""
     lines: list[str] = []
     best = tables["best"]
-    names = panels(best)
-    for panel in names:
-        rows = [row for row in best if row["panel"] == panel]
-        lines += [f"{panel}, data set {_clean(tables['dataset']['dataset'])}", *_table(rows, colour), ""]
+    names = conditions(best)
+    for condition in names:
+        rows = [row for row in best if row["condition"] == condition]
+        lines += [f"{condition}, data set {_clean(tables['dataset']['dataset'])}", *_table(rows, colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
@@ -92,7 +92,7 @@ def _cells(row: Row, ties: Sequence[int | None]) -> tuple[str, ...]:
 
 
 def _settings(row: Row) -> str:
-    """Return the slug without what the panel's name says: the device and the conditions."""
+    """Return the slug without what the condition's name says: the device and the conditions."""
     said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
     return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
 
@@ -107,7 +107,11 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     runs = [row["runs"] for row in best if row["status"] == "ok"]
     if not runs:
         return ["No loader has a verified speed.", ""]
-    text = "Medians. Rows of one rank (=) cannot be told from the first of them." if max(runs) > 1 else "Single runs."
+    text = (
+        "Medians. Rows of one rank (=) cannot be distinguished from the first of them."
+        if max(runs) > 1
+        else "Single runs."
+    )
     if any(row["bottleneck"] for row in best):
         text += " Held by: the part of its work that costs a loader the most time."
     if max(runs) >= FEW:
@@ -118,7 +122,7 @@ def _caveats(best: Sequence[Row]) -> list[str]:
 
 
 def _steadiness(noise: Sequence[Row]) -> list[str]:
-    """Return a line about each device's machine: how much its least steady sentinel varied, and whether it drifted."""
+    """Return a line for each device: how much its least steady control run varied, and whether it drifted."""
     worst: dict[str, Row] = {}
     for row in noise:
         varied = row["variation_percent"]
@@ -128,7 +132,7 @@ def _steadiness(noise: Sequence[Row]) -> list[str]:
     for device, row in worst.items():
         text = (
             f"The machine ({device.upper()}): the same work (the bound, batch {row['batch_size']}), repeated "
-            f"{row['sentinels']} times over the campaign, varied by {row['variation_percent']:.1f} % "
+            f"{row['control_runs']} times over the session, varied by {row['variation_percent']:.1f} % "
             f"(slowest to fastest {row['range_percent']:.1f} %)"
         )
         drifts = [one for one in noise if one["device"] == device and one["drift_seen"]]
@@ -175,7 +179,7 @@ def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
 
 
 def _tied(ties: Sequence[Row], most: int) -> str:
-    """Return the rows that cannot be told apart in words, the first `most` of them by name."""
+    """Return the rows that cannot be distinguished in words, the first `most` of them by name."""
     named = [place_of(row) for row in ties[:most]]
     more = len(ties) - len(named)
     named += [f"{more} {'more' if named else 'other' if more == 1 else 'others'}"] if more else []

@@ -31,13 +31,13 @@ from scripts.report.charts._common import key
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
 from scripts.report.groups import (
-    by_panel,
+    by_condition,
     facts,
     grouped_skips,
     grouped_warnings,
     holding,
+    minimum_steps,
     rows_of,
-    shortest_steps,
     step_text,
     verdict,
 )
@@ -47,7 +47,7 @@ from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.tables.bottlenecks import FED_PERCENT, LEAST_PERCENT
-from scripts.tables.columns import TABLES, bytes_text, number_text, panels, read_tables, settings_text
+from scripts.tables.columns import TABLES, bytes_text, conditions, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
@@ -61,7 +61,7 @@ TAKES = (
 _UNSTEADY = ("noisy-machine", "drift")
 ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
-_SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "moves", "noise", "ladder", "break_even")
+_SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "tensors", "noise", "ladder", "break_even")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
 
@@ -154,13 +154,13 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
-        "panel_verdicts": [verdict(best, panel) for panel in panels(row for row in best if row["rank"])],
+        "panel_verdicts": [verdict(best, condition) for condition in conditions(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
         "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["feeding"])],
         "least_percent": LEAST_PERCENT,
         "fed_percent": FED_PERCENT,
-        "steps": shortest_steps(ranking),
-        "takes": by_panel(row for row in best if row["status"] == "ok"),
+        "steps": minimum_steps(ranking),
+        "takes": by_condition(row for row in best if row["status"] == "ok"),
         "latencies": latencies(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(kind, bound.about) for kind, bound in BOUNDS.items()],
@@ -169,7 +169,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
         "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
         "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
-        "panels": panels(ranking),
+        "conditions": conditions(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),
         "enough_runs": ENOUGH_RUNS,

@@ -13,7 +13,7 @@ from scripts.tables.columns import bytes_text, number_text, settings_text
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
 _MENDED = {  # by status: what makes a result of it
-    "failed": "mend the loader or its library, delete its records below results/runs, and type snakemake",
+    "failed": "fix the loader or its library, delete its records below results/runs, and type snakemake",
     "missing": "type snakemake, which makes the runs that are not there",
     "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
 }
@@ -38,14 +38,14 @@ def place(row: Row) -> str:
 
 
 def speed_text(row: Row) -> str:
-    """Return a result's speed, its share of the bound, and what holds it back, in two or three sentences."""
+    """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
     text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
-        return f"{text}What holds it back is not known: `measure.explain` is none, or no part of it can be left out."
+        return f"{text}The bottleneck is not known: `measure.bottlenecks` is none, or no part can be left out."
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
-        return f"{text}What holds it back could not be told: the trials that look for it contradict one another."
+        return f"{text}What the bottleneck is could not be told: the trials that look for it contradict one another."
     return f"{text}Held back by {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
@@ -90,7 +90,7 @@ def against_text(found: Comparison, had: Row) -> str:
 
 def cautions(tables: Tables, row: Row) -> Iterator[str]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
-    if row["declared"]["reads_once"]:
+    if row["declared"]["preloads"]:
         took = f", {bytes_text(row['pss_peak_bytes'])} at its peak (PSS)" if row["pss_peak_bytes"] else ""
         yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
     if not in_random_order(row):
@@ -102,7 +102,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
         yield f"The files on {row['tier']} lie in memory{took}, beside what the loader takes: they must fit."
     if row["tier"].endswith(EMULATED):
         yield f"{row['tier']}: reads were slowed down to those of other storage, which this machine does not have."
-    if row["task"] == "loop":
+    if row["task"] == "iterate":
         yield "A plain loop need not read its batches: a model that does may be fed more slowly."
     now = asked(tables, "now")
     if now and not had_now(tables, row):
@@ -152,9 +152,11 @@ def asked(tables: Tables, key: str) -> Any:
 
 
 def had_now(tables: Tables, row: Row) -> Row | None:
-    """Return the best result in the row's panel of the loader that `report.now` names, or None."""
+    """Return the best result in the row's condition of the loader that `report.now` names, or None."""
     now = asked(tables, "now")
-    rows = [one for one in tables["best"] if one["panel"] == row["panel"] and one["rank"] and one["loader"] == now]
+    rows = [
+        one for one in tables["best"] if one["condition"] == row["condition"] and one["rank"] and one["loader"] == now
+    ]
     return max(rows, key=lambda one: one["clips_per_second"], default=None)
 
 
@@ -183,17 +185,17 @@ def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
     looked = [row for row in rows if row["step_limit_ms"]]
     if not looked:
         return (
-            f"The shortest step that a loader feeds was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
+            f"The minimum step that a loader feeds was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
             "below `measure` in config.yaml, and type snakemake."
         )
-    fed = [row for row in looked if row["shortest_step_ms"] is not None]
+    fed = [row for row in looked if row["minimum_step_ms"] is not None]
     if not fed and all(row["step_limit_ms"] < step_ms for row in looked):
         return (
             f"It was looked for up to {max(row['step_limit_ms'] for row in looked):g} ms alone. Write `step_limit_ms: "
             f"{step_ms:g}` or more below `measure` in config.yaml, and type snakemake."
         )
-    nearest = min(fed, key=lambda row: row["shortest_step_ms"], default=None)
-    which = f"; nearest is {place(nearest)} with {number_text(nearest['shortest_step_ms'])} ms" if nearest else ""
+    nearest = min(fed, key=lambda row: row["minimum_step_ms"], default=None)
+    which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""
     return (
         f"No loader feeds a step of {step_ms:g} ms{which}. Try more workers (`sweep.workers`) or a faster tier, or say "
         "in `report.step_ms` how long your model takes."

@@ -1,4 +1,4 @@
-"""What the tables say to do: for each goal the result to use, those it cannot be told from, and why.
+"""What the tables say to do: for each goal the result to use, those it cannot be distinguished from, and why.
 
 One winner does not serve all: the fastest may take all memory, or need a conversion that a short project never earns.
 """
@@ -23,7 +23,7 @@ from scripts.report.verdict_texts import (
     speed_text,
 )
 from scripts.tables.bottlenecks import FED_PERCENT
-from scripts.tables.columns import bytes_text, number_text, panel_order, panels
+from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
 
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
@@ -38,38 +38,39 @@ def verdicts(tables: Tables) -> list[Verdict]:
 
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
-      cannot be told apart from it by this goal. Single runs tell nothing apart.
+      are not distinguishable from it by this goal. Single runs tell nothing apart.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
-      with interval and bound, and what holds it back.
-    - `against`: None, or `row`, the best result of `report.now` in the same panel, `times_faster`, `faster_low` and
+      with interval and bound, and what the bottleneck is.
+    - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
       `faster_high` (99 % interval; None for single runs and for the same result), and `text`.
     - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
     - `cautions`: what to mind before one acts on it; `caveat` is the same in one text.
     """
-    rows = sorted((row for row in tables["best"] if row["panel"]), key=panel_order)
+    rows = sorted((row for row in tables["best"] if row["condition"]), key=condition_order)
     devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
     goals = (_fastest, _fastest_cold, _least_memory, _simplest, _cheapest)
     return [goal(tables, device) for goal in goals for device in devices]
 
 
 def main_panel(best: Rows, device: str) -> Rows:
-    """Return the device's rows of `best` in the first panel in which anything ran: traversing a warm cache, if it did.
+    """Return the device's rows of `best` in the first condition in which anything ran: traversing a warm cache, if
+    it did.
 
-    Where nothing ran at all they are of the first panel that there is.
+    Where nothing ran at all they are of the first condition that there is.
     """
     rows = [row for row in best if row["device"] == device]
-    names = panels(row for row in rows if row["status"] != "skipped") or panels(rows)
-    return [row for row in rows if row["panel"] == names[0]] if names else []
+    names = conditions(row for row in rows if row["status"] != "skipped") or conditions(rows)
+    return [row for row in rows if row["condition"] == names[0]] if names else []
 
 
 def _fastest(tables: Tables, device: str) -> Verdict:
     rows = main_panel(tables["best"], device)
-    title = f"Fastest ({rows[0]['panel']})" if rows else "Fastest"
+    title = f"Fastest ({rows[0]['condition']})" if rows else "Fastest"
     return _by_speed(tables, rows, {"goal": "fastest", "device": device, "title": title}, LACKING["run"])
 
 
 def _fastest_cold(tables: Tables, device: str) -> Verdict:
-    conditions = {"device": device, "task": "traverse", "cache": "cold", "step_ms": 0}
+    conditions = {"device": device, "task": "read", "cache": "cold", "step_ms": 0}
     rows = [row for row in tables["best"] if all(row[key] == value for key, value in conditions.items())]
     named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
     random = [row for row in rows if row["rank"] and in_random_order(row)]
@@ -117,7 +118,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     if step_ms is None:
         return _none(named, LACKING["step"])
-    feeding = [row for row in rows if row["shortest_step_ms"] is not None and row["shortest_step_ms"] <= step_ms]
+    feeding = [row for row in rows if row["minimum_step_ms"] is not None and row["minimum_step_ms"] <= step_ms]
     if not feeding:
         return _none(named, no_feeder(rows, step_ms))
     formats = {row["format"]: row for row in tables["formats"]}
@@ -133,7 +134,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         "The fewest workers (processes or threads), then a tier whose files do not lie in memory, then the fewest "
         "files; of the same effort, first what is written soonest. "
     )
-    fact = f"{_workers_text(same[0]['workers'])}, feeds steps from {number_text(same[0]['shortest_step_ms'], 2)} ms on"
+    fact = f"{_workers_text(same[0]['workers'])}, feeds steps from {number_text(same[0]['minimum_step_ms'], 2)} ms on"
     return _verdict(tables, named, same, fact, rule)
 
 
@@ -177,13 +178,13 @@ def _none(named: Verdict, lacking: str) -> Verdict:
 
 
 def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -> Verdict:
-    """Return the verdict for the first of `rows`, which the others cannot be told from."""
+    """Return the verdict for the first of `rows`, which the others cannot be distinguished from."""
     row, *ties = rows
     minded = list(cautions(tables, row))
     return named | {
         **{"row": row, "ties": ties, "fact": fact, "reason": rule + speed_text(row)},
         **{"against": _against(tables, row), "cautions": minded, "caveat": " ".join(minded)},
-        "lacking": no_rival(one for one in tables["best"] if one["panel"] == row["panel"]),
+        "lacking": no_rival(one for one in tables["best"] if one["condition"] == row["condition"]),
     }
 
 
@@ -200,9 +201,9 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
 
 
 def _ranked(tables: Tables, device: str) -> Rows:
-    """Return all settings with a speed in the device's main panel, the fastest first."""
-    names = {row["panel"] for row in main_panel(tables["best"], device)}
-    return [row for row in tables["ranking"] if row["panel"] in names and row["rank"]]
+    """Return all settings with a speed in the device's main condition, the fastest first."""
+    names = {row["condition"] for row in main_panel(tables["best"], device)}
+    return [row for row in tables["ranking"] if row["condition"] in names and row["rank"]]
 
 
 def _one_each(rows: Iterable[Row]) -> list[Row]:

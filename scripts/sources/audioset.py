@@ -157,7 +157,7 @@ OPTIONS = {
 }
 
 # Those that say how segments are fetched and not which: to change them makes nothing again.
-MANNER = (
+FETCH_OPTIONS = (
     *("requests_per_hour", "least_pause_seconds", "most_pause_seconds", "attempts", "back_off_seconds", "stop_after"),
     *("timeout_seconds", "limit_seconds", "cut", "whole_minutes", "cookies", "netrc", "proxy", "yt_dlp", "lists_url"),
 )
@@ -221,7 +221,7 @@ def _listed(options: Mapping[str, Any]) -> int:
     return rows if options["limit"] == "all" else min(rows, options["limit"])
 
 
-def watched(options: Mapping[str, Any]) -> list[str]:
+def inputs(options: Mapping[str, Any]) -> list[str]:
     """Return the user's own lists."""
     own = (options["class_labels"], "" if options["list"] in PUBLISHED else options["list"])
     return [os.path.expanduser(path) for path in own if path]

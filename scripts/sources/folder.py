@@ -45,7 +45,7 @@ def check(options: Mapping[str, Any]) -> None:
         break
 
 
-def watched(options: Mapping[str, Any]) -> list[str]:
+def inputs(options: Mapping[str, Any]) -> list[str]:
     """Return the folder: Snakemake looks at its time stamp."""
     return [str(_root(options))]
 

@@ -1,4 +1,4 @@
-"""Names what holds a loader back, from its speeds with parts of its work left out (measure/explain.py)."""
+"""Names what the bottleneck is, from its speeds with parts of its work left out (measure/bottleneck_trials.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -10,39 +10,39 @@ LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bo
 FED_PERCENT = 90.0  # AU from which a training waits for its own steps alone
 
 
-def costs(explained: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds a clip that each part costs, the dearest first; from speeds in clips/s.
+def costs(trials: Mapping[str, Any]) -> dict[str, float]:
+    """Return the seconds a clip that each part costs, the most expensive first; from speeds in clips/s.
 
     What is saved by leaving out that part alone. For reading, which cannot be left out alone, it is what is saved
     beyond what leaving out storage or decoding saves. `python` is what is left without any stage, less the sink: with
     less to do a loader cannot take longer, so where it did, the shortest of its trials counts.
     """
-    full, times = _seconds(explained)
-    consuming = 1 / explained["consuming"]
+    full, times = _seconds(trials)
+    consumer = 1 / trials["consumer"]
     found = {part: full - seconds for part, seconds in times.items() if part not in ("read", "everything")}
     if "read" in times:
         found["read"] = min([full, *(times[part] for part in ("storage", "decode") if part in times)]) - times["read"]
     if "everything" in times:
-        found["python"] = min(times["everything"], _shortest(times)) - consuming
-    found["consuming"] = min(consuming, full)
+        found["framework"] = min(times["everything"], _shortest(times)) - consumer
+    found["consumer"] = min(consumer, full)
     return dict(sorted(((part, max(0.0, cost)) for part, cost in found.items()), key=lambda pair: -pair[1]))
 
 
-def contradiction(explained: Mapping[str, Any]) -> float:
+def contradiction(trials: Mapping[str, Any]) -> float:
     """Return by how much the trials contradict one another, in percent of the time: something disturbed them.
 
     A trial cannot take longer than with nothing left out, nor with everything left out longer than with one part.
     """
-    full, times = _seconds(explained)
+    full, times = _seconds(trials)
     longer = [seconds - full for seconds in times.values()]
     if "everything" in times:
         longer.append(times["everything"] - _shortest(times))
     return 100 * max(0.0, *longer) / full if longer else 0.0
 
 
-def _seconds(explained: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
+def _seconds(trials: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
     """Return the seconds a clip with nothing left out, and without each part."""
-    return 1 / explained["full"], {part: 1 / speed for part, speed in explained["without"].items()}
+    return 1 / trials["full"], {part: 1 / speed for part, speed in trials["without"].items()}
 
 
 def _shortest(times: Mapping[str, float]) -> float:
@@ -59,23 +59,23 @@ def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {
         "full": median(one["full"] for one in explanations),
         "without": {part: median(one["without"][part] for one in explanations) for part in sorted(parts)},
-        "consuming": median(one["consuming"] for one in explanations),
+        "consumer": median(one["consumer"] for one in explanations),
     }
 
 
-def name(explained: Mapping[str, Any]) -> tuple[str, float | None, str]:
+def name(trials: Mapping[str, Any]) -> tuple[str, float | None, str]:
     """Return (part, its share of the time in percent, the evidence in words).
 
     The part is "none" where none stands out, "unclear" where the trials contradict one another by more than it costs,
     and all is blank where nothing could be left out: then nothing is known.
     """
-    if not explained["without"]:
+    if not trials["without"]:
         return "", None, ""
-    found = costs(explained)
+    found = costs(trials)
     part, cost = next(iter(found.items()))
-    percent = 100 * cost * explained["full"]
-    evidence = "; ".join(_saving(part, explained, cost) for part, cost in found.items() if cost > 0)
-    against = contradiction(explained)
+    percent = 100 * cost * trials["full"]
+    evidence = "; ".join(_saving(part, trials, cost) for part, cost in found.items() if cost > 0)
+    against = contradiction(trials)
     if against >= LEAST_PERCENT:
         evidence += f"; its trials contradict one another by {against:.0f} % of the time: they were disturbed"
     if percent < LEAST_PERCENT:
@@ -84,22 +84,23 @@ def name(explained: Mapping[str, Any]) -> tuple[str, float | None, str]:
 
 
 def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of parts.csv: of each result in which it was looked for, each part with its share, dearest first.
+    """Yield the rows of parts.csv: of each result in which it was looked for, each part with its share, most
+    expensive first.
 
     `clips_per_second_without` is None for what cannot be left out.
     """
     for result in results:
-        explained = result["explained"]
-        for part, cost in costs(explained).items() if explained else ():
+        trials = result["bottleneck_trials"]
+        for part, cost in costs(trials).items() if trials else ():
             yield {
                 **{key: result[key] for key in ("loader", "tier", "slug")},
                 "part": part,
-                "percent": 100 * cost * explained["full"],
-                "clips_per_second_without": explained["without"].get(part),
+                "percent": 100 * cost * trials["full"],
+                "clips_per_second_without": trials["without"].get(part),
             }
 
 
-def _saving(part: str, explained: Mapping[str, Any], cost: float) -> str:
-    share = f"{PARTS[part].text} {100 * cost * explained['full']:.0f} %"
-    without = explained["without"].get(part)
+def _saving(part: str, trials: Mapping[str, Any], cost: float) -> str:
+    share = f"{PARTS[part].text} {100 * cost * trials['full']:.0f} %"
+    without = trials["without"].get(part)
     return share if without is None else f"{share} (without: {without:,.0f} clips/s)"

@@ -82,7 +82,7 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
     readers = max(1, row["workers"] or 0)
     for bound in bound_rows:
         speed = bound["clips_per_second"]
-        if not speed or row["task"] == "loop":
+        if not speed or row["task"] == "iterate":
             continue
         if bound["bound"] == "warm" and (bound["device"], bound["batch_size"]) == (row["device"], row["batch_size"]):
             yield "warm", speed
@@ -97,9 +97,9 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
 def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
     """Yield a row of bounds.csv for each result that decodes: clips/s if it did nothing but decode."""
     for row in results:
-        explained = row["explained"]
-        if explained and "decode" in explained["without"]:
-            cost = bottlenecks.costs(explained)["decode"]
+        trials = row["bottleneck_trials"]
+        if trials and "decode" in trials["without"]:
+            cost = bottlenecks.costs(trials)["decode"]
             if cost > 0:
                 names = {key: row[key] for key in ("loader", "tier", "slug", "device", "batch_size")}
                 yield {"bound": "decode", **names} | speed_columns([1 / cost])

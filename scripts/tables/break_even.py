@@ -21,14 +21,14 @@ UNTOLD = "not distinguishable in speed: whether it ever pays is not known"
 def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield a row for each device, tier and format that was written and has a verified speed.
 
-    `best`: rows as `ranking.best` gives them, with their `speeds`; those that traverse from a warm cache without a step
+    `best`: rows as `ranking.best` gives them, with their `speeds`; those that read from a warm cache without a step
     count. `formats`: rows of formats.csv. A format stands for its fastest loader; an epoch reads all clips that were
     written. It is held against the cheapest to prepare, by medians, and the cheapest itself, where it is also the
     fastest, against the next cheapest: it pays at once (0 epochs). `break_even_epochs` is None with a reason where a
-    format never pays, is itself the cheapest or alone, or cannot be told apart in speed.
+    format never pays, is itself the cheapest or alone, or are not distinguishable in speed.
     """
     written = {one["format"]: one for one in formats if one["seconds"] is not None and one["clips"]}
-    plain = ("ok", "traverse", "warm", 0)
+    plain = ("ok", "read", "warm", 0)
     measured = [
         row for row in best if (row["status"], *(row[key] for key in CONDITIONS)) == plain and row["format"] in written
     ]

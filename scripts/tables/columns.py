@@ -127,9 +127,9 @@ _SHARED = {
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
         Column("au_percent", float, "record: au_percent", "AU", percent_text,
                "accelerator utilisation: the share of the time that training steps took"),
-        Column("shortest_step_ms", float, "record: shortest_step.ms", "Shortest step", _milliseconds,
+        Column("minimum_step_ms", float, "record: minimum_step.ms", "Minimum step", _milliseconds,
                "shortest emulated step at which AU is at least 90 %; blank: not looked for, or above the limit"),
-        Column("step_limit_ms", float, "record: shortest_step.limit_ms", doc="longest step to try; blank: none"),
+        Column("step_limit_ms", float, "record: minimum_step.limit_ms", doc="longest step to try; blank: none"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
         Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 clips",
@@ -173,7 +173,7 @@ _RANKING = (
     Column("slower_low", float, doc="its 99 % interval; blank for the best itself, and of single runs"),
     Column("slower_high", float, doc="its upper end"),
     *_of_runs("median", "au_percent"),
-    replace(_SHARED["shortest_step_ms"], of="", doc=f"{_SHARED['shortest_step_ms'].doc}; the median"),
+    replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
     *_of_runs("median", "step_limit_ms"),
     Column("bottleneck", heading="Held back by", doc="the part (as in `parts.csv`) that costs the most time; `feeding` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: trials contradict "
@@ -207,7 +207,7 @@ TABLES = {
         *_shared("au_percent"),
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
-        *_shared("shortest_step_ms step_limit_ms cpu_seconds_per_1000_clips"),
+        *_shared("minimum_step_ms step_limit_ms cpu_seconds_per_1000_clips"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
@@ -259,9 +259,9 @@ TABLES = {
         *_shared("loader slug"),
         *_SPREAD,
     )),
-    "moves": Table("A row a way of moving tensors.", (
-        Column("move", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
-        Column("way", heading="Way", doc="how it is made"),
+    "tensors": Table("A row a way of moving tensors.", (
+        Column("operation", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
+        Column("method", heading="Way", doc="how it is made"),
         *_shared("device"),
         Column("clips", int, heading="Clips at once", doc="moved at once"),
         *_SPREAD,
@@ -289,9 +289,9 @@ TABLES = {
         "`measure.epochs`.", (
         *_NAMES,
         Column("epochs", int, doc="of each run"),
-        Column("traverse_runs", int, doc="runs of the task `loop`"),
-        Column("traverse_mean_seconds", float, heading="Traverse", doc="mean of the seconds of all epochs of a run"),
-        Column("traverse_deviation_seconds", float, doc="standard deviation; blank for one run"),
+        Column("read_runs", int, doc="runs of the task `iterate`"),
+        Column("read_mean_seconds", float, heading="Traverse", doc="mean of the seconds of all epochs of a run"),
+        Column("read_deviation_seconds", float, doc="standard deviation; blank for one run"),
         Column("train_runs", int, doc="runs of the task `lightning`"),
         Column("train_mean_seconds", float, heading="Train", doc="mean of the seconds of all epochs of a run"),
         Column("train_deviation_seconds", float, doc="standard deviation; blank for one run"),
@@ -302,15 +302,15 @@ TABLES = {
         Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
         Column("clips_per_second_without", float, doc="blank for what cannot be left out"),
     )),
-    "ladder": Table("A row a rung of the ladder.", (
-        Column("step", int, heading="Rung", doc="from 1"),
-        Column("change", heading="What changes", doc="what is done otherwise than on the rung below"),
+    "ladder": Table("A row a step of the ladder.", (
+        Column("step", int, heading="LadderStep", doc="from 1"),
+        Column("change", heading="What changes", doc="what is done otherwise than on the step below"),
         *_NAMES,
         *_shared("runs clips_per_second interval_low interval_high"),
-        Column("times_faster", float, heading="Times the rung below", doc="over the last rung below that has a speed"),
-        Column("faster_low", float, doc="its 99 % interval"),
+        Column("times_faster", float, heading="Times the step below",
+        doc="over the last step below that has a speed"), Column("faster_low", float, doc="its 99 % interval"),
         Column("faster_high", float, doc="its upper end"),
-        Column("times_faster_than_first", float, heading="Times the first", doc="over the first rung"),
+        Column("times_faster_than_first", float, heading="Times the first", doc="over the first ladder_step"),
         *_shared("status reason"),
     )),
     "latencies": Table("How long batches took to come: quantiles over all batches of a result's ok runs.", (
@@ -321,7 +321,7 @@ TABLES = {
     )),
     "spans": Table("What each process of a run did with its first batches.", (
         *_NAMES,
-        Column("lane", doc="the process: `main`, `worker 0`, ..."),
+        Column("track", doc="the process: `main`, `worker 0`, ..."),
         Column("batch", int, doc="number of the batch"),
         Column("phase", doc=", ".join(f"`{phase}`" for phase in PHASES)),
         Column("start_ms", float, doc="from when the epoch was asked for"),
@@ -340,7 +340,7 @@ TABLES = {
     )),
     "noise": Table("What the warm bound of each device and batch size says of the machine.", (
         *_shared("device batch_size"),
-        Column("sentinels", int, heading="Times", doc="number of measurements"),
+        Column("control_runs", int, heading="Times", doc="number of measurements"),
         Column("median_clips_per_second", float, heading="Median clips/s", doc="median of the measurements"),
         Column("variation_percent", float, heading="Variation", format="{:.1f} %",
                doc="standard deviation in percent of the mean"),
@@ -373,7 +373,7 @@ def taken(table: str, **sources: Any) -> dict[str, Any]:
 
 
 DOCUMENTS = ("dataset", "host", "declared")  # JSON files beside the tables
-RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and moves, one a line
+RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and tensors, one a line
 
 
 def write_table(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -415,11 +415,11 @@ def _present(folder: Path, name: str) -> Path:
 def read_tables(folder: Path) -> dict[str, Any]:
     """Return all tables (lists of rows) and documents (`dataset`, `host`, `declared`) of `folder` by name.
 
-    Results have a `panel` beside their columns, and what their loader `declared` when it was measured.
+    Results have a `condition` beside their columns, and what their loader `declared` when it was measured.
     """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
-        row["panel"] = panel_of(row)
+        row["condition"] = panel_of(row)
     tables |= {name: read_json(_present(folder, f"{name}.json")) for name in DOCUMENTS}
     for row in (*tables["ranking"], *tables["best"]):
         row["declared"] = tables["declared"][result_key(row)]
@@ -431,27 +431,30 @@ def result_key(row: Mapping[str, Any]) -> str:
     return f"{row['loader']}/{row['tier']}/{row['slug']}"
 
 
-def panels(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the panels that occur in `rows`, sorted; results are only compared within one."""
-    return [panel for _, panel in sorted({(panel_order(row), row["panel"]) for row in rows if row["panel"]})]
+def conditions(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the conditions that occur in `rows`, sorted; results are only compared within one."""
+    return [
+        condition
+        for _, condition in sorted({(condition_order(row), row["condition"]) for row in rows if row["condition"]})
+    ]
 
 
-def panel_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's panel stands among the others: by device, task, cache and step."""
+def condition_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return where a result's condition stands among the others: by device, task, cache and step."""
     return row["device"], list(TASKS).index(row["task"]), list(CACHES).index(row["cache"]), row["step_ms"] or 0
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
-    """Return the panel of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
+    """Return the condition of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
     if not row["device"]:
         return ""
-    parts = [row["device"].upper(), *([] if row["task"] == "traverse" else [TASKS[row["task"]].word])]
+    parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
     parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
 
 
 def tied_with_best(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of the ranking cannot be told from the best of its panel, or is the best."""
+    """Return whether a row of the ranking cannot be distinguished from the best of its condition, or is the best."""
     return row["rank"] == 1 or (row["slower_low"] is not None and row["slower_low"] <= 1)
 
 

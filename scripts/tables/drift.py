@@ -1,4 +1,4 @@
-"""How steady the machine was: what the warm bound, the same work all through the campaign, says of noise and drift."""
+"""How steady the machine was: what the warm bound, the same work all through the session, says of noise and drift."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from scripts.tables.groups import grouped
 # Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).
 NOISY_PERCENT = 3.0
-FEWEST_NOISY = 3  # sentinels, below which a variation is no finding
+FEWEST_NOISY = 3  # control runs, below which a variation is no finding
 FEWEST_DRIFT = 4  # two for each half
 DRIFT_PERCENT = 1.0  # a drift that can be told but is smaller than this is a fact of noise.csv and no warning
 
@@ -24,8 +24,8 @@ def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the rows of noise.csv from bounds' records: one for each device and batch size with an ok warm bound.
 
     `variation_percent` (standard deviation in % of the mean) and `range_percent` (in % of the median) are None for a
-    single sentinel. `drift_percent`, the median of the later half in % above that of the earlier half, negative where
-    the machine became slower, and `drift_seen`, whether that is distinguishable, are None for fewer than four.
+    single control run. `drift_percent`, the median of the later half in % above that of the earlier half, negative
+    where the machine became slower, and `drift_seen`, whether that is distinguishable, are None for fewer than four.
     """
     measured = [one for one in bounds if one["bound"] == "warm" and one["status"] == "ok"]
     works = [{**one, **{key: one["settings"][key] for key in _WORK}} for one in measured]
@@ -43,7 +43,7 @@ def _noise_row(records: Sequence[Mapping[str, Any]]) -> Row:
     later = _later_half(speeds) if len(speeds) >= FEWEST_DRIFT else None
     return {
         **{key: records[0][key] for key in _WORK},
-        "sentinels": len(speeds),
+        "control_runs": len(speeds),
         "median_clips_per_second": middle,
         "variation_percent": 100 * stdev(speeds) / mean(speeds) if several else None,
         "range_percent": 100 * (max(speeds) - min(speeds)) / middle if several else None,
@@ -66,10 +66,10 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield the rows of warnings.csv that follow from rows of noise.csv: `noisy-machine` and `drift`."""
     for row in noise:
         place = {"slug": f"bound warm {row['device']} batch {row['batch_size']}"}
-        if row["sentinels"] >= FEWEST_NOISY and row["variation_percent"] > NOISY_PERCENT:
+        if row["control_runs"] >= FEWEST_NOISY and row["variation_percent"] > NOISY_PERCENT:
             yield place | {
                 "code": "noisy-machine",
-                "seen": f"the same work, repeated {row['sentinels']} times over {duration_text(3600 * row['hours'])}, "
+                "seen": f"the same work, done {row['control_runs']} times in {duration_text(3600 * row['hours'])}, "
                 f"varied by {row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
                 "cause": "other programs or virtual machines, changing clock frequency, heat, or several machines",
                 "hint": "measure on an idle machine with a fixed clock frequency, or raise measure.repeats: above "
@@ -79,9 +79,9 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
             slower = row["drift_percent"] < 0
             yield place | {
                 "code": "drift",
-                "seen": f"in the later half of the campaign the same work was {abs(row['drift_percent']):.1f} % "
+                "seen": f"in the later half of the session the same work was {abs(row['drift_percent']):.1f} % "
                 f"{'slower' if slower else 'faster'} than in the earlier half",
                 "cause": "heat, or a program that came and stayed" if slower else "a program that ended",
                 "hint": "repeats in random order have spread it over all loaders, as noise; to tell small differences, "
-                "measure again when the machine is steady, and compare no runs of different campaigns",
+                "measure again when the machine is steady, and compare no runs of different sessions",
             }

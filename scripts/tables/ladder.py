@@ -1,4 +1,4 @@
-"""Rows of ladder.csv: the ladder's rungs, what each gained over the one below."""
+"""Rows of ladder.csv: the ladder's steps, what each gained over the one below."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,14 +11,16 @@ _OF_RESULT = ("runs", "clips_per_second", "interval_low", "interval_high", "stat
 
 
 def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each rung of the plan's ladder, from the lowest; `ranked` are the results with their `speeds`.
+    """Yield a row for each step of the plan's ladder, from the lowest; `ranked` are the results with their
+    `speeds`.
 
-    `times_faster` is over the rung below, or, where that has no speed, over the last one that has, as `reason` then
-    says. Times are ratios of medians with the 99 % interval of `compare`: where it holds 1, the two are not told apart.
+    `times_faster` is over the step below, or, where that has no speed, over the last one that has, as
+    `reason` then says. Times are ratios of medians with the 99 % interval of `compare`: where it holds 1, the two
+    are not distinguishable.
     """
     results = {(row["loader"], row["tier"], row["slug"]): row for row in ranked}
-    first: Mapping[str, Any] | None = None  # the lowest rung
-    below: tuple[int, Mapping[str, Any]] | None = None  # the last rung that has a speed
+    first: Mapping[str, Any] | None = None  # the lowest step
+    below: tuple[int, Mapping[str, Any]] | None = None  # the last step that has a speed
     for step, entry in enumerate(plan["ladder"], start=1):
         tier = tier_name(entry["tier"], plan["emulated"])
         row = {"step": step, "change": entry["change"], "loader": entry["loader"], "tier": tier}
@@ -51,7 +53,7 @@ def _gain(result: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[st
 
 
 def _compared_with(step: int, below: tuple[int, Any] | None) -> str:
-    """Return in words which rung the gain is over, where it is not the one below."""
+    """Return in words which step the gain is over, where it is not the one below."""
     if step == 1 or (below and below[0] == step - 1):
         return ""
     return f"the gain is over step {below[0]}, the last below with a speed" if below else "no step below has a speed"

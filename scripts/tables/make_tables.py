@@ -18,7 +18,7 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, whole_directory, write_json
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, training
 from scripts.tables import bounds as bounds_of
-from scripts.tables import moves as moves_table
+from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
 from scripts.tables.records import planned_runs, read_plan, read_record, setting_columns, tier_name, tried
@@ -35,9 +35,9 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     _check_out(out)
     pairs = list(planned_runs(plan, root))
     records = [record for _, record in pairs if record]
-    bounds, moves = (
+    bounds, tensors = (
         [record for entry in plan[kind] if (record := read_record(root / entry["path"])) is not None]
-        for kind in ("bounds", "moves")
+        for kind in ("bounds", "tensors")
     )
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
     formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
@@ -67,11 +67,11 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         "tiers": [_tier_row(called[name], record) for name, record in tiers.items()],
         "bounds": [*bound_rows, *bounds_of.decode_rows(results)],
         "parts": bottlenecks.rows(results),
-        "moves": moves_table.rows(moves),
+        "tensors": tensors_table.rows(tensors),
         "skipped": _skipped_rows(skipped, tried(runs)),
         "noise": noise,
         "warnings": [
-            *_warning_rows(records, [*bounds, *moves], tiers, called),
+            *_warning_rows(records, [*bounds, *tensors], tiers, called),
             *drift.warning_rows(noise),
             *mixed.warning_rows(runs),
         ],
@@ -82,7 +82,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         write_json(folder / "dataset.json", _dataset(plan, root))
         write_json(folder / "host.json", _host(records))
         write_json(folder / "declared.json", {result_key(row): row["declared"] for row in ranked})
-        _write_records(folder / RECORDS, [*records, *bounds, *moves])
+        _write_records(folder / RECORDS, [*records, *bounds, *tensors])
 
 
 def _check_out(out: Path) -> None:
@@ -111,7 +111,7 @@ def _optional(root: Path, *parts: str) -> Record | None:
 def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row of the ranking for each loader that the plan skips and of which it plans no run at all."""
     planned = {entry["loader"] for entry in plan["runs"]}
-    blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "traverse", "cache": "warm", "step_ms": 0, "format": ""}
+    blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "read", "cache": "warm", "step_ms": 0, "format": ""}
     blank |= {"runs": 0, "failed": 0, "warnings": 0}
     return [{**blank, **_plan_skip(entry)} for entry in skipped if entry["loader"] not in planned]
 
@@ -149,7 +149,7 @@ def _warning_rows(
     tiers: Mapping[str, Record | None],
     called: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and moves neither.
+    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and tensors neither.
 
     `called`: what each tier is called in the tables.
     """

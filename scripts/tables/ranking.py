@@ -11,7 +11,7 @@ from scripts.common.statistics import compare, interval, median_of, outliers, sh
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.bottlenecks import FED_PERCENT
-from scripts.tables.columns import COLUMNS, TABLES, panel_of, panel_order, taken
+from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
 from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import setting_columns, tier_name
 
@@ -28,15 +28,15 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `explained`, and what its loader `declared`. The tiers in `emulated` are
-    called so in their name, and so wherever the result is shown.
+    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. The tiers in
+    `emulated` are called so in their name, and so wherever the result is shown.
     """
     plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
     if record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
-    return row | {key: (record or {}).get(key) for key in ("explained", "declared")}
+    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "declared")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -67,9 +67,9 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "speeds": speeds,
         "outliers": outliers(speeds),
         "disturbed": sum(run["disturbed"] for run in ok),
-        "shortest_step_ms": _shortest_step(measured),
+        "minimum_step_ms": _minimum_step(measured),
         **_of_runs(measured),
-        "explained": bottlenecks.middle([run["explained"] for run in ok if run["explained"]]),
+        "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
         "warnings": sum(run["warnings"] or 0 for run in runs),
@@ -111,10 +111,10 @@ def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> li
     return [{**row, "declared": said, "about": said["about"]} for row, said in told]
 
 
-def _shortest_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
+def _minimum_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the median of the shortest steps; None where none was looked for, or the median lies above the limit."""
     looked = [run for run in runs if run["step_limit_ms"] is not None]
-    middle = median_of(inf if run["shortest_step_ms"] is None else run["shortest_step_ms"] for run in looked)
+    middle = median_of(inf if run["minimum_step_ms"] is None else run["minimum_step_ms"] for run in looked)
     return None if middle == inf else middle
 
 
@@ -122,14 +122,14 @@ def with_bottleneck(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return `rows` with the name of what holds each result back, its share of the time in percent, and the evidence.
 
     Of a task with steps in which no parts were left out it is compute where AU is at least 90 %, else the feeding: what
-    that is made of says the result that traverses with the same settings. Blank where it was not looked for.
+    that is made of says the result that reads every byte with the same settings. Blank where it was not looked for.
     """
     return [{**row, **dict(zip(_BOTTLENECK, _held_back(row), strict=True))} for row in rows]
 
 
 def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
-    if row.get("explained"):
-        return bottlenecks.name(row["explained"])
+    if row.get("bottleneck_trials"):
+        return bottlenecks.name(row["bottleneck_trials"])
     if row.get("au_percent") is None:
         return "", None, ""
     compute = row["au_percent"]
@@ -138,12 +138,13 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
 
 
 def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return `rows` in the order of their medians, ranked within each panel (tables.panel_of), without a speed last.
+    """Return `rows` in the order of their medians, ranked within each condition (tables.panel_of), without a speed
+    last.
 
     `percent_of_bound` is by the row's `bound_clips_per_second`, and blank where there is none.
     `slower_low` and `slower_high` are the 99 % interval of `times_slower_than_best`: a row whose interval holds 1
-    cannot be told from the best. Blank for the best itself, and where one of the two is a single run. Rows are not
-    changed.
+    cannot be distinguished from the best. Blank for the best itself, and where one of the two is a single run. Rows
+    are not changed.
     """
     ordered = sorted(rows, key=_order)
     return [row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same))]
@@ -151,7 +152,7 @@ def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     names = (row["loader"], row["tier"], row["slug"])
-    return STATUSES.index(row["status"]), panel_order(row), -(row["clips_per_second"] or 0.0), names
+    return STATUSES.index(row["status"]), condition_order(row), -(row["clips_per_second"] or 0.0), names
 
 
 def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
@@ -177,10 +178,10 @@ def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
 
 
 def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return of each loader x tier (x panel) the row with the highest median, ranked anew.
+    """Return of each loader x tier (x condition) the row with the highest median, ranked again.
 
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
-    panelled = ({**row, "panel": panel_of(row)} for row in ranking)
-    return rank(same[0] for same in grouped(panelled, "loader", "tier", "panel"))
+    panelled = ({**row, "condition": panel_of(row)} for row in ranking)
+    return rank(same[0] for same in grouped(panelled, "loader", "tier", "condition"))

@@ -14,7 +14,19 @@ from scripts.common.statistics import median_of
 from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
-_PLAN = ("dataset", "config", "runs", "bounds", "moves", "skipped", "ladder", "loaders", "formats", "tiers", "emulated")
+_PLAN = (
+    "dataset",
+    "config",
+    "runs",
+    "bounds",
+    "tensors",
+    "skipped",
+    "ladder",
+    "loaders",
+    "formats",
+    "tiers",
+    "emulated",
+)
 DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 
@@ -42,8 +54,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
     advice = "Delete the file to have it measured again."
     record = _json(path, advice)
     kind = record.get("record") if isinstance(record, dict) else None
-    if kind not in ("run", "bound", "moves"):
-        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'moves'. {advice}")
+    if kind not in ("run", "bound", "tensors"):
+        raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'tensors'. {advice}")
     error = jsonschema.exceptions.best_match(_validator(kind).iter_errors(_without_arrivals(record)))
     if error is not None:
         place = ".".join(map(str, error.absolute_path)) or "the record"

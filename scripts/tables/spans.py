@@ -17,4 +17,4 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     for first, *_ in grouped((row for row in noted if row["status"] == "ok"), *_RESULT):
         for span in first["spans"]:
             times = {f"{end}_ms": round(1000 * span[f"{end}_seconds"], 3) for end in ("start", "end")}
-            yield {key: first[key] for key in _RESULT} | {key: span[key] for key in ("lane", "batch", "phase")} | times
+            yield {key: first[key] for key in _RESULT} | {key: span[key] for key in ("track", "batch", "phase")} | times

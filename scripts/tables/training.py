@@ -1,4 +1,4 @@
-"""What Lightning costs beside a bare loop, and the table of seconds to traverse and to train."""
+"""What Lightning costs beside a bare loop, and the table of seconds to iterate and to train."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
@@ -51,21 +51,21 @@ def _names(row: Row) -> dict[str, Any]:
 def seconds_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield the rows of seconds.csv: mean and deviation over runs of the seconds that all timed epochs of a run took.
 
-    Traversing is by the plain loop (task `loop`), training by Lightning, as in the report of TensorDict whose table
+    Traversing is by the plain loop (task `iterate`), training by Lightning, as in the report of TensorDict whose table
     this is. A single run has no deviation. Only for runs of one number of epochs: where each run chose its own, seconds
     say nothing. A failed run takes the seconds from its result, as it takes the speed.
     """
-    counting = (run for run in runs if run["status"] in ("ok", "failed") and run["task"] in ("loop", "lightning"))
+    counting = (run for run in runs if run["status"] in ("ok", "failed") and run["task"] in ("iterate", "lightning"))
     for same in grouped(counting, *_SAME):
         unsound = {run["task"] for run in same if run["status"] == "failed"}
         sound = [run for run in same if run["task"] not in unsound]
-        looped = [run for run in sound if run["task"] == "loop"]
+        looped = [run for run in sound if run["task"] == "iterate"]
         epochs = {run["epochs"] for run in sound}
         if looped and len(epochs) == 1:
             yield {
                 **_names(sound[0]),
                 "epochs": epochs.pop(),
-                **_mean("traverse", looped),
+                **_mean("read", looped),
                 **_mean("train", [run for run in sound if run["task"] == "lightning"]),
             }
 

@@ -21,7 +21,7 @@ from tests.support.loopback_tube import CLASS_LIST, Tube, made_ids, made_list, m
 from tests.support.programs import PROJECT, program_line
 
 START = 5.0
-WAYS = {
+METHODS = {
     "yt-dlp, sections": ("--download-sections", f"*{START}-{START + 10}"),
     "yt-dlp, whole": (),
 }
@@ -96,7 +96,7 @@ def main() -> None:
         with Tube(make_recordings(folder / "recordings")) as tube:
             for number in range(arguments.rounds):
                 ids = made_ids(arguments.clips, seed=number)
-                for way, options in WAYS.items():
+                for way, options in METHODS.items():
                     (folder / f"{number} {way}").mkdir()
                     some = ids[: arguments.plain_clips]
                     speed = plain(tube, some, arguments.jobs, options, folder / f"{number} {way}")

@@ -159,7 +159,7 @@ def test_outliers_are_far_by_both_measures():
     assert outliers([1.0, 100.0, 100.0, 100.0]) is None
 
 
-def sentinels(speeds, device="cpu", batch_size=32, minutes=30):
+def control_runs(speeds, device="cpu", batch_size=32, minutes=30):
     """Bound records in the order in which they were measured, `minutes` apart."""
     records = [bound_record(device, batch_size, repeat, speed) for repeat, speed in enumerate(speeds)]
     for number, record in enumerate(records):
@@ -174,34 +174,38 @@ def noisy(count, percent):
 def test_a_planted_drift_is_seen_and_none_is_not():
     steady = noisy(20, 1)
     slower = [speed * (0.9 if number >= 10 else 1) for number, speed in enumerate(steady)]
-    [still], [sunk] = drift.noise_rows(sentinels(steady)), drift.noise_rows(reversed(sentinels(slower)))
+    [still], [sunk] = drift.noise_rows(control_runs(steady)), drift.noise_rows(reversed(control_runs(slower)))
     assert (still["drift_seen"], sunk["drift_seen"]) == (False, True)
     assert sunk["drift_percent"] == pytest.approx(-10, abs=1.5)
-    assert (sunk["sentinels"], sunk["hours"]) == (20, 9.5)
+    assert (sunk["control_runs"], sunk["hours"]) == (20, 9.5)
     assert list(drift.warning_rows([still])) == []
     codes = {row["code"]: row for row in drift.warning_rows([sunk])}
     assert set(codes) == {"noisy-machine", "drift"}
     assert "slower than in the earlier half" in codes["drift"]["seen"]
     assert codes["drift"]["slug"] == "bound warm cpu batch 32"
     assert all(row["seen"] and row["cause"] and row["hint"] for row in codes.values())
-    [rising] = drift.noise_rows(sentinels(slower[::-1]))
+    [rising] = drift.noise_rows(control_runs(slower[::-1]))
     assert rising["drift_percent"] > 5
     assert "faster" in list(drift.warning_rows([rising]))[-1]["seen"]
 
 
 def test_a_machine_in_random_noise_rarely_drifts():
     random = np.random.default_rng(3)
-    rows = [drift.noise_rows(sentinels(random.normal(1000, 50, 16).tolist()))[0] for _ in range(300)]
+    rows = [drift.noise_rows(control_runs(random.normal(1000, 50, 16).tolist()))[0] for _ in range(300)]
     assert sum(row["drift_seen"] for row in rows) <= 6
 
 
 def test_noise_of_few_sentinels_and_of_several_kinds():
-    records = [*sentinels([100.0, 102.0], "cuda", 64), *sentinels([50.0]), *sentinels([90.0, 100.0, 110.0], "cpu", 64)]
+    records = [
+        *control_runs([100.0, 102.0], "cuda", 64),
+        *control_runs([50.0]),
+        *control_runs([90.0, 100.0, 110.0], "cpu", 64),
+    ]
     records.append(
         {**bound_record("cpu", 32, 9, 1.0), "status": "failed", "reason": "crashed", "clips_per_second": None}
     )
     one, three, two = drift.noise_rows(records)
-    assert (one["sentinels"], one["variation_percent"], one["drift_percent"], one["hours"]) == (1, None, None, 0)
+    assert (one["control_runs"], one["variation_percent"], one["drift_percent"], one["hours"]) == (1, None, None, 0)
     assert (three["variation_percent"], three["range_percent"]) == pytest.approx((10, 20))
     assert (three["drift_percent"], three["drift_seen"]) == (None, None)
     assert (two["device"], two["batch_size"], two["median_clips_per_second"]) == ("cuda", 64, 101)
@@ -210,6 +214,6 @@ def test_noise_of_few_sentinels_and_of_several_kinds():
 
 
 def test_a_drift_too_small_to_matter_is_no_warning():
-    [row] = drift.noise_rows(sentinels([1000.0 + run / 10 for run in range(10)]))
+    [row] = drift.noise_rows(control_runs([1000.0 + run / 10 for run in range(10)]))
     assert row["drift_seen"]
     assert list(drift.warning_rows([row])) == []

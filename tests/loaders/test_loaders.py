@@ -10,7 +10,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
-from scripts.measure.explain import stages_of
+from scripts.measure.bottleneck_trials import stages_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested

@@ -58,7 +58,7 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), **settings) ->
     (tmp_path / "mine.py").write_text(text)
     command = [*program_line("run_loader"), "--loader", name, "--file", tmp_path / "mine.py"]
     command += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
-    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--explain", *more]
+    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")
@@ -70,7 +70,7 @@ def test_the_documented_dataset_is_measured(placed, tmp_path, workers):
     assert record["status"] == "ok", record["reason"]
     assert record["verification"]["ok"] and record["clips_per_second"] > 0
     assert record["slug"] == ("cpu-b32-w2-p2" if workers else "cpu-b32-w0")
-    assert set(record["explained"]["without"]) >= {"read", "everything"}
+    assert set(record["bottleneck_trials"]["without"]) >= {"read", "everything"}
 
 
 def test_the_documented_example_is_some_ten_lines():
@@ -299,7 +299,7 @@ def test_the_plan_holds_it(tmp_path):
     (tmp_path / "mine.py").write_text("import no_such_library\n" + EXAMPLE)
     entry = {"name": "mine", "file": str(tmp_path / "mine.py"), "workers": [0, 1]}
     plan = Plan(config(entry))
-    assert {run.slug for run in plan.runs if run.loader == "mine" and run.task == "traverse"} == {
+    assert {run.slug for run in plan.runs if run.loader == "mine" and run.task == "read"} == {
         "cpu-b32-w0",
         "cpu-b32-w1-p2",
     }
@@ -337,7 +337,7 @@ def test_a_line_that_is_not_the_users_is_not_named(tmp_path):
 
 # What lies beside it
 
-BESIDE = {
+LOCAL_IMPORTS = {
     "gain.py": "GAIN = 1.0\nimport pack.shared\nimport mine\n",
     "pack/__init__.py": "from . import near\n",
     "pack/near.py": "Y = 2\n",
@@ -361,7 +361,7 @@ def later():
 
 
 def place_beside(folder, text=IMPORTS + EXAMPLE, more=()):
-    for name, content in {**BESIDE, **dict(more), "mine.py": text}.items():
+    for name, content in {**LOCAL_IMPORTS, **dict(more), "mine.py": text}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
     return str(folder / "mine.py")
@@ -371,15 +371,15 @@ def test_what_it_imports_beside_it_is_known(tmp_path, monkeypatch):
     """And no more: `other.py` is not imported, and pack/config.py is no rival of feedrate's config.py."""
     names = ["broken.py", "gain.py", "pack/__init__.py", "pack/config.py", "pack/near.py", "pack/shared.py"]
     names += ["torchaudio.py"]
-    assert [str(tmp_path / name) for name in names] == _own.declared("mine", place_beside(tmp_path)).BESIDE
+    assert [str(tmp_path / name) for name in names] == _own.declared("mine", place_beside(tmp_path)).LOCAL_IMPORTS
     monkeypatch.chdir(tmp_path)
-    assert names == _own.declared("mine", "mine.py").BESIDE
+    assert names == _own.declared("mine", "mine.py").LOCAL_IMPORTS
     (tmp_path / "link.py").symlink_to(tmp_path / "mine.py")
-    assert [str(tmp_path / name) for name in names] == _own.declared("mine", "link.py").BESIDE
+    assert [str(tmp_path / name) for name in names] == _own.declared("mine", "link.py").LOCAL_IMPORTS
 
 
 def test_what_it_imports_beside_it_is_its_own(placed, tmp_path):
-    """It goes before an installed package of the same name."""
+    """It overrides an installed package of the same name."""
     place_beside(tmp_path)
     record = run(placed, tmp_path, IMPORTS + EXAMPLE)
     assert record["status"] == "ok", record["reason"]
@@ -397,12 +397,12 @@ def test_the_name_of_feedrates_package_is_refused(tmp_path, line):
 @pytest.mark.parametrize("name", ["config", "files", "loaders", "torch_dataloader"])
 def test_every_other_name_is_the_users(tmp_path, name):
     file = place_beside(tmp_path, f"import {name}\n{EXAMPLE}", {f"{name}.py": ""})
-    assert str(tmp_path / f"{name}.py") in _own.declared("mine", file).BESIDE
+    assert str(tmp_path / f"{name}.py") in _own.declared("mine", file).LOCAL_IMPORTS
 
 
 def test_feedrates_own_modules_can_be_imported(tmp_path):
     file = place_beside(tmp_path, "from scripts.loaders import numpy_memmap\n" + EXAMPLE)
-    assert _own.declared("mine", file).BESIDE == []
+    assert _own.declared("mine", file).LOCAL_IMPORTS == []
 
 
 def test_an_edit_beside_it_measures_it_again():

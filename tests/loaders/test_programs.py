@@ -47,7 +47,7 @@ def _rows(batch):
     return audio.cpu().numpy().copy(), target.cpu().numpy().copy()
 
 
-if __name__ == "__main__":  # and in none of the processes that it starts anew
+if __name__ == "__main__":  # and in none of the processes that it starts again
     _found = {}
     for _epoch in range(2):
         _audio, _target = zip(*(_rows(_batch) for _batch in loader))
@@ -247,9 +247,9 @@ def test_a_line_with_a_null_setting_is_left_out():
 
 
 def test_a_section_is_there_for_the_value_of_its_option():
-    text = "import os\nfirst\n$when way=a\nimport json\none\n$when way=b\ntwo\n$end\nlast"
-    assert rendered(text, way="a") == "import json\nimport os\n\nfirst\none\nlast\n"
-    assert rendered(text, way="b") == "import os\n\nfirst\ntwo\nlast\n"
+    text = "import os\nfirst\n$when method=a\nimport json\none\n$when method=b\ntwo\n$end\nlast"
+    assert rendered(text, method="a") == "import json\nimport os\n\nfirst\none\nlast\n"
+    assert rendered(text, method="b") == "import os\n\nfirst\ntwo\nlast\n"
 
 
 def test_imports_are_gathered_at_the_top_and_those_of_one_module_together():

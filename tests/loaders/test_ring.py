@@ -17,8 +17,8 @@ from tests.support.loader_cases import nothing_left_open
 
 ITEMS, SAMPLES, BATCH = 50, 2560, 8
 ORDER = np.random.default_rng(1).permutation(ITEMS)
-WAYS = [(threads, source) for threads in (0, 1, 3) for source in ("map", "read", "auto", "direct")]
-every_way = pytest.mark.parametrize(("threads", "source"), WAYS)
+METHODS = [(threads, source) for threads in (0, 1, 3) for source in ("map", "read", "auto", "direct")]
+every_way = pytest.mark.parametrize(("threads", "source"), METHODS)
 
 
 @pytest.fixture(params=["float32", "int16"])

@@ -20,7 +20,7 @@ def plan(**sweep) -> Plan:
 
 def test_on_a_cpu_it_is_a_row_with_its_reason_and_no_second_run():
     planned = plan(device=["cpu"], device_prefetch=[0, 2])
-    assert {run.slug for run in planned.runs if run.task == "traverse"} == {"cpu-b32-w0-gather_batch"}
+    assert {run.slug for run in planned.runs if run.task == "read"} == {"cpu-b32-w0-gather_batch"}
     lost = [row for row in planned.skipped if "device_prefetch" in row["settings"]]
     assert [(row["settings"]["device_prefetch"], row["reason"]) for row in lost] == [(2, NO_DEVICE)]
 

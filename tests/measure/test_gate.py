@@ -326,11 +326,11 @@ def open_epochs(request):
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
     command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
-    command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--explain"]
+    command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--bottlenecks"]
     subprocess.run(command, check=True, capture_output=True, cwd=broken_project.parent)
     record = json.loads(out.read_text())
-    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["explained"] is None
-    [warning] = [one for one in record["warnings"] if one["code"] == "not-explained"]
+    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["bottleneck_trials"] is None
+    [warning] = [one for one in record["warnings"] if one["code"] == "no-bottleneck-trials"]
     assert "KeyError: 'read'" in warning["seen"]
 
 

@@ -110,7 +110,7 @@ def watch(pid, **options) -> tuple[Sampler, Clock]:
 
 
 def step(watcher: Sampler, clock: Clock) -> None:
-    """The next sample, however dear the last one was."""
+    """The next sample, however expensive the last one was."""
     clock.now = max(watcher.due, clock.now) + 1e-6
     watcher.take()
 

@@ -1,4 +1,4 @@
-"""The batch timeline: planted times come back in the right lane and order, its table, its figure, and who has one."""
+"""The batch timeline: planted times come back in the right track and order, its table, its figure, and who has one."""
 
 import json
 import subprocess
@@ -54,7 +54,7 @@ def assert_main_is_tiled(found, batches) -> None:
     """`wait` and `step` follow one another from the start of the epoch, without a gap."""
     wait, step = by_batch(found, "wait"), by_batch(found, "step")
     assert list(wait) == list(step) == list(range(batches))
-    assert {span["lane"] for span in (*wait.values(), *step.values())} == {"main"}
+    assert {span["track"] for span in (*wait.values(), *step.values())} == {"main"}
     tiles = [span for batch in range(batches) for span in (wait[batch], step[batch])]
     assert tiles[0]["start_seconds"] == 0
     for before, after in pairwise(tiles):
@@ -74,15 +74,15 @@ def test_workers_have_lanes_of_their_own_in_which_planted_times_come_back():
     assert_main_is_tiled(found, 12)
     read, transfer, wait = (by_batch(found, phase) for phase in ("read", "transfer", "wait"))
     assert set(read) == set(transfer) == set(range(12))
-    assert {span["lane"] for span in read.values()} == {"worker 0", "worker 1"} and read[0]["lane"] == "worker 0"
-    assert {span["lane"] for span in transfer.values()} == {"main"}
+    assert {span["track"] for span in read.values()} == {"worker 0", "worker 1"} and read[0]["track"] == "worker 0"
+    assert {span["track"] for span in transfer.values()} == {"main"}
     assert all(seconds_of(span) >= 0.0999 for span in read.values()), "asleep at least so long"
     assert seconds_of(transfer[0]) >= 0.0299, "the first batch was waited for while it was pickled"
     for batch in range(12):
         assert within(transfer[batch], wait[batch])
         assert read[batch]["end_seconds"] <= transfer[batch]["start_seconds"]
-    for lane in ("worker 0", "worker 1"):
-        own = [span for span in found if span["lane"] == lane]
+    for track in ("worker 0", "worker 1"):
+        own = [span for span in found if span["track"] == track]
         assert len(own) >= 3
         for before, after in pairwise(own):
             assert before["end_seconds"] <= after["start_seconds"], "a process reads one batch at a time"
@@ -145,7 +145,7 @@ def test_files_that_are_to_be_decoded_are_read_before(workers, by):
     read, decode = by_batch(found, "read"), by_batch(found, "decode")
     assert set(read) == set(decode) == set(range(4))
     for batch in range(4):
-        assert read[batch]["lane"] == decode[batch]["lane"] == (f"worker {batch % 2}" if workers else "main")
+        assert read[batch]["track"] == decode[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
         assert seconds_of(read[batch]) >= 0.0159 and seconds_of(decode[batch]) >= 0.0319, "8 files a batch"
         assert read[batch]["end_seconds"] == decode[batch]["start_seconds"]
     assert set(by_batch(found, "collate")) == (set() if by == "batch" else set(range(4)))
@@ -159,7 +159,7 @@ def test_decoding_is_part_of_reading_where_the_files_are_not_known():
 def test_without_workers_reading_is_part_of_waiting():
     found = noted(workers=0, read=0.005)
     assert_main_is_tiled(found, 12)
-    assert {span["lane"] for span in found} == {"main"}
+    assert {span["track"] for span in found} == {"main"}
     assert {span["phase"] for span in found} == {"read", "wait", "step"}, "nothing is handed over"
     read, wait = by_batch(found, "read"), by_batch(found, "wait")
     assert all(within(read[batch], wait[batch]) and seconds_of(read[batch]) >= 0.0049 for batch in range(12))
@@ -182,7 +182,7 @@ def test_what_torch_collates_has_a_phase_of_its_own(workers):
     read, collate = by_batch(found, "read"), by_batch(found, "collate")
     assert set(read) == set(collate) == set(range(5))
     for batch in range(5):
-        assert read[batch]["lane"] == collate[batch]["lane"] == (f"worker {batch % 2}" if workers else "main")
+        assert read[batch]["track"] == collate[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
         assert read[batch]["end_seconds"] <= collate[batch]["start_seconds"]
 
 
@@ -213,7 +213,7 @@ class Scene:
         self.events.append("evict")
 
 
-def test_any_loader_has_the_lane_of_the_main_process():
+def test_any_loader_has_the_track_of_the_main_process():
     scene = Scene()
     found = spans.timeline(scene.opened, scene, 12)
     assert_main_is_tiled(found, 3)
@@ -302,17 +302,17 @@ def run(placed, tmp_path, *options, name="numpy_memmap") -> subprocess.Completed
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
     settings = json.dumps({"workers": 1, "batch_size": 8})
-    done = run(placed, tmp_path, "--timeline", "--explain", "--cache", cache, "--settings", settings)
+    done = run(placed, tmp_path, "--timeline", "--bottlenecks", "--cache", cache, "--settings", settings)
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
     jsonschema.validate(record, SCHEMA)
     if cache == "cold" and record["status"] == "skipped":
         pytest.skip(record["reason"])
     assert record["status"] == "ok", record["reason"]
-    assert not [warning for warning in record["warnings"] if warning["code"] in ("no-timeline", "not-explained")]
+    assert not [warning for warning in record["warnings"] if warning["code"] in ("no-timeline", "no-bottleneck-trials")]
     batches = -(-record["clips"] // 8)
     assert_main_is_tiled(record["spans"], batches)
-    assert {span["lane"] for span in record["spans"]} == {"main", "worker 0"}
+    assert {span["track"] for span in record["spans"]} == {"main", "worker 0"}
     assert set(by_batch(record["spans"], "read")) == set(range(batches))
 
 
@@ -355,19 +355,19 @@ def test_the_plan_asks_for_them_once_for_what_traverses():
     raw["sweep"] |= {"cache": ["warm", "cold", "limited"]}
     planned = Plan(raw)
     asked = [run for run in planned.runs if run.timeline]
-    assert {(run.repeat, run.task) for run in asked} == {(0, "traverse")}
+    assert {(run.repeat, run.task) for run in asked} == {(0, "read")}
     assert {run.cache for run in asked} == {"warm", "cold"}
     assert {run.slug for run in asked} == {
-        run.slug for run in planned.runs if run.task == "traverse" and run.cache != "limited"
+        run.slug for run in planned.runs if run.task == "read" and run.cache != "limited"
     }
     raw["measure"] = {"timeline": "none"}
     assert not any(run.timeline for run in Plan(raw).runs)
 
 
-def span(lane, batch, phase, start, end) -> dict:
+def span(track, batch, phase, start, end) -> dict:
     """A span of a record, from `start` to `end` ms."""
     times = {"start_seconds": start / 1000, "end_seconds": end / 1000}
-    return {"lane": lane, "batch": batch, "phase": phase, **times}
+    return {"track": track, "batch": batch, "phase": phase, **times}
 
 
 ALONE = [span("main", 0, "wait", 0, 4), span("main", 0, "read", 1, 3.5), span("main", 0, "step", 4, 5.25)]
@@ -388,7 +388,7 @@ def test_rows_are_those_of_the_first_run_of_each_result_that_has_spans():
         ({**row, "repeat": 1}, {"spans": ALONE}),
         ({**row, "repeat": 2}, {"spans": HANDED}),
     ]
-    named = {"loader": "a", "tier": "ram", "slug": "cpu-b8", "lane": "main", "batch": 0}
+    named = {"loader": "a", "tier": "ram", "slug": "cpu-b8", "track": "main", "batch": 0}
     assert list(span_table.rows(pairs)) == [
         {**named, "phase": "wait", "start_ms": 0, "end_ms": 4},
         {**named, "phase": "read", "start_ms": 1, "end_ms": 3.5},

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.measure import protocol, step
 from scripts.measure.protocol import utilisation
-from scripts.measure.step import Trial, shortest_fed
+from scripts.measure.step import Trial, minimum_step
 from tests.support import planted
 from tests.support.planted import KNOWN_SLEEPS, recovered
 
@@ -40,13 +40,13 @@ MODELS = {  # seconds that a batch takes with a step of s, from its L seconds of
 
 @pytest.mark.parametrize("load", [0.001, 0.02, 0.3])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_shortest_step_is_found(model, load):
+def test_the_minimum_step_is_found(model, load):
     total, factor = MODELS[model]
-    found = shortest_fed(lambda ms: trial_of(ms, total(ms / 1000, load)), load, limit_ms=10_000)
+    found = minimum_step(lambda ms: trial_of(ms, total(ms / 1000, load)), load, limit_ms=10_000)
     truth = factor * load * 1000
     assert truth / 1.001 <= found["ms"] <= truth * step.PRECISION * 1.03
-    assert found["not_fed_ms"] <= truth * 1.001
-    assert found["ms"] <= found["not_fed_ms"] * step.PRECISION * 1.001
+    assert found["missed_ms"] <= truth * 1.001
+    assert found["ms"] <= found["missed_ms"] * step.PRECISION * 1.001
     assert len(found["trials"]) <= 5
 
 
@@ -60,7 +60,7 @@ def test_noise_moves_the_answer_by_little_and_the_search_ends(model):
     total, factor = MODELS[model]
     noise = random.Random(1)
     for _ in range(200):
-        found = shortest_fed(
+        found = minimum_step(
             lambda ms: trial_of(ms, total(ms / 1000, 0.02) * noise.uniform(0.98, 1.02)), 0.02, limit_ms=10_000
         )
         assert len(found["trials"]) <= step.MOST_TRIALS
@@ -69,10 +69,10 @@ def test_noise_moves_the_answer_by_little_and_the_search_ends(model):
 
 def test_a_step_beyond_the_limit_is_not_looked_for():
     """A batch takes 300 ms whatever the step: 200 ms are at most 67 % of it, and no trial is needed to know."""
-    found = shortest_fed(lambda _ms: pytest.fail("no trial is needed"), 0.3, limit_ms=200)
-    assert found["ms"] is None and found["not_fed_ms"] == 200 and found["trials"] == []
-    serial = shortest_fed(lambda ms: trial_of(ms, ms / 1000 + 0.1), 0.1, limit_ms=200)
-    assert serial["ms"] is None and serial["not_fed_ms"] == 200
+    found = minimum_step(lambda _ms: pytest.fail("no trial is needed"), 0.3, limit_ms=200)
+    assert found["ms"] is None and found["missed_ms"] == 200 and found["trials"] == []
+    serial = minimum_step(lambda ms: trial_of(ms, ms / 1000 + 0.1), 0.1, limit_ms=200)
+    assert serial["ms"] is None and serial["missed_ms"] == 200
     assert serial["trials"][-1]["step_ms"] == 200
 
 

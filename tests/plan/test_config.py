@@ -59,7 +59,7 @@ def test_the_shipped_config_makes_a_plan(shipped):
     """Of 20,371 segments in 80 shards, with every task, on both tiers."""
     plan = Plan(yaml.safe_load(shipped))
     assert plan.shards == 80 and set(plan.tiers) == {"ram", "disk"}
-    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+    assert {run.task for run in plan.runs} == {"read", "train", "lightning"}
 
 
 def test_the_first_line_of_the_shipped_config_names_what_is_required(shipped):
@@ -200,10 +200,10 @@ def test_every_combination_is_a_run_for_each_tier_and_repeat(raw):
     plan = Plan(raw)
     results = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
     assert len(plan.runs) == len({run.path for run in plan.runs}) == results * 3 * 3, "3 tasks, 3 repeats"
-    assert {run.task for run in plan.runs} == {"traverse", "train", "lightning"}
+    assert {run.task for run in plan.runs} == {"read", "train", "lightning"}
     raw["measure"] |= {"repeats": 5, "train_repeats": 2}
     tasks = [run.task for run in Plan(raw).runs]
-    assert [tasks.count(task) for task in ("traverse", "train", "lightning")] == [results * n for n in (5, 2, 2)]
+    assert [tasks.count(task) for task in ("read", "train", "lightning")] == [results * n for n in (5, 2, 2)]
     assert {run.path: run for run in plan.runs}.keys() <= plan.by_path.keys()
 
 
@@ -274,7 +274,7 @@ def test_shards_grow_with_the_set(raw):
 
 def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
     raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
-    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0], "task": ["traverse"]}
+    raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0], "task": ["read"]}
     plan = Plan(raw)
     in_memory = [tier for tier in plan.tiers if plan.in_memory(tier)]
     assert in_memory[0] == "ram"
@@ -283,7 +283,7 @@ def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
         (tier, "cold") for tier in in_memory
     }
     assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
-    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.moves), "no two runs have one record"
+    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.tensors), "no two runs have one record"
     lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
     assert [entry["loader"] for entry in lost] == list(plan.loaders)
     assert all("never cold" in entry["reason"] for entry in lost)
@@ -297,40 +297,40 @@ def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tm
         "cache": ["warm", "cold", "limited"],
         "step_ms": [0, 2.5],
         "workers": [0],
-        "task": ["traverse", "loop"],
+        "task": ["read", "iterate"],
     }
     raw["loaders"] = ["numpy_memmap", {"name": "lazy_memmap", "task": ["lightning"], "workers": [0]}]
     runs = Plan(raw).runs
     found = {(run.loader, run.task, run.cache, run.step_ms) for run in runs}
     caches = [("warm", 0), ("warm", 2.5), ("cold", 0), ("cold", 2.5), ("limited", 0), ("limited", 2.5)]
-    assert found == {("numpy_memmap", "traverse", cache, step) for cache, step in caches} | {
-        ("numpy_memmap", "loop", "warm", 0),
+    assert found == {("numpy_memmap", "read", cache, step) for cache, step in caches} | {
+        ("numpy_memmap", "iterate", "warm", 0),
         ("lazy_memmap", "lightning", "warm", 0),
     }
     assert len({run.path for run in runs}) == len(runs)
     assert any(run.slug.endswith("-cold-step2_5") for run in runs)
-    assert {run.slug for run in runs if run.task == "loop"} == {"cpu-b32-w0-gather_batch-loop"}
+    assert {run.slug for run in runs if run.task == "iterate"} == {"cpu-b32-w0-gather_batch-iterate"}
 
 
 def test_trainings_may_take_the_last_of_each_list_alone(raw):
     raw["measure"]["train_sweep"] = "last"
     runs = Plan(raw).runs
-    assert {run.settings["workers"] for run in runs if run.task == "traverse"} == {0, 1, 2, None}, "DALI needs a thread"
+    assert {run.settings["workers"] for run in runs if run.task == "read"} == {0, 1, 2, None}, "DALI needs a thread"
     assert {run.settings["workers"] for run in runs if run.task == "lightning"} == {2, None}
 
 
 def test_what_holds_a_result_back_is_looked_for_in_the_first_repeat_or_in_all_or_in_none(raw):
     for explain, expected in (("first", {0}), ("all", {0, 1, 2}), ("none", set())):
-        raw["measure"]["explain"] = explain
-        assert {run.repeat for run in Plan(raw).runs if run.explain} == expected
-        assert {run.task for run in Plan(raw).runs if run.explain} <= {"traverse"}
+        raw["measure"]["bottlenecks"] = explain
+        assert {run.repeat for run in Plan(raw).runs if run.bottlenecks} == expected
+        assert {run.task for run in Plan(raw).runs if run.bottlenecks} <= {"read"}
 
 
 def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     raw["storage"] = {"slow": {"path": str(tmp_path), "emulate": "hdd_7200"}}
     raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
     plan = Plan(raw)
-    assert {(run.task, run.cache) for run in plan.runs} == {("traverse", "cold")}
+    assert {(run.task, run.cache) for run in plan.runs} == {("read", "cold")}
     assert plan.as_json()["emulated"] == ["slow"]
     assert all("does not touch the emulated storage" in entry["reason"] for entry in plan.skipped if entry["tier"])
     raw["storage"]["slow"]["emulate"] = "hdd7200"
@@ -343,7 +343,7 @@ def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)
     assert (plan.config["measure"]["epochs"], plan.repeats) == (5, 20)
-    assert {run.task for run in plan.runs} == {"loop", "lightning"}
+    assert {run.task for run in plan.runs} == {"iterate", "lightning"}
     assert Plan(raw, {"measure": {"repeats": 2}}).repeats == 2
     assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).repeats == 10
     assert Plan(raw, {"preset": "none"}).repeats == 3
@@ -387,7 +387,7 @@ def test_a_ladder_measures_its_steps_and_what_is_a_target(raw, own):
     raw["loaders"] = [*raw["loaders"], own]
     assert set(Plan(raw, {"preset": "ladder"}).loaders) == {"torchaudio", "npy", "numpy_memmap"}
     asked = Plan(raw, {"preset": "ladder"}, asked=["mine"])
-    assert {run.task for run in asked.runs if run.loader == "mine"} == {"traverse"}
+    assert {run.task for run in asked.runs if run.loader == "mine"} == {"read"}
     assert {run.loader for run in asked.runs} == {"torchaudio", "npy", "numpy_memmap", "mine"}
 
 
@@ -416,10 +416,10 @@ def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
 
 def test_the_tensor_micro_benchmarks_are_made_where_they_are_asked_for(raw):
     least = {key: value for key, value in raw.items() if key != "measure"}
-    assert Plan(least).moves == [] == Plan(least, {"preset": "quick"}).moves
+    assert Plan(least).tensors == [] == Plan(least, {"preset": "quick"}).tensors
     plan = Plan(least, {"preset": "tensors"})
     asked = {(run.settings["device"], run.settings["batch_size"]) for run in plan.runs}
-    assert len(plan.moves) == 5 * len(asked) and plan.one_array == ["memmap"]
+    assert len(plan.tensors) == 5 * len(asked) and plan.single_file == ["memmap"]
 
 
 def test_the_shipped_config_names_every_preset(shipped):
@@ -429,9 +429,9 @@ def test_the_shipped_config_names_every_preset(shipped):
 def test_the_sentinel_is_spread_over_the_campaign(raw):
     """The first warm bound is measured once for every 12 runs, evenly among them."""
     plan = Plan(raw)
-    sentinels = [bound for bound in plan.bounds if bound.slug == "cpu-b32"]
-    assert len(sentinels) == len(plan.runs) // 12
-    order = sorted(plan.order(bound.path) for bound in sentinels)
+    control_runs = [bound for bound in plan.bounds if bound.slug == "cpu-b32"]
+    assert len(control_runs) == len(plan.runs) // 12
+    order = sorted(plan.order(bound.path) for bound in control_runs)
     gaps = [after - before for before, after in itertools.pairwise(order)]
     assert max(gaps) - min(gaps) <= 1 and order[0] < 1100 and order[-1] > 1900
 
@@ -553,3 +553,21 @@ def test_a_file_of_ones_own_is_held_to_the_same(raw, tmp_path, line, said):
     own.write_text(f'FORMAT = "wav"\n{line}\n\n\ndef dataset(request):\n    return []\n')
     raw["loaders"] = ["npy", {"name": "mine", "file": str(own)}]
     assert f"config: loaders[1].file: {own}: {said}" in refused(raw)
+
+
+def test_old_names_go_on_working_with_a_notice(raw):
+    """On the command line too, where the old name overrides what config.yaml says by the new one."""
+    raw["sweep"]["task"] = ["traverse", "loop"]
+    raw["loaders"] = [{"name": "numpy_memmap", "task": ["loop"]}, "resident"]
+    plan = Plan(raw, {"measure": {"explain": "none", "moves": True}})
+    assert {run.task for run in plan.runs if run.loader == "resident"} == {"read", "iterate"}
+    assert {run.task for run in plan.runs if run.loader == "numpy_memmap"} == {"iterate"}
+    assert plan.config["measure"]["bottlenecks"] == "none" and plan.config["measure"]["tensors"] is True
+    assert [notice.partition(" now.")[0] for notice in plan.notices] == [
+        "config: sweep.task: traverse is read",
+        "config: sweep.task: loop is iterate",
+        "config: loaders[0].task: loop is iterate",
+        "config: measure.explain is measure.bottlenecks",
+        "config: measure.moves is measure.tensors",
+    ]
+    assert raw["sweep"]["task"] == ["traverse", "loop"] and Plan(plan.config).notices == []

@@ -19,8 +19,8 @@ def plan(tmp_path) -> Plan:
         "datasets": {"demo": {"source": "synthetic", "clips": 200}},
         "storage": {"disk": {"path": str(tmp_path / "tier")}},
         "loaders": ["npy", "soundfile"],
-        "sweep": {"device": ["cpu"], "workers": [0], "task": ["traverse", "train"]},
-        "measure": {"moves": False},
+        "sweep": {"device": ["cpu"], "workers": [0], "task": ["read", "train"]},
+        "measure": {"tensors": False},
     }
     return Plan(raw, project=tmp_path)
 
@@ -47,7 +47,7 @@ def test_more_repeats_clips_and_formats_take_longer(plan, tmp_path):
         {"datasets": {"demo": {"source": "synthetic", "clips": 20_000}}},
         {"loaders": ["npy", "soundfile", "hdf5"]},
         {"measure": {**plan.config["measure"], "seconds": 30}},
-        {"sweep": {**plan.config["sweep"], "task": ["traverse", "train", "lightning"]}},
+        {"sweep": {**plan.config["sweep"], "task": ["read", "train", "lightning"]}},
     ]
     for change in longer:
         other = Plan({**plan.config, **change}, project=tmp_path)
@@ -56,14 +56,14 @@ def test_more_repeats_clips_and_formats_take_longer(plan, tmp_path):
 
 def test_earlier_times_of_a_kind_are_taken_and_what_is_there_is_done(plan):
     """Records a minute apart: what is left takes a minute each, whatever was assumed; a long pause changes nothing."""
-    paths = [run.path for run in plan.runs if run.task == "traverse"]
+    paths = [run.path for run in plan.runs if run.task == "read"]
     for number, path in enumerate(paths[:5]):
         record(plan, path, 1_000_000 + 60 * number + (5000 if number == 4 else 0))
-    assert estimates.earlier_seconds(plan) == {"traverse": 60}
+    assert estimates.earlier_seconds(plan) == {"read": 60}
     found = estimate(plan)
     assert (found.measurements, found.left) == (15, 10)
     assert found.reckoned_from.startswith("the times of earlier measurements of demo and from assumptions for ")
-    assert "train" in found.reckoned_from and "warm" in found.reckoned_from and "traverse" not in found.reckoned_from
+    assert "train" in found.reckoned_from and "warm" in found.reckoned_from and "read" not in found.reckoned_from
     for run in plan.runs:
         record(plan, run.path, 2_000_000 + 600 * plan.runs.index(run))
     for number, bound in enumerate(plan.bounds[:2]):

@@ -1,4 +1,4 @@
-"""The ladder of optimisations: its rungs in the plan, their gains in the table, the waterfall."""
+"""The ladder of optimisations: its steps in the plan, their gains in the table, the waterfall."""
 
 import pytest
 import yaml
@@ -22,7 +22,7 @@ NO_COPY = "batches for the CPU are copied to no device: pin_memory has no effect
 
 @pytest.fixture
 def raw(tmp_path) -> dict:
-    """A small config, with a ladder of four rungs."""
+    """A small config, with a ladder of four steps."""
     return {
         "dataset": "demo",
         "datasets": {"demo": {"source": "synthetic"}},
@@ -45,7 +45,7 @@ def refused(raw) -> str:
 
 
 def settings_of(plan, *keys):
-    return [tuple(rung.settings[key] for key in keys) for rung in plan.rungs]
+    return [tuple(ladder_step.settings[key] for key in keys) for ladder_step in plan.ladder_steps]
 
 
 WRONG = [
@@ -63,8 +63,11 @@ WRONG = [
     (lambda c: c["ladder"][3].pop("workers"), ["ladder[3]: found no setting in 'workers'", "at least one"]),
     (lambda c: c["ladder"].append("pinned"), ['ladder[4]: found "pinned"', "a mapping"]),
     (lambda c: c.update(ladder={"change": "naive"}), ["ladder: found", "a list"]),
-    (lambda c: c["loaders"].append("npy"), ["loaders[2]: found 'npy'", "no task and no rung", "Give sweep.task"]),
-    (lambda c: c.update(ladder=[]), ["loaders[0]: found 'torchaudio'", "no task and no rung"]),
+    (
+        lambda c: c["loaders"].append("npy"),
+        ["loaders[2]: found 'npy'", "no task and no step", "Give sweep.task"],
+    ),
+    (lambda c: c.update(ladder=[]), ["loaders[0]: found 'torchaudio'", "no task and no step"]),
     (
         lambda c: [tier.update(emulate="hdd_7200") for tier in c["storage"].values()],
         ["ladder: found no tier", "second"],
@@ -83,17 +86,22 @@ def test_a_wrong_ladder_is_refused(raw, spoil, expected):
 def test_a_rung_is_the_one_below_but_for_what_it_says(raw):
     plan = Plan(raw)
     assert settings_of(plan, "workers", "prefetch", "batch_size") == [(0, None, 32)] * 3 + [(4, 1, 32)]
-    assert [rung.settings.get("decoder") for rung in plan.rungs] == ["load", "soundfile", None, None]
-    assert [rung.settings.get("gather") for rung in plan.rungs] == [None, None, "clip", "clip"]
-    assert [rung.reason for rung in plan.rungs] == [""] * 4
+    assert [ladder_step.settings.get("decoder") for ladder_step in plan.ladder_steps] == [
+        "load",
+        "soundfile",
+        None,
+        None,
+    ]
+    assert [ladder_step.settings.get("gather") for ladder_step in plan.ladder_steps] == [None, None, "clip", "clip"]
+    assert [ladder_step.reason for ladder_step in plan.ladder_steps] == [""] * 4
 
 
 def test_a_loaders_own_options_begin_anew_with_it(raw):
     raw["ladder"][2].pop("gather")
     raw["ladder"].append({"change": "back again", "loader": "torchaudio"})
     plan = Plan(raw)
-    assert plan.rungs[2].settings["gather"] == "batch"
-    assert plan.rungs[4].settings["decoder"] == "load" and plan.rungs[4].settings["workers"] == 4
+    assert plan.ladder_steps[2].settings["gather"] == "batch"
+    assert plan.ladder_steps[4].settings["decoder"] == "load" and plan.ladder_steps[4].settings["workers"] == 4
 
 
 def test_what_the_first_rung_leaves_out_is_the_first_of_its_loaders_list(raw, monkeypatch):
@@ -101,7 +109,7 @@ def test_what_the_first_rung_leaves_out_is_the_first_of_its_loaders_list(raw, mo
     raw["loaders"][0] = {"name": "torchaudio", "decoder": ["torchcodec", "load"], "workers": [3, 1]}
     raw["sweep"] = {"device": ["auto"], "batch_size": [16, 8], "task": []}
     raw["ladder"][0] = {"change": "naive", "loader": "torchaudio"}
-    first = Plan(raw).rungs[0].settings
+    first = Plan(raw).ladder_steps[0].settings
     assert (first["decoder"], first["workers"], first["batch_size"]) == ("torchcodec", 3, 16)
     assert first["device"] == "cuda", "the GPU where there is one"
     raw["ladder"][0]["device"] = "cpu"
@@ -114,23 +122,23 @@ def test_without_a_sweep_the_rungs_alone_are_run(raw):
         (entry["loader"], entry["slug"], "first") for entry in plan.as_json()["ladder"]
     }
     assert len(plan.runs) == len({run.path for run in plan.runs}) == 4 * plan.repeats
-    assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("traverse", "warm", 0)}
+    assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("read", "warm", 0)}
     assert plan.readers_at_once == [1, 4] and len(plan.bounds) == plan.repeats
 
 
 def test_no_run_is_made_twice(raw):
-    """Neither with a sweep that makes some of the rungs, nor where the ladder comes by a rung again."""
-    raw["sweep"] |= {"task": ["traverse"], "workers": [0, 2]}
+    """Neither with a sweep that makes some of the steps, nor where the ladder comes by a step again."""
+    raw["sweep"] |= {"task": ["read"], "workers": [0, 2]}
     swept = {run.path for run in Plan({**raw, "ladder": []}).runs}
     raw["ladder"].append({"change": "without them again", "workers": 0})
     plan = Plan(raw)
     paths = [run.path for run in plan.runs]
-    rungs = {(entry["loader"], entry["slug"]) for entry in plan.as_json()["ladder"]}
-    assert len(rungs) == 4 and len(plan.as_json()["ladder"]) == 5
+    ladder_steps = {(entry["loader"], entry["slug"]) for entry in plan.as_json()["ladder"]}
+    assert len(ladder_steps) == 4 and len(plan.as_json()["ladder"]) == 5
     assert len(paths) == len(set(paths)) and swept < set(paths)
-    assert rungs <= {(run.loader, run.slug) for run in plan.runs if run.tier == "first"}
+    assert ladder_steps <= {(run.loader, run.slug) for run in plan.runs if run.tier == "first"}
     added = {(run.loader, run.slug) for run in plan.runs if run.path not in swept}
-    assert added == rungs - {("torchaudio", "cpu-b32-w0-decoder_load")}
+    assert added == ladder_steps - {("torchaudio", "cpu-b32-w0-decoder_load")}
 
 
 def test_the_ladder_stands_on_the_first_tier_that_is_not_emulated(raw):
@@ -139,7 +147,7 @@ def test_the_ladder_stands_on_the_first_tier_that_is_not_emulated(raw):
 
 
 @pytest.mark.parametrize(
-    ("rung", "reason"),
+    ("ladder_step", "reason"),
     [
         ({"pin_memory": True}, NO_COPY),
         ({"device_prefetch": 2}, NO_COPY.replace("pin_memory", "device_prefetch")),
@@ -149,12 +157,12 @@ def test_the_ladder_stands_on_the_first_tier_that_is_not_emulated(raw):
         ),
         (
             {"prefetch": 4},
-            "prefetch: 4 makes no difference to numpy_memmap with these settings: it would be the rung below once more",
+            "prefetch: 4 makes no difference to numpy_memmap with these settings: it would be the step below once more",
         ),
     ],
 )
-def test_a_change_without_meaning_is_skipped_with_its_reason(raw, rung, reason):
-    raw["ladder"][3] = {"change": "no change", **rung}
+def test_a_change_without_meaning_is_skipped_with_its_reason(raw, ladder_step, reason):
+    raw["ladder"][3] = {"change": "no change", **ladder_step}
     raw["ladder"].append({"change": "workers", "workers": 4})
     plan = Plan(raw)
     entries = plan.as_json()["ladder"]
@@ -168,13 +176,13 @@ def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
     monkeypatch.setattr(Plan, "has_gpu", gpu)
     shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
     plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
-    assert len(plan.rungs) == 9 and plan.repeats == 5
-    skipped = [rung for rung in plan.rungs if rung.reason]
+    assert len(plan.ladder_steps) == 9 and plan.repeats == 5
+    skipped = [ladder_step for ladder_step in plan.ladder_steps if ladder_step.reason]
     assert len(skipped) == (0 if gpu else 2)
     assert len(plan.runs) == (9 - len(skipped)) * 5
     assert {run.settings["device"] for run in plan.runs} == {"cuda" if gpu else "cpu"}
     assert {run.tier for run in plan.runs} == {next(iter(plan.tiers))}
-    assert list(plan.loaders) == list(dict.fromkeys(rung.loader for rung in plan.rungs))
+    assert list(plan.loaders) == list(dict.fromkeys(ladder_step.loader for ladder_step in plan.ladder_steps))
 
 
 def test_each_rung_of_the_preset_changes_one_thing(monkeypatch):
@@ -182,31 +190,31 @@ def test_each_rung_of_the_preset_changes_one_thing(monkeypatch):
     shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
     plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
     changes = []
-    for below, rung in zip(plan.rungs, plan.rungs[1:], strict=False):
-        if rung.loader != below.loader:
+    for below, ladder_step in zip(plan.ladder_steps, plan.ladder_steps[1:], strict=False):
+        if ladder_step.loader != below.loader:
             changes.append("loader")
-            assert {key: rung.settings[key] for key in configuration.SWEEP} == {
+            assert {key: ladder_step.settings[key] for key in configuration.SWEEP} == {
                 key: below.settings[key] for key in configuration.SWEEP
             }
             continue
-        changes.append([key for key in rung.settings if rung.settings[key] != below.settings[key]])
+        changes.append([key for key in ladder_step.settings if ladder_step.settings[key] != below.settings[key]])
     workers = ["workers", "prefetch"]  # without workers nothing is prefetched
     assert changes[:4] == [["decoder"], "loader", "loader", ["gather"]]
     assert changes[4:] == [workers, ["prefetch"], ["pin_memory"], ["device_prefetch"]]
 
 
 @pytest.fixture
-def climbed(tmp_path):
+def in_ladder(tmp_path):
     """Return a function from [(change, made result or None, reason)] to the tables."""
 
-    def tables(rungs):
-        planned = read_plan(make_results(tmp_path, [made for _, made, _ in rungs if made is not None]))
+    def tables(ladder_steps):
+        planned = read_plan(make_results(tmp_path, [made for _, made, _ in ladder_steps if made is not None]))
         planned["ladder"] = [
             {
                 **{"change": change, "loader": made.loader if made else "a", "tier": made.tier if made else "ram"},
                 **{"slug": made.slug if made else None, "reason": reason},
             }
-            for change, made, reason in rungs
+            for change, made, reason in ladder_steps
         ]
         make_tables.make_tables(planned, tmp_path, tmp_path / "tables")
         return read_tables(tmp_path / "tables")
@@ -214,7 +222,7 @@ def climbed(tmp_path):
     return tables
 
 
-def rung(loader, speed, change="a change", runs=SPREAD, **more):
+def ladder_step(loader, speed, change="a change", runs=SPREAD, **more):
     return change, Made(loader, "ram", [speed * factor for factor in runs], **more), ""
 
 
@@ -222,8 +230,10 @@ def lost(outcomes, loader="lost"):
     return "a change", Made(loader, "ram", outcomes), ""
 
 
-def test_gains_are_over_the_rung_below_with_their_interval(climbed):
-    rows = climbed([rung("a", 100.0, "naive"), rung("b", 1000.0), rung("c", 500.0), rung("d", 505.0)])["ladder"]
+def test_gains_are_over_the_rung_below_with_their_interval(in_ladder):
+    rows = in_ladder(
+        [ladder_step("a", 100.0, "naive"), ladder_step("b", 1000.0), ladder_step("c", 500.0), ladder_step("d", 505.0)]
+    )["ladder"]
     assert [(row["step"], row["change"], row["loader"]) for row in rows][:2] == [
         (1, "naive", "a"),
         (2, "a change", "b"),
@@ -240,16 +250,16 @@ def test_gains_are_over_the_rung_below_with_their_interval(climbed):
     assert {(row["tier"], row["runs"], row["status"], row["reason"]) for row in rows} == {("ram", 5, "ok", "")}
 
 
-def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(climbed):
-    rows = climbed(
+def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(in_ladder):
+    rows = in_ladder(
         [
-            rung("a", 100.0),
+            ladder_step("a", 100.0),
             lost(["failed", 900.0, 900.0]),
             ("pinned", None, NO_COPY),
             lost(["skipped"] * 3, "absent"),
             lost([None] * 3, "never"),
-            rung("b", 400.0),
-            rung("c", 800.0),
+            ladder_step("b", 400.0),
+            ladder_step("c", 800.0),
         ]
     )["ladder"]
     assert [row["status"] for row in rows] == ["ok", "failed", "skipped", "skipped", "missing", "ok", "ok"]
@@ -264,32 +274,34 @@ def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(clim
     assert rows[6]["reason"] == ""
 
 
-def test_a_single_run_has_a_gain_without_an_interval(climbed):
-    rows = climbed([rung("a", 100.0, runs=[1.0]), rung("b", 300.0, runs=[1.0])])["ladder"]
+def test_a_single_run_has_a_gain_without_an_interval(in_ladder):
+    rows = in_ladder([ladder_step("a", 100.0, runs=[1.0]), ladder_step("b", 300.0, runs=[1.0])])["ladder"]
     assert (rows[1]["times_faster"], rows[1]["runs"]) == (3, 1)
     blank = ("interval_low", "interval_high", "faster_low", "faster_high")
     assert [row[column] for row in rows for column in blank] == [None] * 8
 
 
-def test_where_the_first_rung_has_no_speed_nothing_is_compared_with_it(climbed):
-    rows = climbed([lost(["failed"] * 5), rung("a", 100.0), rung("b", 200.0)])["ladder"]
+def test_where_the_first_rung_has_no_speed_nothing_is_compared_with_it(in_ladder):
+    rows = in_ladder([lost(["failed"] * 5), ladder_step("a", 100.0), ladder_step("b", 200.0)])["ladder"]
     assert [row["times_faster"] for row in rows] == [None, None, 2]
     assert [row["times_faster_than_first"] for row in rows] == [None] * 3
     assert [row["reason"] for row in rows[1:]] == ["no step below has a speed", ""]
 
 
-def test_some_of_the_runs_are_said_beside_what_the_gain_is_over(climbed):
-    rows = climbed([rung("a", 100.0), lost(["failed"] * 5), ("late", Made("b", "ram", [200.0, None]), "")])["ladder"]
+def test_some_of_the_runs_are_said_beside_what_the_gain_is_over(in_ladder):
+    rows = in_ladder([ladder_step("a", 100.0), lost(["failed"] * 5), ("late", Made("b", "ram", [200.0, None]), "")])[
+        "ladder"
+    ]
     assert rows[2]["reason"] == "1 of 2 planned runs are there; the gain is over step 1, the last below with a speed"
 
 
-def test_without_a_ladder_the_table_is_empty(climbed):
-    assert climbed([rung("a", 100.0)])["ladder"] != []
+def test_without_a_ladder_the_table_is_empty(in_ladder):
+    assert in_ladder([ladder_step("a", 100.0)])["ladder"] != []
     assert Plan({**yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())}).as_json()["ladder"] == []
 
 
 def test_from_the_config_to_the_table(raw, tmp_path):
-    """The plan's own rungs meet the records of its runs."""
+    """The plan's own steps meet the records of its runs."""
     raw["ladder"].append({"change": "pinned memory", "pin_memory": True})
     plan = Plan(raw, project=tmp_path)
     speeds = {entry["slug"]: 100.0 * 2**step for step, entry in enumerate(plan.as_json()["ladder"])}
@@ -311,18 +323,22 @@ def test_snakemake_runs_the_rungs_on_one_tier():
         project = ProjectCopy(disk / "feedrate", ram, preset="ladder")
         jobs = project.planned()
         plan = Plan(project.config, project=project.root)
-    assert rules_of(jobs)["run_loader"] == len(plan.runs) == 5 * sum(not rung.reason for rung in plan.rungs)
+    assert (
+        rules_of(jobs)["run_loader"]
+        == len(plan.runs)
+        == 5 * sum(not ladder_step.reason for ladder_step in plan.ladder_steps)
+    )
     assert values(jobs, "run_loader", "tier") == {"ram"}
     assert rules_of(jobs)["place_on_ram"] == len(plan.loaders) and "place_on_disk" not in rules_of(jobs)
-    assert rules_of(jobs)["measure_moves"] == 0
+    assert rules_of(jobs)["measure_tensors"] == 0
 
 
 @pytest.fixture
-def figure_of(climbed):
-    """Return a function from rungs to (figure, its axis)."""
+def figure_of(in_ladder):
+    """Return a function from steps to (figure, its axis)."""
 
-    def drawn(rungs):
-        figure = draw_figures.picture(charts.load("ladder"), climbed(rungs))
+    def drawn(ladder_steps):
+        figure = draw_figures.picture(charts.load("ladder"), in_ladder(ladder_steps))
         return figure, figure.axes[0]
 
     with draw_figures.style():
@@ -335,7 +351,9 @@ def words(texts):
 
 
 def test_each_bar_goes_from_the_rung_below_to_its_own(figure_of):
-    figure, axis = figure_of([rung("a", 100.0, "naive"), rung("b", 1000.0), rung("c", 500.0), rung("d", 505.0)])
+    figure, axis = figure_of(
+        [ladder_step("a", 100.0, "naive"), ladder_step("b", 1000.0), ladder_step("c", 500.0), ladder_step("d", 505.0)]
+    )
     bars = [(bar.get_y() + bar.get_height() / 2, bar.get_x(), bar.get_x() + bar.get_width()) for bar in axis.patches]
     assert [place for place, _, _ in bars] == pytest.approx([0, 1, 2, 3])
     ends = [(start, end) for _, start, end in bars]
@@ -351,14 +369,16 @@ def test_each_bar_goes_from_the_rung_below_to_its_own(figure_of):
 
 
 def test_slower_is_hatched_and_of_another_colour(figure_of):
-    _, axis = figure_of([rung("a", 100.0), rung("b", 1000.0), rung("c", 500.0)])
+    _, axis = figure_of([ladder_step("a", 100.0), ladder_step("b", 1000.0), ladder_step("c", 500.0)])
     first, faster, slower = axis.patches
     assert len({bar.get_facecolor() for bar in (first, faster, slower)}) == 3
     assert slower.get_hatch() and not faster.get_hatch()
 
 
 def test_a_rung_without_a_speed_has_its_reason_in_words(figure_of):
-    figure, axis = figure_of([rung("a", 100.0), lost(["failed"] * 5), ("pinned", None, NO_COPY), rung("b", 300.0)])
+    figure, axis = figure_of(
+        [ladder_step("a", 100.0), lost(["failed"] * 5), ("pinned", None, NO_COPY), ladder_step("b", 300.0)]
+    )
     said = words(axis.texts)
     assert said[1].startswith("failed: the verification found wrong data") and said[2] == f"skipped: {NO_COPY}"
     assert "Step 4: the gain is over step 1, the last below with a speed." in " ".join(figure.get_supxlabel().split())
@@ -368,7 +388,9 @@ def test_a_rung_without_a_speed_has_its_reason_in_words(figure_of):
 
 def test_every_text_stays_within_the_figure(figure_of):
     long = "a change whose name goes on and on, as somebody may well write it down, who has much to say of it"
-    figure, _ = figure_of([rung("a" * 60, 0.5, long), rung("b", 1e6, long), ("pinned", None, NO_COPY * 9)])
+    figure, _ = figure_of(
+        [ladder_step("a" * 60, 0.5, long), ladder_step("b", 1e6, long), ("pinned", None, NO_COPY * 9)]
+    )
     renderer = figure.canvas.get_renderer()
     edges = figure.bbox
     for text in (*figure.axes[0].texts, *figure.axes[0].get_yticklabels()):
@@ -378,26 +400,26 @@ def test_every_text_stays_within_the_figure(figure_of):
 
 def test_texts_from_outside_are_texts(figure_of):
     odd = "<script>\n$x$\t\x1b[31m & {{ 7 }}"
-    _, axis = figure_of([rung("a", 100.0, odd), rung("b" + odd, 300.0), ("pinned", None, odd)])
+    _, axis = figure_of([ladder_step("a", 100.0, odd), ladder_step("b" + odd, 300.0), ("pinned", None, odd)])
     assert words(axis.get_yticklabels())[0] == "1. <script> $x$ [31m & {{ 7 }} a"
     assert words(axis.texts)[2] == "skipped: <script> $x$ [31m & {{ 7 }}"
 
 
 def test_single_runs_have_no_interval(figure_of):
-    _, axis = figure_of([rung("a", 100.0, runs=[1.0]), rung("b", 300.0, runs=[1.0])])
+    _, axis = figure_of([ladder_step("a", 100.0, runs=[1.0]), ladder_step("b", 300.0, runs=[1.0])])
     assert words(axis.texts) == ["100", f"300 {TIMES}3.00 (one run: no interval)"]
 
 
 def test_one_rung_is_drawn_and_nothing_is_said_of_gains(figure_of):
-    figure, axis = figure_of([rung("a", 100.0)])
+    figure, axis = figure_of([ladder_step("a", 100.0)])
     assert words(axis.texts) == ["100"] and "times" not in figure.get_supxlabel()
     assert len([tick for tick in axis.get_xticks() if axis.get_xlim()[0] <= tick <= axis.get_xlim()[1]]) >= 2
 
 
-@pytest.mark.parametrize("rungs", [[], [lost(["failed"] * 2)]], ids=["none", "failed"])
-def test_nothing_to_draw_is_said_in_words(climbed, rungs):
-    tables = climbed(rungs or [rung("a", 1.0)])
-    figure = draw_figures.picture(charts.load("ladder"), tables if rungs else {**tables, "ladder": []})
+@pytest.mark.parametrize("ladder_steps", [[], [lost(["failed"] * 2)]], ids=["none", "failed"])
+def test_nothing_to_draw_is_said_in_words(in_ladder, ladder_steps):
+    tables = in_ladder(ladder_steps or [ladder_step("a", 1.0)])
+    figure = draw_figures.picture(charts.load("ladder"), tables if ladder_steps else {**tables, "ladder": []})
     [said] = words(figure.axes[0].texts)
     plt.close(figure)
     assert said.startswith("Nothing to draw. It would need a verified speed of one of its steps: preset: ladder")

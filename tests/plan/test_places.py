@@ -70,7 +70,7 @@ def raw(tmp_path):
         "datasets": {"demo": {"source": "synthetic", "clips": 24, "seed": 3}},
         "storage": {"disk": {"path": str(tmp_path / "disk")}, "far": {"kind": "bucket", "bucket": "clips"}},
         "loaders": ["npy", {"name": "objects", "file": str(own)}],
-        "sweep": {"workers": [0], "task": ["traverse"], "cache": ["warm", "cold"], "device": ["cpu"]},
+        "sweep": {"workers": [0], "task": ["read"], "cache": ["warm", "cold"], "device": ["cpu"]},
     }
 
 
@@ -151,12 +151,12 @@ def test_shares_are_disjoint_and_complete(world):
 
 
 def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
-    """One of plan.json's runs in a file, and as text; a flag beside it goes before it."""
+    """One of plan.json's runs in a file, and as text; a flag beside it overrides it."""
     del raw["storage"]["far"], raw["loaders"][1]
     [planned] = [run for run in Plan(raw).runs if (run.cache, run.repeat) == ("warm", 0)]
     corpus = make_corpus(tmp_path / "corpus")
     write_format(corpus, "npy", tmp_path / "npy", 1)
-    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0, "explain": False}
+    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0, "bottlenecks": False}
     run |= {"timeline": False, "path": str(tmp_path / "run.json")}
     there = location.from_json({**planned.location, "path": str(tmp_path / "npy"), "held_in": str(tmp_path / "npy")})
     (tmp_path / "asked.json").write_text(json.dumps({**run, "location": there.as_json()}))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import browser
-from tests.support.made_runs import Made, campaign
+from tests.support.made_runs import Made, session
 from tests.support.report_pages import report_of
 
 HOSTILE = "<script>alert(1)</script>"
@@ -26,7 +26,7 @@ def chromium():
 def campaign_page(tmp_path_factory):
     """The report of an experiment in which everything there is was measured."""
     browser.program()
-    return written(tmp_path_factory.mktemp("campaign"), **campaign(3))
+    return written(tmp_path_factory.mktemp("session"), **session(3))
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def few(tmp_path_factory):
         for loader, format, base in (("alpha", "wav", 400.0), ("omega", "memmap", 900.0))
         for tier, share in (("ram", 1.0), ("disk", 0.8))
         for speed, settings in (
-            *((base * share * (1 + workers / 4) + size, {"workers": workers, "batch_size": size, "explained": note})
+            *((base * share * (1 + workers / 4) + size, {"workers": workers, "batch_size": size, "trials": note})
               for workers in (0, 2) for size in (32, 64)
               for note in [explained(base) if (tier, size) == ("disk", 32) else None]),
             (base * share / 3, {"cache": "cold"}),
@@ -143,8 +143,8 @@ def test_every_row_is_drawn_by_one_choice_of_the_menus(few, name):
     spec = chart.spec(rows)
     menus = spec["usermeta"]["filters"]
     assert all(set(menu["values"]) == {row[menu["field"]] for row in rows} and menu["title"] for menu in menus)
-    lanes = spec["usermeta"]["lanes"]
-    assert lanes or spec["height"]
+    tracks = spec["usermeta"]["tracks"]
+    assert tracks or spec["height"]
     for choice in menus[0]["values"] if menus else [None]:
         fit = [row for row in rows if not menus or row[menus[0]["field"]] == choice]
         params = [{**param, "value": choice} for param in spec["params"]]

@@ -103,7 +103,7 @@ def test_devices_have_panels_of_their_own(panels):
         grid("a", sizes=(32,)),
         grid("a", workers=(None,)),
         grid("a", cache="cold", tier="disk"),
-        grid("a", task="loop"),
+        grid("a", task="iterate"),
         grid("a", step_ms=20),
     ],
     ids=["workers", "sizes", "without workers", "cold", "task", "step"],

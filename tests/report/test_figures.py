@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from scripts.report import charts, draw_figures, render_report
 from scripts.report.charts._common import DARK, INK, PAPER, RULE
 from scripts.report.charts._print import MOST_LINES
-from tests.support.made_runs import Made, campaign
+from tests.support.made_runs import Made, session
 from tests.support.report_pages import tables_of
 
 HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }} and a name that does not end"
@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }} and a name that does 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """The tables of an experiment in which everything there is was measured."""
-    return tables_of(tmp_path_factory.mktemp("campaign"), **campaign())
+    return tables_of(tmp_path_factory.mktemp("session"), **session())
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +140,7 @@ def test_a_cold_cache_stands_beside_the_warm_one(drawn, measured):
 def test_the_distance_to_the_bound_is_that_of_the_table(drawn, measured):
     figure = drawn("roofline", measured)
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["CPU, disk", "CPU, ram", "CPU, slow (emulated)"]
-    percents = {
-        row["percent_of_bound"] for row in measured["best"] if row["tier"] == "ram" and row["task"] == "traverse"
-    }
+    percents = {row["percent_of_bound"] for row in measured["best"] if row["tier"] == "ram" and row["task"] == "read"}
     assert {x for x, _ in points(figure.axes[1])} == percents
     labels = {"warm cache: warm", "cold cache: storage", "20 ms step: compute"}
     assert labels < set(legend_labels(figure))
@@ -158,11 +156,11 @@ def test_the_ways_of_training_that_occur_are_in_the_legend(drawn, measured):
 
 def test_titles_of_the_timeline_say_where_faster_loaders_note_no_reads(drawn, measured):
     spans = [
-        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": phase}
         | {"start_ms": 0.0, "end_ms": 3.5}
         for row in measured["best"]
-        if (row["task"], row["cache"], row["tier"]) == ("traverse", "warm", "ram") and row["clips_per_second"]
-        for lane, phase in (
+        if (row["task"], row["cache"], row["tier"]) == ("read", "warm", "ram") and row["clips_per_second"]
+        for track, phase in (
             [("main", "wait")] if row["loader"] == "numpy_memmap" else [("main", "wait"), ("worker 0", "read")]
         )
     ]

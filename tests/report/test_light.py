@@ -10,7 +10,7 @@ import pytest
 from scripts.report import light as light_page
 from scripts.report import render_report
 from tests.support import browser
-from tests.support.made_runs import Made, campaign
+from tests.support.made_runs import Made, session
 from tests.support.programs import program_line
 from tests.support.report_pages import Page, links, report_of, section
 from tests.support.report_pages import sections as sections_of
@@ -38,7 +38,7 @@ def light_of(report):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """The report of an experiment in which everything there is was measured."""
-    return report_of(tmp_path_factory.mktemp("usual"), **campaign(3))
+    return report_of(tmp_path_factory.mktemp("usual"), **session(3))
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,14 @@ from scripts.report import charts, downloads, draw_figures, names, render_report
 from scripts.report.charts import _page
 from scripts.report.charts._common import COLOURS, key, tiers_of
 from scripts.tables.columns import read_tables, settings_text
-from tests.support.made_runs import Made, campaign
+from tests.support.made_runs import Made, session
 from tests.support.report_pages import links, report_of, row_of, rows_in, section
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """Tables, figures folder and report of an experiment in which everything there is was measured three times."""
-    return report_of(tmp_path_factory.mktemp("campaign"), **campaign(3))
+    return report_of(tmp_path_factory.mktemp("session"), **session(3))
 
 
 def test_figures_come_with_their_numbers(measured):
@@ -68,7 +68,7 @@ def test_text_in_backticks_is_code_and_nothing_more():
     assert render_report.coded("one ` <alone>") == "one ` &lt;alone&gt;"
 
 
-def rung(step, speed, times=None, low=None, high=None, status="ok"):
+def ladder_step(step, speed, times=None, low=None, high=None, status="ok"):
     common = {"step": step, "change": f"change {step}", "loader": "a", "tier": "ram", "slug": "s", "runs": 3}
     common |= {"interval_low": speed, "interval_high": speed, "status": status, "reason": ""}
     return {
@@ -80,11 +80,11 @@ def rung(step, speed, times=None, low=None, high=None, status="ok"):
 
 def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
     ladder = [
-        rung(1, 10.0),
-        rung(2, 40.0, 4.0, 3.8, 4.2),
-        rung(3, None, status="skipped"),
-        rung(4, 30.0, 0.75, 0.7, 0.8),
-        rung(5, 31.0, 1.03, 0.9, 1.1),
+        ladder_step(1, 10.0),
+        ladder_step(2, 40.0, 4.0, 3.8, 4.2),
+        ladder_step(3, None, status="skipped"),
+        ladder_step(4, 30.0, 0.75, 0.7, 0.8),
+        ladder_step(5, 31.0, 1.03, 0.9, 1.1),
     ]
     rows = charts.load("ladder").rows({"ladder": ladder})
     assert [row["before"] for row in rows] == [None, 10.0, 40.0, 40.0, 30.0]
@@ -96,7 +96,7 @@ def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
 
 
 def test_a_ladder_without_any_speed_is_a_table_alone(measured):
-    html = render_report.render({**measured[0], "ladder": [rung(1, None, status="failed")]}, measured[1])
+    html = render_report.render({**measured[0], "ladder": [ladder_step(1, None, status="failed")]}, measured[1])
     assert "failed" in row_of(html, "ladder", "change 1")
     assert "ladder.csv" not in links(html)
 
@@ -112,17 +112,17 @@ def test_cold_rows_say_their_share_of_the_warm_speed(measured):
 def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeypatch):
     best = measured[0]["best"]
     spans = [
-        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": "read"}
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": "read"}
         | {"start_ms": 1.0, "end_ms": 3.5}
         for row in best[:3]
-        for lane in ("main", "worker 1")
+        for track in ("main", "worker 1")
     ]
     monkeypatch.setattr(charts.load("timeline"), "MOST_SPANS", 5)
     tables = {**measured[0], "spans": list(reversed(spans))}
     rows = charts.load("timeline").rows(tables)
     assert rows[0]["run"] == f"{best[0]['loader']}, {best[0]['tier']}, {settings_text(best[0])}"
     assert len({row["run"] for row in rows}) == 2, "the third does not fit"
-    assert {(row["lane"], row["lane_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
+    assert {(row["track"], row["track_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
     assert {row["milliseconds"] for row in rows} == {2.5}
     assert {row["runs"] for row in rows} == {3}
 
@@ -130,10 +130,10 @@ def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeyp
 def with_spans(tables, count=2):
     """Return the tables with the spans of the best results: of the first by the main process alone."""
     spans = [
-        {**{name: row[name] for name in ("loader", "tier", "slug")}, "lane": lane, "batch": 0, "phase": phase}
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": phase}
         | {"start_ms": 1.0, "end_ms": 3.5}
         for place, row in enumerate(tables["best"][:count])
-        for lane, phase in (("main", "wait"), *([("worker 1", "read")] if place else []))
+        for track, phase in (("main", "wait"), *([("worker 1", "read")] if place else []))
     ]
     return {**tables, "spans": spans}
 
@@ -141,7 +141,7 @@ def with_spans(tables, count=2):
 def test_the_best_result_stands_first_also_where_its_workers_are_not_noted(measured):
     rows = charts.load("timeline").rows(with_spans(measured[0]))
     assert rows[0]["run"].startswith(f"{measured[0]['best'][0]['loader']}, {measured[0]['best'][0]['tier']}, ")
-    assert {row["lane"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
+    assert {row["track"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
 
 
 def test_runs_with_the_same_settings_in_words_are_called_by_their_slugs(measured):

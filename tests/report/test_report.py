@@ -13,7 +13,7 @@ from scripts.common.vocabulary import BOUNDS
 from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
 from scripts.tables.columns import TABLES
-from tests.support.made_runs import WARNING, Made, campaign, example, explained
+from tests.support.made_runs import WARNING, Made, example, explained, session
 from tests.support.programs import PROJECT, program_line
 from tests.support.report_pages import Page, links, report_of, row_of, section, sections, spaced
 
@@ -32,7 +32,7 @@ def drawn(tmp_path_factory):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """The same of an experiment in which everything there is was measured ten times."""
-    return report_of(tmp_path_factory.mktemp("campaign"), **campaign())
+    return report_of(tmp_path_factory.mktemp("session"), **session())
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def hostile(tmp_path_factory):
     warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
     made = [
         Made(HOSTILE, HOSTILE, [5.0, 6.0], warnings=[warning], options={HOSTILE: HOSTILE}),
-        *(Made(HOSTILE, HOSTILE, [5.0, 6.0], task=task, au=50.0) for task in ("loop", "train", "lightning")),
-        Made(HOSTILE, HOSTILE, [4.0] * 2, cache="cold", shortest=[9.0] * 2, explained=explained(4.0, read=5.0)),
+        *(Made(HOSTILE, HOSTILE, [5.0, 6.0], task=task, au=50.0) for task in ("iterate", "train", "lightning")),
+        Made(HOSTILE, HOSTILE, [4.0] * 2, cache="cold", shortest=[9.0] * 2, trials=explained(4.0, read=5.0)),
         Made("b", "ram", ["failed"] * 2, problems=[HOSTILE]),
         Made("c", "ram", ["skipped"] * 2, reason=HOSTILE),
     ]
@@ -166,7 +166,7 @@ SECTIONS = [
     "results",
     "runs",
     "ladder",
-    "holding",
+    "bottlenecks",
     "steps",
     "takes",
     "figures",
@@ -180,7 +180,7 @@ SECTIONS = [
     "skipped",
     "warnings",
     "noise",
-    "moves",
+    "tensors",
     "cold",
     "roofline",
     "conversion",
@@ -194,7 +194,7 @@ SECTIONS = [
 ]
 EMPTY = {  # of one loader that was run once, and what a section says then
     "ladder": "snakemake --config preset=ladder",
-    "holding": "explain: first",
+    "bottlenecks": "bottlenecks: first",
     "steps": "step_limit_ms: 200",
     "scaling": "sweep.workers",
     "timeline": "timeline: first",
@@ -204,7 +204,7 @@ EMPTY = {  # of one loader that was run once, and what a section says then
     "skipped": "Everything that the plan lists could run",
     "warnings": "No run gave a warning",
     "noise": "the warm bound",
-    "moves": "moves: true",
+    "tensors": "tensors: true",
     "cold": "cache: [warm, cold]",
     "roofline": "results with a bound",
 }
@@ -236,7 +236,7 @@ def test_a_result_stands_with_its_interval_its_bound_and_what_holds_it_back(meas
 def test_a_verdict_names_conditions_bound_and_bottleneck(measured):
     words = Page(measured[2]).words
     assert "24,000 clips/s, 82 % of what memory allows, reading format memmap from tier ram" in words
-    assert "What holds it back: reading (from the page cache), 62 % of the time." in words
+    assert "What the bottleneck is: reading (from the page cache), 62 % of the time." in words
     assert "On the CPU, with a step of 20 ms, dali_npy is the fastest: 1,500 clips/s, 94 % of what the steps" in words
     assert "On the CPU, from a cold cache, dali_npy is the fastest: 2,430 clips/s, 71 % of what its storage" in words
     assert "from a cache with room for a part of the data" in words
@@ -253,10 +253,10 @@ def test_a_steady_machine_is_not_called_unsteady(tmp_path):
 
 def test_shares_of_the_parts(measured):
     html = measured[2]
-    row = row_of(html, "holding", "torchaudio ram")
+    row = row_of(html, "bottlenecks", "torchaudio ram")
     assert row.startswith("torchaudio ram, wav batch 32, 0 workers, prefetch 2 decoding 71 % 9 % 71 % 17 % 2 % 1 %")
-    assert "training" not in row_of(html, "holding", "numpy_memmap")
-    head = row_of(html, "holding", "Held back by")
+    assert "training" not in row_of(html, "bottlenecks", "numpy_memmap")
+    head = row_of(html, "bottlenecks", "Held back by")
     assert head == "Loader tier, format, settings Held back by reading decoding transfer python memory Evidence"
 
 
@@ -287,9 +287,9 @@ def test_training_and_seconds(measured):
     assert row.startswith("torchaudio ram 3.72 (0.055) 7.73 (0.12) 5 x 10")
 
 
-def test_moves(measured):
-    assert row_of(measured[2], "moves", "numpy").startswith("numpy cpu 32 15,500")
-    assert row_of(measured[2], "moves", "numpy").endswith("9,920 2.00 10")
+def test_tensors(measured):
+    assert row_of(measured[2], "tensors", "numpy").startswith("numpy cpu 32 15,500")
+    assert row_of(measured[2], "tensors", "numpy").endswith("9,920 2.00 10")
 
 
 def test_what_a_loader_takes(measured):

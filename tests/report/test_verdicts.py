@@ -14,7 +14,7 @@ from scripts.report.verdicts import verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
-from tests.support.made_runs import DISTURBED, WARNING, Made, campaign, example, explained, make_results
+from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, session
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
 HOSTILE = "<script>alert(1)</script>\"'\n\033[31m$x$ & {{ 7 * 7 }}"
@@ -64,8 +64,8 @@ def named(verdict):
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     """The verdicts of an experiment in which everything there is was measured ten times."""
-    experiment = campaign()
-    return by_goal(tables_of(tmp_path_factory.mktemp("campaign"), experiment.pop("made"), "torchaudio", **experiment))
+    experiment = session()
+    return by_goal(tables_of(tmp_path_factory.mktemp("session"), experiment.pop("made"), "torchaudio", **experiment))
 
 
 def test_each_goal_has_its_answer(everything):
@@ -163,7 +163,7 @@ def test_few_runs_and_disturbed_ones_are_said(tmp_path):
     assert "gave 3 other warnings" in verdict["caveat"]
     assert verdict["caveat"] == " ".join(verdict["cautions"])
     assert "(range 100 to 102 of 3 runs), " not in verdict["reason"], "no bound was measured"
-    assert "(range 100 to 102 of 3 runs). What holds it back is not known" in verdict["reason"]
+    assert "(range 100 to 102 of 3 runs). What the bottleneck is is not known" in verdict["reason"]
     partly = by_goal(tables_of(tmp_path / "partly", made[1:]))["fastest"]
     assert "b on disk: 2 of 3 planned runs are there." in partly["caveat"]
     enough = by_goal(tables_of(tmp_path / "enough", [Made("a", "disk", runs(1.0)), Made("b", "disk", runs(2.0))]))
@@ -180,7 +180,7 @@ def test_each_device_has_its_own_answers(tmp_path):
 
 
 def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
-    made = [Made("a", "disk", runs(100.0), task="loop"), Made("b", "disk", runs(9.0), task="loop")]
+    made = [Made("a", "disk", runs(100.0), task="iterate"), Made("b", "disk", runs(9.0), task="iterate")]
     made += [Made("b", "disk", runs(8.0), task="lightning", au=50.0)]
     gone = {"loader": "gone", "tier": None, "settings": {"device": "cpu"}, "reason": "no such thing"}
     found = by_goal(tables_of(tmp_path, made, skipped=[gone]))
@@ -360,7 +360,7 @@ def test_without_any_speed_every_goal_says_what_it_lacks(tmp_path, outcome, lack
 
 def test_a_plan_without_runs_names_no_device(tmp_path):
     plan = read_plan(make_results(tmp_path, [Made("a", "disk", [1.0])]))
-    plan |= {"runs": [], "bounds": [], "moves": []}
+    plan |= {"runs": [], "bounds": [], "tensors": []}
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     found = verdicts(read_tables(tmp_path / "tables"))
     assert [(one["goal"], one["device"], one["row"]) for one in found] == [(goal, "", None) for goal in GOALS]
@@ -392,7 +392,7 @@ def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
 
 
 def test_the_terminal_ends_with_the_verdict(tmp_path):
-    experiment = campaign()
+    experiment = session()
     tables = tables_of(tmp_path, experiment.pop("made"), "torchaudio", **experiment)
     program = Path(print_ranking.__file__)
     command = [sys.executable, program, "--tables", tmp_path / "tables", "--reports", "report/index.html"]
@@ -419,7 +419,7 @@ def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     assert "Fastest (CPU): a on disk\n" in text and "Cheapest" in text
     text = " ".join(text.split())
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
-    assert "at 90 % AU (CPU): no answer. The shortest step that a loader feeds was not looked for." in text
+    assert "at 90 % AU (CPU): no answer. The minimum step that a loader feeds was not looked for." in text
     assert "Mind" not in text
     sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
     text = " ".join(" ".join(sad).split())
@@ -452,7 +452,7 @@ def test_the_verdict_is_coloured_only_where_asked(tmp_path):
 
 def test_hostile_names_are_text(tmp_path):
     made = [
-        Made(HOSTILE, HOSTILE, runs(50.0), options={HOSTILE: HOSTILE}, explained=explained(50.0, read=90.0)),
+        Made(HOSTILE, HOSTILE, runs(50.0), options={HOSTILE: HOSTILE}, trials=explained(50.0, read=90.0)),
         Made(HOSTILE, HOSTILE, runs(5.0), cache="cold", shortest=[9.0] * 5),
         Made("b", "disk", ["failed"] * 5, problems=[HOSTILE], reason=HOSTILE),
     ]
@@ -474,7 +474,7 @@ def test_the_program_is_the_records_and_of_an_own_file_a_word(tmp_path):
     assert snippets.snippet(row) == f"# {row['loader']}: made up\nloader = []\n"
     mine = row | {"loader": "mine\nimport os", "declared": row["declared"] | {"own_file": "my.py", "program": None}}
     assert snippets.snippet(mine) == "# mine import os is your own loader: my.py is its program.\n"
-    old = {key: row["declared"][key] for key in ("about", "order", "options", "reads_once")}
+    old = {key: row["declared"][key] for key in ("about", "order", "options", "preloads")}
     verdict = render_report.with_program({"row": row | {"declared": old}}, tables)
     assert (verdict["program"], verdict["no_program"][:31]) == ("", "Its records hold no program: th")
 

@@ -379,7 +379,7 @@ class TestPrepare:
         own.write_bytes(made_list(made_ids(300)))
         given = {"list": str(own), "class_labels": str(CLASS_LIST)}
         request = self.request(tube, tmp_path, **given)
-        assert request.shards == 2 and audioset.watched(request.options) == [
+        assert request.shards == 2 and audioset.inputs(request.options) == [
             str(CLASS_LIST),
             str(own),
         ]
@@ -424,14 +424,14 @@ class TestShards:
     )
     def test_published_lists(self, given: dict, shards: int):
         assert audioset.shards(options(**given)) == shards
-        assert audioset.watched(options(**given)) == []
+        assert audioset.inputs(options(**given)) == []
 
     @pytest.mark.parametrize(("size", "shards"), [(120_000_000, 1000), (1_143_389, 82), (100, 1), (0, 1)])
     def test_own_list_by_its_size(self, size: int, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(audioset.os, "stat", lambda _: SimpleNamespace(st_size=size))
         assert audioset.shards(options(list=str(tmp_path / "own.csv"))) == shards
-        assert audioset.watched(options(list="~/own.csv"))[0].endswith("/own.csv")
-        assert "~" not in audioset.watched(options(list="~/own.csv"))[0]
+        assert audioset.inputs(options(list="~/own.csv"))[0].endswith("/own.csv")
+        assert "~" not in audioset.inputs(options(list="~/own.csv"))[0]
 
 
 class TestCheck:

@@ -45,7 +45,7 @@ def test_source_is_a_plug_in(name):
     assert plugins.describe(module)
     for schema in module.OPTIONS.values():
         assert schema["description"] and "type" in schema
-    assert set(getattr(module, "MANNER", ())) <= set(module.OPTIONS)
+    assert set(getattr(module, "FETCH_OPTIONS", ())) <= set(module.OPTIONS)
 
 
 def test_sources_import_only_what_the_plan_has():

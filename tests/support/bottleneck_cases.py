@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from scripts.measure import protocol
-from scripts.measure.explain import Explanation
+from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, wait
 from scripts.tables import bottlenecks

@@ -26,7 +26,7 @@ WARNING = {
 }
 MADE_UP = {
     **{"about": "A loader made up by a test.", "format_about": "A format made up by a test.", "order": "random"},
-    **{"options": {}, "requires": ["torch"], "reads_once": False},
+    **{"options": {}, "requires": ["torch"], "preloads": False},
 }
 DISTURBED = {**WARNING, "code": "disturbed", "seen": "other programs took 9 % of the machine"}
 
@@ -47,11 +47,11 @@ class Made:
     warnings: Sequence[Mapping[str, str]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     cache: str = "warm"
-    task: str = "traverse"
+    task: str = "read"
     step_ms: float = 0
     au: float | None = None  # percent
     shortest: Sequence[float | None] = ()  # ms, of each repeat; None: longer than the limit; empty: not looked for
-    explained: Mapping[str, Any] | None = None
+    trials: Mapping[str, Any] | None = None
     epochs: int = 2
 
     @property
@@ -93,14 +93,14 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
     }
     if speed is not None:
         record["times"] = run_times(speed, repeat, made.epochs)
-        record |= {"au_percent": made.au, "explained": made.explained and dict(made.explained), "memory": MEMORY}
+        record |= {"au_percent": made.au, "bottleneck_trials": made.trials and dict(made.trials), "memory": MEMORY}
         if made.shortest:
-            found = {"ms": made.shortest[repeat], "not_fed_ms": 1.0, "limit_ms": STEP_LIMIT_MS, "target_percent": 90}
-            record["shortest_step"] = {**found, "trials": []}
+            found = {"ms": made.shortest[repeat], "missed_ms": 1.0, "limit_ms": STEP_LIMIT_MS, "target_percent": 90}
+            record["minimum_step"] = {**found, "trials": []}
         if made.task in experiment.TRAINING:
             losses = {"first_loss": 0.3, "last_loss": 0.1, "validation_seconds": 0.2}
             record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
-        if made.explained and not repeat:
+        if made.trials and not repeat:
             record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
@@ -117,9 +117,9 @@ def declared(made: Made) -> dict[str, Any]:
     return {**said, "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
 
 
-def explained(full: float, consuming: float = 1e6, **without: float) -> dict[str, Any]:
+def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str, Any]:
     """Return what a record says of a run's speeds, in clips/s, without parts of its work."""
-    return {"full": full, "without": without, "consuming": consuming}
+    return {"full": full, "without": without, "consumer": consumer}
 
 
 def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
@@ -135,17 +135,17 @@ def run_spans(workers: int, batches: int = 6) -> list[dict[str, Any]]:
     """Return a batch timeline: 20 ms a batch in a worker (or the main process), 5 ms on its way, a step of 10 ms."""
     found = []
 
-    def span(lane: str, batch: int, phase: str, start: int, end: int) -> None:
+    def span(track: str, batch: int, phase: str, start: int, end: int) -> None:
         times = {"start_seconds": start / 1000, "end_seconds": end / 1000}
-        found.append({"lane": lane, "batch": batch, "phase": phase, **times})
+        found.append({"track": track, "batch": batch, "phase": phase, **times})
 
     for batch in range(batches):
         here = 35 * batch
         span("main", batch, "wait", here, here + 25)
         span("main", batch, "step", here + 25, here + 35)
-        lane = f"worker {batch % workers}" if workers else "main"
-        span(lane, batch, "read", here, here + 15)
-        span(lane, batch, "collate", here + 15, here + 20)
+        track = f"worker {batch % workers}" if workers else "main"
+        span(track, batch, "read", here, here + 15)
+        span(track, batch, "collate", here + 15, here + 20)
         if workers:
             span("main", batch, "transfer", here + 20, here + 25)
     return found
@@ -169,7 +169,7 @@ def make_results(
     skipped: Sequence[Mapping[str, Any]] = (),
     dataset: str = "demo",
     emulated: Sequence[str] = (),
-    moves: Sequence[Mapping[str, Any]] = (),
+    tensors: Sequence[Mapping[str, Any]] = (),
     ladder: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write a whole results folder below `root` and return the path of its plan.json."""
@@ -185,7 +185,7 @@ def make_results(
         },
         "runs": runs,
         "bounds": list(_write_bounds(root, bounds or {}, dataset)),
-        "moves": list(_write_moves(root, moves, dataset)),
+        "tensors": list(_write_tensors(root, tensors, dataset)),
         "skipped": list(skipped),
         "ladder": list(ladder),
         "loaders": {
@@ -211,7 +211,7 @@ def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]
         yield {
             **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
             **{"settings": made.settings, "cache": made.cache, "task": made.task, "step_ms": made.step_ms},
-            **{"explain": made.explained is not None, "repeat": repeat, "path": path},
+            **{"bottlenecks": made.trials is not None, "repeat": repeat, "path": path},
         }
 
 
@@ -227,32 +227,38 @@ def _write_bounds(
             yield {"bound": "warm", "slug": slug, "settings": settings, "repeat": repeat, "path": path}
 
 
-def _write_moves(root: Path, moves: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:
-    for record in moves:
+def _write_tensors(root: Path, tensors: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:
+    for record in tensors:
         device, batch_size = record["settings"]["device"], record["settings"]["batch_size"]
-        path = f"results/runs/{dataset}/moves/{device}-b{batch_size}/{record['repeat']}.json"
+        path = f"results/runs/{dataset}/tensors/{device}-b{batch_size}/{record['repeat']}.json"
         write_json(root / path, record)
         names = {key: record[key] for key in ("settings", "repeat")}
-        yield {"bound": "moves", "slug": f"{device}-b{batch_size}", **names, "path": path}
+        yield {"bound": "tensors", "slug": f"{device}-b{batch_size}", **names, "path": path}
 
 
-def moves_record(repeat: int, speeds: Mapping[str, float], batch_size: int = 32, **changes: Any) -> dict[str, Any]:
+def tensors_record(repeat: int, speeds: Mapping[str, float], batch_size: int = 32, **changes: Any) -> dict[str, Any]:
     """Return the record of the micro-benchmarks: ways of gathering a batch on the CPU at these clips/s."""
-    common = {"move": "many", "device": "cpu", "clips": batch_size, "bytes": batch_size * CLIP_BYTES, "delivers": True}
+    common = {
+        "operation": "many",
+        "device": "cpu",
+        "clips": batch_size,
+        "bytes": batch_size * CLIP_BYTES,
+        "delivers": True,
+    }
     common |= {"series": 1, "status": "ok", "reason": None}
-    moves = [
+    tensors = [
         {
             **common,
-            **{"way": way, "seconds": [batch_size / speed] * 5, "clips_per_second": speed},
+            **{"method": way, "seconds": [batch_size / speed] * 5, "clips_per_second": speed},
             "megabytes_per_second": speed * CLIP_BYTES / 1e6,
         }
         for way, speed in speeds.items()
     ]
     return {
-        **{"record": "moves", "status": "ok", "reason": None, "dataset": "demo", "repeat": repeat, "seed": 0},
+        **{"record": "tensors", "status": "ok", "reason": None, "dataset": "demo", "repeat": repeat, "seed": 0},
         **{"slug": f"cpu-b{batch_size}", "settings": {"device": "cpu", "batch_size": batch_size}, "threads": 2},
         **{"workers": 2, "clips": 512, "clip_bytes": CLIP_BYTES, "host": {}, "before": {}, "after": {}},
-        **{"warnings": [], "started": "2026-01-01T00:00:00Z", "moves": moves, **changes},
+        **{"warnings": [], "started": "2026-01-01T00:00:00Z", "tensors": tensors, **changes},
     }
 
 
@@ -312,7 +318,7 @@ def fio_read(pattern: str, readers: int, speed: float, block_bytes: int | None =
 def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
     """Return results as an experiment would give them, and its bound: seven loaders, two tiers, three worker counts.
 
-    numpy_memmap (24,000 clips/s on ram) and lazy_memmap (23,800) cannot be told apart; webdataset fails on disk;
+    numpy_memmap (24,000 clips/s on ram) and lazy_memmap (23,800) are not distinguishable; webdataset fails on disk;
     dali_wav is skipped.
     """
     formats = {"torchaudio": "wav", "dali_wav": "wav", "dali_npy": "npy", "dali_external": "npy"}
@@ -335,7 +341,7 @@ def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
     return made, {("cpu", 32): [30000.0, 31000.0, 32000.0]}
 
 
-def campaign(repeats: int = 10) -> dict[str, Any]:
+def session(repeats: int = 10) -> dict[str, Any]:
     """Return the arguments of `make_results` for an experiment in which everything there is was measured.
 
     Three tiers, of which `slow` is emulated; traversing with a warm, a cold and a limited cache and with a step of
@@ -361,12 +367,15 @@ def campaign(repeats: int = 10) -> dict[str, Any]:
                 without = {part: value * share for part, value in parts.items()}
                 explanation = explained(full, 60000.0, **without)
                 shortest = [32000 / full * factor for factor in factors] if speed > 1000 else [None] * repeats
-                warm = {"workers": workers, "explained": explanation, "shortest": shortest}
+                warm = {"workers": workers, "trials": explanation, "shortest": shortest}
                 warnings = [DISTURBED] if loader == "dali_npy" and tier == "disk" else []
                 results.append(made(loader, tier, full, format, warnings=warnings, **warm))
-            stepped = {"step_ms": 20.0, "explained": explained(min(speed, 1500.0), 60000.0, compute=speed, **parts)}
+            stepped = {
+                "step_ms": 20.0,
+                "trials": explained(min(speed, 1500.0), 60000.0, compute=speed, **parts),
+            }
             results.append(made(loader, tier, min(speed, 1500.0), format, au=min(94.0, speed / 16), **stepped))
-            results.append(made(loader, tier, speed * 2, format, task="loop", epochs=5))
+            results.append(made(loader, tier, speed * 2, format, task="iterate", epochs=5))
             trained = min(speed, 2100.0)
             results.append(made(loader, tier, trained, format, task="train", au=min(96.0, trained / 21), epochs=5))
             slower = trained / 1.04
@@ -375,19 +384,21 @@ def campaign(repeats: int = 10) -> dict[str, Any]:
             cold = min(speed, most) * 0.9
             explanation = explained(cold, 60000.0, storage=speed * 1.1, **parts)
             conditions = {
-                "explained": explanation,
+                "trials": explanation,
                 "shortest": [None] * repeats if tier == "slow" else [14.0] * repeats,
             }
             results.append(made(loader, tier, cold, format, cache="cold", **conditions))
             results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
-    climbed = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
-    rungs = [{"change": change, "loader": loader, "tier": "ram", "slug": slug} for change, loader, slug in climbed]
+    in_ladder = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
+    ladder_steps = [
+        {"change": change, "loader": loader, "tier": "ram", "slug": slug} for change, loader, slug in in_ladder
+    ]
     return {
         "made": results,
-        "ladder": [{**rung, "reason": None} for rung in rungs]
+        "ladder": [{**ladder_step, "reason": None} for ladder_step in ladder_steps]
         + [{"change": "pinned", "loader": "numpy_memmap", "tier": "ram", "slug": None, "reason": "no GPU"}],
         "bounds": {("cpu", 32): [30000.0 * (1 + 0.05 * ((3 * repeat) % 4 - 2)) for repeat in range(12)]},
         "emulated": ["slow"],
-        "moves": [moves_record(repeat, {"torch": 31000.0 + repeat, "numpy": 15500.0}) for repeat in range(repeats)],
+        "tensors": [tensors_record(repeat, {"torch": 31000.0 + repeat, "numpy": 15500.0}) for repeat in range(repeats)],
         "skipped": [{"loader": "dali_npy", "tier": "slow", "settings": {"cache": "warm"}, "reason": "not read from"}],
     }

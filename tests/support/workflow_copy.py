@@ -75,8 +75,8 @@ class ProjectCopy:
             "audio": {"seconds": 1},
             "storage": {"ram": {"path": str(ram)}, "disk": {"path": "results/placed"}},
             "loaders": LOADERS,
-            "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["traverse"]},
-            "measure": {"repeats": 1, "seconds": 0.05, "profile_seconds": 0.3, "moves": False, "explain": "none"},
+            "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["read"]},
+            "measure": {"repeats": 1, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False, "bottlenecks": "none"},
         }
         self.configure(**config)
 

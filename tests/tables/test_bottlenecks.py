@@ -1,4 +1,4 @@
-"""What holds a loader back is named by what leaving it out saves; planted bottlenecks are named rightly."""
+"""What the bottleneck is is named by what leaving it out saves; planted bottlenecks are named rightly."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def test_a_planted_bottleneck_among_workers_is_named(case):
     assert percent > 50
 
 
-def explained(full, consuming=1e6, **without):
-    return {"full": full, "without": without, "consuming": consuming}
+def explained(full, consumer=1e6, **without):
+    return {"full": full, "without": without, "consumer": consumer}
 
 
 def test_a_part_costs_what_leaving_it_out_saves():
@@ -40,13 +40,13 @@ def test_a_part_costs_what_leaving_it_out_saves():
     assert found["storage"] == pytest.approx(0.004)
     assert found["decode"] == pytest.approx(0.003)
     assert found["read"] == pytest.approx(0.005), "beyond what storage alone saves; decoding is in it"
-    assert found["python"] == pytest.approx(0.001, rel=0.01)
+    assert found["framework"] == pytest.approx(0.001, rel=0.01)
 
 
 def test_what_costs_little_is_not_called_a_bottleneck():
-    part, percent, _ = bottlenecks.name(explained(100, read=105, transfer=104, everything=1000, consuming=900))
-    assert part == "consuming" or percent < 12
-    part, percent, evidence = bottlenecks.name(explained(100, read=105, transfer=104, everything=5000, consuming=4000))
+    part, percent, _ = bottlenecks.name(explained(100, read=105, transfer=104, everything=1000, consumer=900))
+    assert part == "consumer" or percent < 12
+    part, percent, evidence = bottlenecks.name(explained(100, read=105, transfer=104, everything=5000, consumer=4000))
     assert part == "none" and percent < bottlenecks.LEAST_PERCENT
     assert "reading" in evidence and "transfer" in evidence
 

@@ -23,12 +23,12 @@ def tables_of(root, made, **kwargs):
 
 
 def applying(tables):
-    """The bound's name and speed, and the percentage of it, by panel."""
+    """The bound's name and speed, and the percentage of it, by condition."""
     names = ("bound", "bound_clips_per_second", "percent_of_bound")
-    return {row["panel"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+    return {row["condition"]: tuple(row[name] for name in names) for row in tables["ranking"]}
 
 
-@pytest.mark.parametrize("way", measure_bound.WAYS)
+@pytest.mark.parametrize("method", measure_bound.METHODS)
 def test_the_warm_bound_gathers_every_clip_once(way):
     """The right row of each, in the order that a loader is asked for."""
     request = LoaderRequest(Location("ram:///"), clips=21, sample=audio(50), classes=2, batch_size=4)
@@ -85,7 +85,7 @@ def test_a_training_is_bound_by_its_steps(tmp_path):
         Made("b", "ram", [29000.0], task="train", au=50.0),
     ]
     tables = tables_of(tmp_path, made, bounds={("cpu", 32): [30000.0]})
-    found = {(row["loader"], row["panel"]): (row["bound"], row["percent_of_bound"]) for row in tables["ranking"]}
+    found = {(row["loader"], row["condition"]): (row["bound"], row["percent_of_bound"]) for row in tables["ranking"]}
     assert found["a", "CPU, training"] == ("compute", pytest.approx(80))
     assert found["a", "CPU, 20 ms step"] == ("compute", pytest.approx(50))
     assert found["b", "CPU, training"] == ("warm", pytest.approx(2900 / 30))
@@ -104,7 +104,7 @@ def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):
-    tables = tables_of(tmp_path, [Made("a", "ram", [1e6], task="loop")], bounds={("cpu", 32): [30000.0]})
+    tables = tables_of(tmp_path, [Made("a", "ram", [1e6], task="iterate")], bounds={("cpu", 32): [30000.0]})
     assert applying(tables)["CPU, plain loop"] == ("", None, None)
 
 
@@ -124,7 +124,7 @@ def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
 
 def test_decoding_alone_is_a_bound_of_each_result_that_decodes(tmp_path):
     parts = explained(100.0, 1e5, decode=200.0, read=400.0)
-    made = [Made("wav", "disk", [100.0], "wav", explained=parts), Made("npy", "disk", [100.0], "npy")]
+    made = [Made("wav", "disk", [100.0], "wav", trials=parts), Made("npy", "disk", [100.0], "npy")]
     [row] = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "decode"]
     assert (row["loader"], row["tier"], row["slug"]) == ("wav", "disk", "cpu-b32-w2-p2")
     assert row["clips_per_second"] == pytest.approx(200), "5 ms of 10 are decoding"

@@ -15,7 +15,7 @@ def row(format, speed, tier="disk", device="cpu", runs=5, loader=None, **changes
     """Return a row as ranking.best gives it: runs that differ by 0.1 % each, around `speed` clips/s."""
     speeds = [speed * (1 + 0.001 * (run - (runs - 1) / 2)) for run in range(runs)]
     names = {"loader": loader or f"{format}_loader", "tier": tier, "format": format, "slug": "s", "device": device}
-    conditions = {"task": "traverse", "cache": "warm", "step_ms": 0}
+    conditions = {"task": "read", "cache": "warm", "step_ms": 0}
     return {**names, **conditions, "status": "ok", "clips_per_second": speed, "speeds": speeds, **changes}
 
 
@@ -102,7 +102,7 @@ def test_a_format_stands_for_its_fastest_loader_on_that_tier_and_device():
     ]
 
 
-@pytest.mark.parametrize("condition", [{"task": "loop"}, {"cache": "cold"}, {"step_ms": 20.0}])
+@pytest.mark.parametrize("condition", [{"task": "iterate"}, {"cache": "cold"}, {"step_ms": 20.0}])
 def test_other_conditions_do_not_count(condition):
     assert list(break_even.rows([row("plain", 100.0, **condition)], written(plain=4.0))) == []
 

@@ -17,7 +17,7 @@ from scripts.report import print_ranking
 from scripts.tables import make_tables, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
-    panels,
+    conditions,
     read_table,
     read_tables,
     settings_text,
@@ -28,12 +28,12 @@ from tests.support.made_runs import (
     WARNING,
     Made,
     bound_record,
-    campaign,
     example,
     explained,
     make_results,
-    moves_record,
     run_record,
+    session,
+    tensors_record,
 )
 from tests.support.programs import program_line
 
@@ -256,7 +256,7 @@ def test_made_records_keep_the_whole_schema():
     for record in [
         *(run_record(made, repeat) for repeat in range(3)),
         bound_record("cpu", 32, 0, 5.0),
-        moves_record(0, {"torch": 3.0}),
+        tensors_record(0, {"torch": 3.0}),
     ]:
         validator.validate(record)
         with pytest.raises(jsonschema.ValidationError):
@@ -399,7 +399,7 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     rows = [(row["loader"], row["cache"], row["rank"], row["percent_of_bound"]) for row in tables["best"]]
     assert rows == [("a", "warm", 1, 50.5), ("b", "warm", 2, 25.5), ("b", "cold", 1, None), ("a", "cold", 2, None)]
     assert {row["times_slower_than_best"] for row in tables["best"] if row["rank"] == 1} == {1.0}
-    assert panels(tables["best"]) == ["CPU", "CPU, cold cache"]
+    assert conditions(tables["best"]) == ["CPU", "CPU, cold cache"]
     lines = print_ranking.ranking_lines(tables, colour=False)
     assert [line for line in lines if line.startswith("CPU")] == [
         "CPU, data set demo",
@@ -480,8 +480,8 @@ def test_the_bound_tells_the_noise_of_the_machine(tmp_path):
     bounds = {("cpu", 32): [100.0, 110.0, 90.0, 100.0], ("cpu", 64): [100.0]}
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
     noise = {row["batch_size"]: row for row in tables["noise"]}
-    assert (noise[32]["sentinels"], noise[32]["drift_seen"], noise[32]["range_percent"]) == (4, False, 20.0)
-    assert (noise[64]["sentinels"], noise[64]["drift_seen"], noise[64]["variation_percent"]) == (1, None, None)
+    assert (noise[32]["control_runs"], noise[32]["drift_seen"], noise[32]["range_percent"]) == (4, False, 20.0)
+    assert (noise[64]["control_runs"], noise[64]["drift_seen"], noise[64]["variation_percent"]) == (1, None, None)
     assert [(row["code"], row["slug"]) for row in tables["warnings"] if not row["loader"] and not row["tier"]] == [
         ("noisy-machine", "bound warm cpu batch 32")
     ]
@@ -509,7 +509,7 @@ def test_the_printed_noise_of_the_machine(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
     lines = print_ranking.ranking_lines(tables, colour=False)
     text = " ".join(lines)
-    assert "The machine (CPU): the same work (the bound, batch 32), repeated 20 times over the campaign, varied" in text
+    assert "The machine (CPU): the same work (the bound, batch 32), repeated 20 times over the session, varied" in text
     assert "became 10.0 % slower in its second half." in text
     assert "The machine (CUDA): the same work (the bound, batch 32), repeated 2 times" in text
     assert max(map(len, lines)) <= print_ranking.WIDTH
@@ -520,10 +520,10 @@ def test_the_printed_noise_of_the_machine(tmp_path):
 def test_panels_stand_by_device_task_cache_and_step(tmp_path):
     conditions = [
         {"task": "lightning"}, {"cache": "limited"}, {"step_ms": 20.0}, {"task": "train"}, {"device": "cuda"},
-        {"cache": "cold", "step_ms": 5.0}, {"task": "loop"}, {"cache": "cold"}, {}, {"step_ms": 5.0},
+        {"cache": "cold", "step_ms": 5.0}, {"task": "iterate"}, {"cache": "cold"}, {}, {"step_ms": 5.0},
     ]  # fmt: skip
     tables = tables_of(tmp_path, [Made("a", "disk", [10.0], **one) for one in conditions])
-    assert panels(tables["best"]) == [
+    assert conditions(tables["best"]) == [
         *("CPU", "CPU, 5 ms step", "CPU, 20 ms step", "CPU, cold cache", "CPU, cold cache, 5 ms step"),
         *("CPU, limited cache", "CPU, plain loop", "CPU, training", "CPU, training by Lightning", "CUDA"),
     ]
@@ -533,46 +533,53 @@ def test_panels_stand_by_device_task_cache_and_step(tmp_path):
 def test_what_holds_a_result_back(tmp_path):
     parts = explained(100.0, 2000.0, read=400.0, transfer=110.0, everything=1500.0)
     made = [
-        Made("a", "ram", [100.0] * 3, explained=parts),
+        Made("a", "ram", [100.0] * 3, trials=parts),
         Made("b", "ram", [90.0] * 3, au=91.0, task="train"),
         Made("b", "ram", [80.0] * 3, au=60.0, task="lightning"),
         Made("b", "ram", [70.0] * 3, au=30.0, step_ms=20.0),
         Made("b", "ram", [60.0] * 3),
-        Made("c", "ram", ["failed"] * 3, explained=parts),
+        Made("c", "ram", ["failed"] * 3, trials=parts),
     ]
     tables = tables_of(tmp_path, made)
-    rows = {(row["loader"], row["panel"]): row for row in tables["ranking"]}
+    rows = {(row["loader"], row["condition"]): row for row in tables["ranking"]}
     first = rows["a", "CPU"]
     assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
     assert "reading (from the page cache) 75 % (without: 400 clips/s)" in first["evidence"]
-    held = {panel: (row["bottleneck"], row["bottleneck_percent"]) for (name, panel), row in rows.items() if name == "b"}
+    held = {
+        condition: (row["bottleneck"], row["bottleneck_percent"])
+        for (name, condition), row in rows.items()
+        if name == "b"
+    }
     assert held["CPU, training"] == ("compute", 91)
     assert held["CPU, training by Lightning"] == ("feeding", 40)
     assert held["CPU, 20 ms step"] == ("feeding", 70)
     assert held["CPU"] == ("", None)
     assert rows["c", "CPU"]["bottleneck"] == ""
     found = [(row["loader"], row["part"], row["clips_per_second_without"]) for row in tables["parts"]]
-    assert found == [("a", "read", 400.0), ("a", "transfer", 110.0), ("a", "consuming", None), ("a", "python", None)]
+    assert found == [("a", "read", 400.0), ("a", "transfer", 110.0), ("a", "consumer", None), ("a", "python", None)]
     assert tables["parts"][1]["percent"] == pytest.approx(100 * (1 - 100 / 110))
 
 
-def test_the_shortest_step_is_the_median_and_may_lie_above_the_limit(tmp_path):
+def test_the_minimum_step_is_the_median_and_may_lie_above_the_limit(tmp_path):
     made = [
         Made("a", "ram", [9.0] * 3, shortest=[10.0, 30.0, 11.0]),
         Made("b", "ram", [8.0] * 3, shortest=[None, 150.0, None]),
         Made("c", "ram", [7.0] * 3, shortest=[None, 150.0, 100.0]),
         Made("d", "ram", [6.0] * 3),
     ]
-    steps = [(row["shortest_step_ms"], row["step_limit_ms"]) for row in tables_of(tmp_path, made)["ranking"]]
+    steps = [(row["minimum_step_ms"], row["step_limit_ms"]) for row in tables_of(tmp_path, made)["ranking"]]
     assert steps == [(11.0, STEP_LIMIT_MS), (None, STEP_LIMIT_MS), (150.0, STEP_LIMIT_MS), (None, None)]
 
 
-def test_moves_and_what_disturbed_them(tmp_path):
-    moves = [moves_record(0, {"torch": 300.0, "numpy": 100.0}, warnings=[WARNING]), moves_record(1, {"torch": 500.0})]
-    tables = tables_of(tmp_path, [Made("a", "ram", [9.0])], moves=moves)
-    found = [(row["way"], row["runs"], row["clips_per_second"], row["times_slower"]) for row in tables["moves"]]
+def test_tensors_and_what_disturbed_them(tmp_path):
+    tensors = [
+        tensors_record(0, {"torch": 300.0, "numpy": 100.0}, warnings=[WARNING]),
+        tensors_record(1, {"torch": 500.0}),
+    ]
+    tables = tables_of(tmp_path, [Made("a", "ram", [9.0])], tensors=tensors)
+    found = [(row["method"], row["runs"], row["clips_per_second"], row["times_slower"]) for row in tables["tensors"]]
     assert found == [("torch", 2, 400, 1), ("numpy", 1, 100, 4)]
-    assert ("moves cpu batch 32", "load") in {(row["slug"], row["code"]) for row in tables["warnings"]}
+    assert ("tensors cpu batch 32", "load") in {(row["slug"], row["code"]) for row in tables["warnings"]}
 
 
 def test_memory_is_the_largest_of_the_runs(tmp_path):
@@ -582,7 +589,7 @@ def test_memory_is_the_largest_of_the_runs(tmp_path):
 
 
 def test_emulated_storage_is_called_so_in_every_table(tmp_path):
-    experiment = campaign(3)
+    experiment = session(3)
     failing = Made("bad", "slow", ["failed"] * 3, cache="cold", warnings=[WARNING])
     tables = tables_of(tmp_path, [*experiment.pop("made"), failing], **experiment)
     for name in ("runs", "ranking", "best", "tiers", "bounds", "parts", "skipped", "warnings"):
@@ -598,7 +605,7 @@ def test_emulated_storage_is_called_so_in_every_table(tmp_path):
 def test_a_record_without_what_older_runs_lack_is_read(tmp_path):
     plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
     path = tmp_path / plan["runs"][0]["path"]
-    left_out = ("step_ms", "au_percent", "shortest_step", "explained", "memory", "resources")
+    left_out = ("step_ms", "au_percent", "minimum_step", "bottleneck_trials", "memory", "resources")
     write_json(path, {key: value for key, value in read_json(path).items() if key not in left_out})
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     [row] = read_table(tmp_path / "tables", "runs")
@@ -607,9 +614,9 @@ def test_a_record_without_what_older_runs_lack_is_read(tmp_path):
 
 def test_the_terminal_names_what_holds_each_back(tmp_path):
     made = [
-        Made("a", "ram", [100.0] * 3, explained=explained(100.0, 9000.0, read=400.0)),
-        Made("b", "ram", [90.0] * 3, explained=explained(90.0, 9000.0, host_to_device=400.0)),
-        Made("c", "ram", [80.0] * 3, explained=explained(80.0, 9000.0, read=81.0)),
+        Made("a", "ram", [100.0] * 3, trials=explained(100.0, 9000.0, read=400.0)),
+        Made("b", "ram", [90.0] * 3, trials=explained(90.0, 9000.0, host_to_device=400.0)),
+        Made("c", "ram", [80.0] * 3, trials=explained(80.0, 9000.0, read=81.0)),
         Made("d", "ram", [70.0] * 3),
         Made("a", "ram", [60.0] * 3, task="train", au=50.0, options={"step": "cold"}),
     ]
@@ -622,11 +629,11 @@ def test_the_terminal_names_what_holds_each_back(tmp_path):
 
 
 def test_the_terminal_fits_a_campaign(tmp_path):
-    experiment = campaign(10)
+    experiment = session(10)
     tables = tables_of(tmp_path, experiment.pop("made"), **experiment)
     lines = print_ranking.ranking_lines(tables, colour=False)
     assert max(map(len, lines)) <= print_ranking.WIDTH
     text = "\n".join(lines)
     assert "CPU, training by Lightning, data set demo" in text
-    assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "loop", "train", "lightning", "step20"))
+    assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "iterate", "train", "lightning", "step20"))
     assert "slow (emulated) b32-w2-p2" in text

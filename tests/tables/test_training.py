@@ -1,4 +1,4 @@
-"""What Lightning costs, and the seconds to traverse and to train."""
+"""What Lightning costs, and the seconds to iterate and to train."""
 
 from statistics import stdev
 
@@ -55,33 +55,33 @@ def test_what_trained_in_one_way_alone_has_no_cost(tmp_path):
 
 def test_seconds_are_a_mean_with_its_deviation(tmp_path):
     made = [
-        Made("a", "ram", [461.0, 230.5], task="loop", epochs=5),
+        Made("a", "ram", [461.0, 230.5], task="iterate", epochs=5),
         Made("a", "ram", [46.1, 46.1], task="lightning", au=9.0, epochs=5),
-        Made("b", "ram", [461.0], task="loop", epochs=5),
+        Made("b", "ram", [461.0], task="iterate", epochs=5),
         Made("c", "ram", [461.0], task="lightning", au=9.0, epochs=5),
     ]
     first, second = tables_of(tmp_path, made)["seconds"]
-    assert (first["loader"], first["slug"], first["epochs"], first["traverse_runs"]) == ("a", "cpu-b32-w2-p2", 5, 2)
-    assert (first["traverse_mean_seconds"], first["traverse_deviation_seconds"]) == (7.5, pytest.approx(stdev([5, 10])))
+    assert (first["loader"], first["slug"], first["epochs"], first["read_runs"]) == ("a", "cpu-b32-w2-p2", 5, 2)
+    assert (first["read_mean_seconds"], first["read_deviation_seconds"]) == (7.5, pytest.approx(stdev([5, 10])))
     assert (first["train_mean_seconds"], first["train_deviation_seconds"]) == (pytest.approx(50), pytest.approx(0))
-    assert (second["loader"], second["traverse_mean_seconds"], second["traverse_deviation_seconds"]) == ("b", 5, None)
+    assert (second["loader"], second["read_mean_seconds"], second["read_deviation_seconds"]) == ("b", 5, None)
     assert (second["train_runs"], second["train_mean_seconds"]) == (0, None)
 
 
 def test_seconds_of_another_number_of_epochs_are_not_put_side_by_side(tmp_path):
     made = [
-        Made("a", "ram", [461.0], task="loop", epochs=5),
+        Made("a", "ram", [461.0], task="iterate", epochs=5),
         Made("a", "ram", [461.0], task="lightning", au=9.0, epochs=2),
-        Made("b", "ram", [461.0], task="loop", epochs=3),
+        Made("b", "ram", [461.0], task="iterate", epochs=3),
     ]
     assert [(row["loader"], row["epochs"]) for row in tables_of(tmp_path, made)["seconds"]] == [("b", 3)]
 
 
 def test_a_failed_run_takes_the_seconds(tmp_path):
     made = [
-        Made("a", "ram", [461.0, "failed"], task="loop"),
-        Made("b", "ram", [461.0, 461.0], task="loop"),
+        Made("a", "ram", [461.0, "failed"], task="iterate"),
+        Made("b", "ram", [461.0, 461.0], task="iterate"),
         Made("b", "ram", ["failed", 461.0], task="lightning", au=9.0),
     ]
     [row] = tables_of(tmp_path, made)["seconds"]
-    assert (row["loader"], row["traverse_runs"], row["train_runs"]) == ("b", 2, 0)
+    assert (row["loader"], row["read_runs"], row["train_runs"]) == ("b", 2, 0)

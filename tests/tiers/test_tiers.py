@@ -1,4 +1,4 @@
-"""Tiers: every kind keeps its contract; the device behind a path is told from planted machines; fio really reads."""
+"""Tiers: every kind keeps its contract; the device behind a path is found in planted machines; fio really reads."""
 
 import functools
 import inspect
@@ -446,7 +446,7 @@ def test_fio_reads_at_the_sizes_of_clips_with_several_readers(reading_folder):
     largest = 16 * MEBIBYTE
     measured, reason = fio.measure_reads(folder, [100_000, 4000], [3], 0.3, in_memory, largest_file=largest)
     assert reason is None
-    assert measured["way"] in (("memory",) if in_memory else ("direct", "buffered"))
+    assert measured["method"] in (("memory",) if in_memory else ("direct", "buffered"))
     assert measured["file_bytes"] == largest and measured["version"].startswith("fio")
     patterns = [("sequential", MEBIBYTE), ("random", 4096), ("random", 102_400)]
     asked = [(pattern, readers, block) for readers in (1, 3) for pattern, block in patterns]
@@ -456,7 +456,7 @@ def test_fio_reads_at_the_sizes_of_clips_with_several_readers(reading_folder):
         assert all(job[key] > 0 for key in MEASURED)
         bandwidth = job["reads_per_second"] * job["block_bytes"] / 1e6
         assert job["megabytes_per_second"] == pytest.approx(bandwidth, rel=0.05)
-        assert job["way"] == ("buffered" if job["pattern"] == "readahead" else measured["way"])
+        assert job["method"] == ("buffered" if job["pattern"] == "readahead" else measured["method"])
     assert measured["sequential"] == measured["reads"][0]
     random = measured["reads"][2]
     assert measured["random"] == {**random, "clips_per_second": random["reads_per_second"]}, "of the largest clips"
@@ -468,7 +468,7 @@ def test_each_block_that_goes_through_the_page_cache_is_read_once(tmp_path, monk
     monkeypatch.setattr(fio, "_allows_direct", lambda _: False)
     clips = [4096 * 16, 4096 * 15 + 1]  # of the same block
     measured, _ = fio.measure_reads(tmp_path, clips, [1, 2], 30, False, largest_file=16 * MEBIBYTE)
-    assert measured["way"] == "buffered"
+    assert measured["method"] == "buffered"
     assert measured_pairs(measured)[1:2] == [("random", 1, 65536)]
     assert [job["reads"] for job in measured["reads"]] == [16, 256, 16, 256, 16]
 
@@ -566,7 +566,7 @@ def test_profile_program_leaves_a_record_with_warnings(tmp_path):
         found = read_json(record)
         assert (found["record"], found["tier"], found["kind"], found["filesystem"]) == ("tier", "nvme", "ram", "tmpfs")
         assert [warning["code"] for warning in found["warnings"]] == ["tier-misnamed"]
-        assert found["fio"]["way"] == "memory" and found["fio"]["file_bytes"] == 16 * MEBIBYTE
+        assert found["fio"]["method"] == "memory" and found["fio"]["file_bytes"] == 16 * MEBIBYTE
         assert len(found["fio"]["reads"]) == 6 and found["emulated"] is None
         assert list(tier.iterdir()) == [record]
     finally:

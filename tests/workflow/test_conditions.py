@@ -8,12 +8,12 @@ from scripts.machine import control_groups
 from scripts.tables.columns import read_tables
 from tests.support.workflow_copy import ProjectCopy, folders
 
-TASKS = ["traverse", "loop", "train", "lightning"]
+TASKS = ["read", "iterate", "train", "lightning"]
 CACHES = ["warm", "cold", "limited"]
 # One loader under every condition; one that decodes where that makes a difference: beside storage, and without it.
 CONDITIONS = {
     "numpy_memmap": {"task": TASKS, "cache": CACHES, "step_ms": [0, 4]},
-    "torchaudio": {"task": ["traverse"], "cache": ["warm", "cold"], "step_ms": [0]},
+    "torchaudio": {"task": ["read"], "cache": ["warm", "cold"], "step_ms": [0]},
 }
 TIERS = {"ram": ["warm"], "disk": CACHES, "slow": ["cold", "limited"]}  # the caches that each can have
 
@@ -43,7 +43,7 @@ def project():
             sweep={**copy.config["sweep"], **CONDITIONS["numpy_memmap"]},
             measure={
                 **copy.config["measure"],
-                **{"train_repeats": 1, "moves": True, "explain": "first", "step_limit_ms": 30, "epochs": 2},
+                **{"train_repeats": 1, "tensors": True, "bottlenecks": "first", "step_limit_ms": 30, "epochs": 2},
             },
         )
         copy.snakemake()
@@ -66,7 +66,7 @@ def test_every_condition_has_its_run_or_its_reason(runs, permitted):
     for loader, asked in CONDITIONS.items():
         for tier, possible in TIERS.items():
             caches = set(possible).intersection(asked["cache"])
-            expected = {("traverse", cache, step) for cache in caches for step in asked["step_ms"]}
+            expected = {("read", cache, step) for cache in caches for step in asked["step_ms"]}
             expected |= {(task, "warm", 0) for task in asked["task"][1:]} if tier != "slow" else set()
             assert {key[2:] for key in runs if key[:2] == (loader, tier)} == expected
     for key, run in runs.items():
@@ -94,17 +94,17 @@ def test_both_trainings_train(runs):
         assert bare["validation_losses"] and lightning["validation_losses"]
 
 
-def test_what_holds_a_result_back_and_the_shortest_step_are_found(project, runs):
+def test_what_holds_a_result_back_and_the_minimum_step_are_found(project, runs):
     for (loader, _, task, cache, step), run in runs.items():
-        if task == "traverse" and run["status"] == "ok":
+        if task == "read" and run["status"] == "ok":
             stages = {"read", "everything", *(["decode"] if loader == "torchaudio" else [])}
             stages |= ({"storage"} if cache != "warm" else set()) | ({"compute"} if step else set())
-            assert set(run["explained"]["without"]) == stages
-            assert (run["shortest_step"] is not None) == (step == 0)
-        elif task != "traverse":
-            assert run["explained"] is None and run["shortest_step"] is None
+            assert set(run["bottleneck_trials"]["without"]) == stages
+            assert (run["minimum_step"] is not None) == (step == 0)
+        elif task != "read":
+            assert run["bottleneck_trials"] is None and run["minimum_step"] is None
     tables = read_tables(project.root / "results" / "tables" / "demo")
-    slow = [row for row in tables["ranking"] if row["loader"] == "torchaudio" and row["panel"] == "CPU"]
+    slow = [row for row in tables["ranking"] if row["loader"] == "torchaudio" and row["condition"] == "CPU"]
     assert {row["bottleneck"] for row in slow} == {"decode"}, "torchaudio opens a decoder for each clip"
 
 
@@ -119,21 +119,21 @@ def test_memory_of_the_process_tree_is_in_every_record(runs):
 
 def test_tables_and_report_show_all_of_it(project, permitted):
     tables = read_tables(project.root / "results" / "tables" / "demo")
-    panels = {row["panel"] for row in tables["ranking"]}
+    panels = {row["condition"] for row in tables["ranking"]}
     assert {"CPU", "CPU, 4 ms step", "CPU, cold cache", "CPU, training", "CPU, training by Lightning"} <= panels
     assert {row["tier"] for row in tables["ranking"]} == {"ram", "disk", "slow (emulated)"}
     bounds = {row["bound"] for row in tables["bounds"]}
     assert {"warm", "decode"} <= bounds and (
         "storage" in bounds or not any(row["random_clips_per_second"] for row in tables["tiers"])
     )
-    by_panel = {row["panel"]: row for row in tables["ranking"] if row["status"] == "ok"}
-    assert by_panel["CPU, training"]["bound"] in ("compute", "warm")
-    unbounded = {panel for panel, row in by_panel.items() if not row["percent_of_bound"]}
+    by_condition = {row["condition"]: row for row in tables["ranking"] if row["status"] == "ok"}
+    assert by_condition["CPU, training"]["bound"] in ("compute", "warm")
+    unbounded = {condition for condition, row in by_condition.items() if not row["percent_of_bound"]}
     assert unbounded == {"CPU, plain loop"}, "it need not read what it is given, so that no bound applies"
     assert len(tables["training"]) == 2, "on two tiers"
     assert [row["epochs"] for row in tables["seconds"]] == [2] * 2, "as many epochs in each run, or no seconds"
-    assert tables["moves"] and tables["noise"]
-    cold = [row for row in tables["best"] if row["panel"] == "CPU, cold cache" and row["rank"]]
+    assert tables["tensors"] and tables["noise"]
+    cold = [row for row in tables["best"] if row["condition"] == "CPU, cold cache" and row["rank"]]
     assert "disk" in {row["tier"] for row in cold} and 1 in {row["rank"] for row in cold}, "ranks of their own"
     never = [row for row in tables["skipped"] if "never cold" in row["reason"]]
     assert {(row["loader"], row["tier"]) for row in never} == {(loader, "ram") for loader in CONDITIONS}

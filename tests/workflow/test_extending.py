@@ -108,7 +108,7 @@ def test_the_workflow_runs_them(project):
     tiers = f"  nvme: {{path: {project.parent / 'nvme'}}}\n  packed: {{kind: tar, path: results/packed}}\n"
     text = text.replace("storage:\n", f"storage:\n{tiers}", 1)
     config.write_text(text)
-    arguments = ["--config", "measure={repeats: 1, explain: none}", "sweep={workers: [0], task: [traverse, spectrum]}"]
+    arguments = ["--config", "measure={repeats: 1, bottlenecks: none}", "sweep={workers: [0], task: [read, spectrum]}"]
     run(project, "snakemake", "results/wave_module.json", "results/tar_npy.json", "--quiet", "all", *arguments)
     found = {
         name: json.loads((project / "results" / f"{name}.json").read_text()) for name in ("wave_module", "tar_npy")
@@ -116,7 +116,7 @@ def test_the_workflow_runs_them(project):
     for name, tiers in (("wave_module", {"nvme", "ram", "disk"}), ("tar_npy", {"packed"})):
         assert {run["tier"] for run in found[name] if run["status"] != "skipped"} == tiers
         assert {run["status"] for run in found[name]} <= {"ok", "skipped"}
-        assert {run["task"] for run in found[name] if run["status"] == "ok"} == {"traverse", "spectrum"}
+        assert {run["task"] for run in found[name] if run["status"] == "ok"} == {"read", "spectrum"}
     planned = json.loads((project / "results" / "runs" / "my_beeps" / "plan.json").read_text())["skipped"]
     reasons = {(entry["loader"], entry["tier"]): entry["reason"] for entry in planned}
     for tier in ("nvme", "ram", "disk"):

@@ -30,7 +30,7 @@ from scripts.common.code import closure
 from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
-TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "moves", "training", "seconds", "noise", "skipped")
+TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "tensors", "training", "seconds", "noise", "skipped")
 ALONE = {"write_format", "place_format", "profile_tier", "run_loader", "measure_bound"}  # whose time is a result
 AFTER_THE_RUNS = {"summarize_loader", "make_tables", "draw_figures", "render_report"}
 RECORDING_PYTHON = """#!/bin/bash
@@ -270,7 +270,7 @@ def stages() -> dict[Path, tuple[str, ...]]:
     for rule in rules():
         for program in rule.programs:
             kind = PLUGINS_OF.get(program.rpartition(".")[2])
-            if rule.name in ("run_loader", "prepare_clips", "measure_moves"):
+            if rule.name in ("run_loader", "prepare_clips", "measure_tensors"):
                 continue  # below; this source needs no preparation, and these benchmarks are off
             for plugin in used[kind] if kind else [None]:
                 for path in closure(program, *([f"scripts.{kind}.{plugin}"] if kind else [])):
@@ -326,14 +326,16 @@ def test_a_touched_file_runs_nothing(project):
 
 
 def test_one_more_value_in_the_sweep_runs_that_value(project):
-    """On a tier that keeps its copies; a copy in RAM is made anew, and then all that read it run again."""
+    """On a tier that keeps its copies; a copy in RAM is made again, and then all that read it run again."""
     jobs = project.planned("--config", "sweep={batch_size: [8, 16]}")
     on_disk = [job for job in jobs if job.wildcards.get("tier") == "disk"]
     assert values(on_disk, "run_loader", "loader") == set(LOADERS)
     assert rules_of(on_disk) == {"run_loader": len(LOADERS)}
     assert all("-b16-" in job.wildcards["slug"] for job in on_disk), "an old setting on the disk runs again"
     bounds = {(job.wildcards["slug"], job.wildcards["repeat"]) for job in jobs if job.rule == "measure_bound"}
-    assert bounds == {("cpu-b16", "0"), ("cpu-b8", "1")}, "the new bound, and the sentinel once more: 28 runs are more"
+    assert bounds == {("cpu-b16", "0"), ("cpu-b8", "1")}, (
+        "the new bound, and the control run once more: 28 runs are more"
+    )
     assert rules_of(jobs).keys() <= AFTER_THE_RUNS | {"run_loader", "measure_bound", "place_on_ram", "write_plan"}
 
 
@@ -557,13 +559,13 @@ def test_the_command_line_goes_before_a_preset_in_the_plan_too(places):
     disk, ram = places
     project = ProjectCopy(disk / "preset", ram)
     project.snakemake(
-        "results/runs/demo/plan.json", "--config", "preset=publishable", "measure={repeats: 2, explain: none}"
+        "results/runs/demo/plan.json", "--config", "preset=publishable", "measure={repeats: 2, bottlenecks: none}"
     )
     plan = json.loads((project.root / "results" / "runs" / "demo" / "plan.json").read_text())
     assert plan["config"]["measure"]["repeats"] == 2
     assert plan["config"]["measure"]["seconds"] == 2, "what the command line leaves out is the preset's"
     assert {run["repeat"] for run in plan["runs"]} == {0, 1}
-    assert not any(run["explain"] for run in plan["runs"])
+    assert not any(run["bottlenecks"] for run in plan["runs"])
 
 
 def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(untouched):

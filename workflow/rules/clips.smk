@@ -7,7 +7,7 @@ SOURCE_CODE = {
 rule prepare_clips:
     """Do once what all shards of a source need, such as getting a list; fail early where something is missing."""
     input:
-        watched=plan.watched,
+        inputs=plan.source_inputs,
     output:
         prepared=directory(f"{CLIPS}/prepared"),
     log:
@@ -30,7 +30,7 @@ rule prepare_clips:
 rule fetch_clips:
     """Bring one shard of raw clips in their original encoding, and a ledger row for each."""
     input:
-        watched=plan.watched,
+        inputs=plan.source_inputs,
         prepared=plan.prepared,
     output:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",

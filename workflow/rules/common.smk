@@ -36,7 +36,7 @@ CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
 )
 
 # How clips are fetched and not which: in the environment, since a change of a rule's parameter makes everything again.
-os.environ.update(FEEDRATE_MANNER=json.dumps(plan.manner))
+os.environ.update(FEEDRATE_FETCH_OPTIONS=json.dumps(plan.fetch_options))
 # Which call of Snakemake a job belongs to: the jobs of a download share a rate limit, a lock and a reason to stop.
 os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
 
@@ -145,9 +145,9 @@ def ended_early(wildcards):
     return plan.ended_early(wildcards.shard)
 
 
-def moves_path(wildcards):
+def tensors_path(wildcards):
     """Return the path of the record of micro-benchmarks."""
-    return f"{RUNS}/moves/{wildcards.slug}/{wildcards.repeat}.json"
+    return f"{RUNS}/tensors/{wildcards.slug}/{wildcards.repeat}.json"
 
 
 def last_words(logs):
@@ -182,9 +182,10 @@ def report_refused(page):
 
 
 def first_words():
-    """Return how long the session will take, and which loaders of config.yaml its preset leaves out."""
+    """Return how long the session will take, old names in the config, and which loaders the preset leaves out."""
     parts = any(re.match(r"(\./)?results/", word) for word in sys.argv[1:])
     lines = [] if parts and not asked else [estimate(plan, asked).words()]
+    lines += plan.notices
     preset = plan.config["preset"]
     if plan.left_out and preset != "none" and not parts:
         lines.append(

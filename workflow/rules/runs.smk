@@ -39,21 +39,21 @@ rule measure_bound:
         "python -m scripts.measure.measure_bound --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
 
 
-rule measure_moves:
+rule measure_tensors:
     """Measure once what moving tensors costs on this machine, part by part."""
     input:
         info=f"{CORPUS}/corpus.json",
-        data=[f"{FORMATS}/{format}" for format in plan.one_array],
+        data=[f"{FORMATS}/{format}" for format in plan.single_file],
     output:
-        record=f"{RUNS}/moves/{{slug}}/{{repeat}}.json",
+        record=f"{RUNS}/tensors/{{slug}}/{{repeat}}.json",
     log:
-        f"{LOGS}/measure_moves/{{slug}}/{{repeat}}.log",
-    priority: in_order(moves_path)
+        f"{LOGS}/measure_tensors/{{slug}}/{{repeat}}.log",
+    priority: in_order(tensors_path)
     conda:
         env("loaders")
     threads: workflow.cores
     params:
-        code=code_hash("scripts.measure.measure_moves"),
-        run=planned(moves_path),
+        code=code_hash("scripts.measure.measure_tensors"),
+        run=planned(tensors_path),
     shell:
-        "python -m scripts.measure.measure_moves --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
+        "python -m scripts.measure.measure_tensors --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"

@@ -23,7 +23,7 @@ rule make_tables:
         plan=f"{RUNS}/plan.json",
         runs=[run.path for run in plan.runs],
         bounds=[bound.path for bound in plan.bounds],
-        moves=[move.path for move in plan.moves],
+        tensors=[move.path for move in plan.tensors],
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",

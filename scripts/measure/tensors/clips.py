@@ -1,4 +1,4 @@
-"""The clips that the tensor micro-benchmarks move: in RAM, in a mapped file, on the GPU; and what each of them is.
+"""The clips that the tensor micro-benchmarks operation: in RAM, in a mapped file, on the GPU; and what each of them is.
 
 What is right is computed again for each check, or read from the corpus, and never gathered.
 """
@@ -55,7 +55,7 @@ class Bench:
         return self.indices[turn % TURNS]
 
     def single(self, turn: int) -> np.ndarray:
-        """Return int64 (1,): the position of a turn that moves one clip."""
+        """Return int64 (1,): the position of a turn that operations one clip."""
         return self.singles[turn % len(self.singles)][None]
 
     def side_by_side(self, turn: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The methods to create, copy, gather and send clips that measure_moves.py times, and what each of them must deliver.
+"""The methods to create, copy, gather and send clips that measure_tensors.py times, and what each of them must deliver.
 
 A view, or memory that nobody has touched, costs nothing and delivers nothing: such methods are there to compare with,
 and say so.
@@ -26,17 +26,17 @@ Problem = Callable[[torch.Tensor, int], str | None]
 
 @dataclass(frozen=True)
 class Method:
-    """One method to make a move, and how to tell whether it did."""
+    """One method to make a operation, and how to tell whether it did."""
 
-    move: str
+    operation: str
     name: str
     clips: int  # moved at once
-    run: Callable[[int], torch.Tensor]  # makes the move of a turn (0, 1, ...) and returns what it delivered
+    run: Callable[[int], torch.Tensor]  # makes the operation of a turn (0, 1, ...) and returns what it delivered
     problem: Problem  # what is wrong with what a turn has delivered, or None
     device: str = "cpu"
-    prepare: Callable[[int], None] | None = None  # before each move, untimed
-    finish: Callable[[], None] | None = None  # waits for a series of moves
-    least: int = 1  # moves in a series
+    prepare: Callable[[int], None] | None = None  # before each operation, untimed
+    finish: Callable[[], None] | None = None  # waits for a series of operations
+    least: int = 1  # operations in a series
     delivers: bool = True  # False: only to compare with
     reused: torch.Tensor | None = None  # where it delivers to, so that a check can tell what was there before
     reason: str | None = None  # why it cannot run here
@@ -211,9 +211,9 @@ def _send(bench: Bench) -> Iterator[Method]:
 
 
 def _method(
-    bench: Bench, move: str, name: str, run: Callable[[int], Any], problem: Problem, clips: int = 0, **rest: Any
+    bench: Bench, operation: str, name: str, run: Callable[[int], Any], problem: Problem, clips: int = 0, **rest: Any
 ) -> Method:
-    return Method(move, name, clips or bench.shape[0], run, problem, **rest)
+    return Method(operation, name, clips or bench.shape[0], run, problem, **rest)
 
 
 def _on_gpu(bench: Bench, *what: Any, **rest: Any) -> Method:

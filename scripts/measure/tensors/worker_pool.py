@@ -104,8 +104,8 @@ class WorkerPool:
     def receive(self, how: str) -> torch.Tensor:
         """Have the first worker send the prepared batch, and return it.
 
-        `new`: through a queue, which moves it into new shared memory; `reused`: copied into one shared tensor, which
-        goes through the queue; `pickled`: as bytes through a pipe.
+        `new`: through a queue, which operations it into new shared memory; `reused`: copied into one shared tensor,
+        which goes through the queue; `pickled`: as bytes through a pipe.
         """
         if how == "pickled":
             self.orders[0].send(("_pickled",))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import TRAINING
-from scripts.tables.columns import panel_order, settings_text
+from scripts.tables.columns import condition_order, settings_text
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 DARK = "#6e7781"  # legible on light and on dark paper
@@ -36,19 +36,19 @@ def results(tables: Tables, name: str, column: str = "clips_per_second") -> list
     """
     tiers = tiers_of(tables)
     found = [row for row in tables[name] if row[column] is not None and row["task"] not in TRAINING]
-    found.sort(key=lambda row: (panel_order(row), tiers.index(row["tier"])))
+    found.sort(key=lambda row: (condition_order(row), tiers.index(row["tier"])))
     return [(row, about(row, tiers)) for row in found]
 
 
 def about(row: Row, tiers: list[str]) -> dict[str, Any]:
     """Return what a chart's row says of any result; `tier_number` gives its tier one colour in all charts."""
-    names = {name: row[name] for name in ("panel", "loader", "tier", "slug")}
+    names = {name: row[name] for name in ("condition", "loader", "tier", "slug")}
     return {**names, "tier_number": tiers.index(row["tier"]), "settings": settings_text(row)}
 
 
-def traversing(row: Row) -> bool:
+def reading(row: Row) -> bool:
     """Return whether a result reads every byte and computes nothing."""
-    return row["task"] == "traverse" and not row["step_ms"]
+    return row["task"] == "read" and not row["step_ms"]
 
 
 def place(row: Row) -> str:

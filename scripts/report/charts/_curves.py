@@ -20,8 +20,8 @@ def swept(tables: Tables, column: str) -> Rows:
     for row, common in results(tables, "ranking"):
         if row[column] is not None:
             names = (column, "clips_per_second", *_RANGE)
-            found = {**common, "group": f"{row['panel']}, {row['tier']}", **{name: row[name] for name in names}}
-            lines.setdefault((row["panel"], *key(row)[:2]), {}).setdefault(row[column], found)
+            found = {**common, "group": f"{row['condition']}, {row['tier']}", **{name: row[name] for name in names}}
+            lines.setdefault((row["condition"], *key(row)[:2]), {}).setdefault(row[column], found)
     return [line[value] for line in lines.values() if len(line) > 1 for value in sorted(line)]
 
 
@@ -29,7 +29,7 @@ def draw_grid(rows: Rows, column: str, label: str, logarithmic: bool = False) ->
     """Return clips/s against a setting, a panel per loader and condition and a line per tier, each with its range."""
     from matplotlib.ticker import MaxNLocator
 
-    conditions = grouped(rows, "panel")
+    conditions = grouped(rows, "condition")
     most = max(_LEAST_PANELS, _MOST_PANELS // len(conditions))
     loaders = {panel: _fastest_first(found) for panel, found in conditions.items()}
     drawn = [one for found in loaders.values() for one in list(found.items())[:most]]
@@ -49,7 +49,7 @@ def draw_grid(rows: Rows, column: str, label: str, logarithmic: bool = False) ->
         axis.yaxis.set_major_locator(MaxNLocator(4))
         axis.yaxis.set_major_formatter(paper.plain_numbers())
         axis.grid(axis="x", visible=False)
-        axis.set_title(paper.plain(name) + (f"\n{found[0]['panel']}" if len(conditions) > 1 else ""))
+        axis.set_title(paper.plain(name) + (f"\n{found[0]['condition']}" if len(conditions) > 1 else ""))
         axis.set_xlabel(label if number + columns >= len(drawn) else "")
         axis.set_ylabel("clips per second" if number % columns == 0 else "")
     paper.legend(figure, paper.tier_handles(rows))
@@ -75,7 +75,7 @@ def draw_panels(
     lines = {group: grouped(found, by) for group, found in groups.items()}
     shown = {group: dict(list(found.items())[: paper.MOST_LINES]) for group, found in lines.items()}
     looks = paper.line_looks(name for found in shown.values() for name in found)
-    figure, axes = paper.panels(groups, [max(2.7, 0.7 + 0.36 * len(found)) for found in shown.values()])
+    figure, axes = paper.conditions(groups, [max(2.7, 0.7 + 0.36 * len(found)) for found in shown.values()])
     for axis, found in zip(axes, shown.values(), strict=True):
         handles = []
         for name, line in found.items():

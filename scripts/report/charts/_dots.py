@@ -1,4 +1,4 @@
-"""Values of results by loader, a lane for each tier: every run as a point, the median, its interval, the bound."""
+"""Values of results by loader, a track for each tier: every run as a point, the median, its interval, the bound."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from scripts.report.charts._common import (
     key,
     tiers_of,
 )
-from scripts.tables.columns import number_text, panel_order
+from scripts.tables.columns import condition_order, number_text
 
 _MOST_ROWS, _LEAST_ROWS = 48, 10  # loaders: of all panels together, and of one panel at least
 WAYS = ("bare loop", "Lightning")  # of training: filled and hollow
@@ -34,10 +34,10 @@ def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Seq
     Results without a value are among them where another one of their condition has some. `best` is min or max.
     """
     results = [row for row in tables["best"] if row["task"] not in TRAINING and row["tier"]]
-    results.sort(key=panel_order)
+    results.sort(key=condition_order)
     tiers = tiers_of(tables)
     found = []
-    for group in grouped(results, "panel").values():
+    for group in grouped(results, "condition").values():
         if any(row[column] is not None for row in group):
             entries = ((row, about(row, tiers) | {"status": row["status"]}, also) for row in group)
             found += with_runs(tables, entries, column, best)
@@ -71,16 +71,16 @@ def with_runs(
 
 
 def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
-    """Return a panel for each condition, in it a row per loader, within that a lane per tier (and way of training)."""
-    groups = grouped(rows, "panel")
+    """Return a panel for each condition, in it a row per loader, within that a track per tier (and way of training)."""
+    groups = grouped(rows, "condition")
     most = max(_LEAST_ROWS, most // len(groups))
     shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
-    lanes = {panel: sorted({_lane(row) for row in found}) for panel, found in shown.items()}
+    tracks = {panel: sorted({_track(row) for row in found}) for panel, found in shown.items()}
     loaders = {panel: _loaders(found) for panel, found in shown.items()}
-    heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(lanes[panel])) for panel in groups]
-    figure, axes = paper.panels(groups, heights)
+    heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(tracks[panel])) for panel in groups]
+    figure, axes = paper.conditions(groups, heights)
     for axis, (panel, found) in zip(axes, shown.items(), strict=True):
-        _panel(axis, found, column, lanes[panel])
+        _panel(axis, found, column, tracks[panel])
         _bound_lines(axis, found)
         paper.name_axis(axis, loaders[panel])
         paper.number_axis(axis, label)
@@ -103,19 +103,19 @@ def _hollow(way: str) -> bool:
     return way == WAYS[1]
 
 
-def _lane(row: Row) -> tuple[int, bool]:
+def _track(row: Row) -> tuple[int, bool]:
     return row["tier_number"], _hollow(row.get("way", ""))
 
 
-def _panel(axis: Axes, rows: Rows, column: str, lanes: list[tuple[int, bool]]) -> None:
+def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) -> None:
     """Draw each result: its runs, a bar for the median's interval (or the range), the median, its number."""
-    step = 0.7 / len(lanes)
+    step = 0.7 / len(tracks)
     largest = max(_bound(row) or row[column] or 0.0 for row in rows)
     runs = grouped((row for row in rows if row["repeat"] is not None), "place", "tier_number", "slug")
     for row in rows:
         if row["repeat"] is not None:
             continue
-        y, half = row["place"] + (lanes.index(_lane(row)) - (len(lanes) - 1) / 2) * step, step * 0.42
+        y, half = row["place"] + (tracks.index(_track(row)) - (len(tracks) - 1) / 2) * step, step * 0.42
         if row[column] is None:
             words = f"{paper.plain(row['tier'])}: {row['status']}"
             axis.annotate(words, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
@@ -156,14 +156,14 @@ def _bound_lines(axis: Axes, rows: Rows) -> None:
 
 def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] = ()) -> Spec:
     """Return values by loader, a colour and a shape per tier: results, their runs, intervals and bounds."""
-    lanes, ways = sorted({_lane(row) for row in rows}), "way" in rows[0]
+    tracks, ways = sorted({_track(row) for row in rows}), "way" in rows[0]
     look, scale = page.tier_look(rows), page.scale_of(row[column] for row in rows)
     colour = look["color"]
     base = {"x": page.number_axis(column, title, scale), "y": page.name_axis("loader")}
-    offset = "datum.tier_number" + (" * 2 + (datum.way === 'Lightning')" if ways else "")
-    if len(lanes) > 1:
-        order = [number * 2 + hollow if ways else number for number, hollow in lanes]
-        base["yOffset"] = {"field": "lane", "type": "nominal", "scale": {"domain": order}}
+    offset = "datum.tier_number" + (" * 2 + (datum.method === 'Lightning')" if ways else "")
+    if len(tracks) > 1:
+        order = [number * 2 + hollow if ways else number for number, hollow in tracks]
+        base["yOffset"] = {"field": "track", "type": "nominal", "scale": {"domain": order}}
     if ways:
         look = {"fill": colour, "stroke": colour, "shape": look["shape"], **_inside(rows)}
     told = [page.tip("loader"), page.tip("tier"), page.tip(column, title, ",.4~r"), *tips, page.SETTINGS]
@@ -203,9 +203,9 @@ def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] 
     known = [layer for name, layer in layers.items() if any(row.get(name) is not None for row in rows)]
     if any(row[column] is None for row in rows):
         known.append(lost)
-    height = ("loader", 16 + 12 * len(lanes))
-    transform = [{"calculate": offset, "as": "lane"}]
-    return page.chart(rows, [*known, result], {"panel": "Condition"}, lanes=height, transform=transform)
+    height = ("loader", 16 + 12 * len(tracks))
+    transform = [{"calculate": offset, "as": "track"}]
+    return page.chart(rows, [*known, result], {"condition": "Condition"}, tracks=height, transform=transform)
 
 
 def _inside(rows: Rows) -> Spec:

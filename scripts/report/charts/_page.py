@@ -86,18 +86,18 @@ def picked(opacity: float = 1.0) -> Spec:
 def chart(rows: Rows, layers: Sequence[Spec], menus: Mapping[str, str] | None = None, **more: Any) -> Spec:
     """Return a whole specification of layers; the reader chooses one value of each field in `menus` (field: title).
 
-    `lanes` is the field whose names have a lane each, and a lane's height in pixels: it goes into `usermeta`.
+    `tracks` is the field whose names have a track each, and a track's height in pixels: it goes into `usermeta`.
     """
     filters = [
         {"field": field, "title": title, "values": names_of(rows, field)} for field, title in (menus or {}).items()
     ]
-    lanes = more.pop("lanes", None)
+    tracks = more.pop("tracks", None)
     transform = [{"filter": f"datum.{one['field']} === show_{one['field']}"} for one in filters]
     return {
         "width": "container",
         "data": {"values": rows},
         "params": [{"name": f"show_{one['field']}", "value": one["values"][0]} for one in filters],
-        "usermeta": {"filters": filters, "lanes": lanes and {"field": lanes[0], "step": lanes[1]}},
+        "usermeta": {"filters": filters, "tracks": tracks and {"field": tracks[0], "step": tracks[1]}},
         **more,
         "transform": [*transform, *more.get("transform", ())],
         "layer": [_telling(layer, rows) for layer in layers],

@@ -29,7 +29,7 @@ def draw(
     groups, lost = paper.first_panels(rows, "group")
     counts = [max(row["place"] for row in found) + 1 for found in groups.values()]
     shown = [[row for row in found if row["place"] < paper.MOST_ROWS] for found in groups.values()]
-    figure, axes = paper.panels(groups, [0.7 + 0.29 * min(count, paper.MOST_ROWS) for count in counts])
+    figure, axes = paper.conditions(groups, [0.7 + 0.29 * min(count, paper.MOST_ROWS) for count in counts])
     for axis, found in zip(axes, shown, strict=True):
         loaders = grouped(found, "loader")
         for y, points in enumerate(loaders.values()):
@@ -82,4 +82,4 @@ def spec(
         {"calculate": ends["max"], "as": "to"},
     ]
     layers = [line, *([dashed] if end else []), points]
-    return page.chart(rows, layers, {"group": "Condition"}, lanes=("loader", 26), transform=transform)
+    return page.chart(rows, layers, {"group": "Condition"}, tracks=("loader", 26), transform=transform)

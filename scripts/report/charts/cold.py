@@ -2,7 +2,7 @@
 
 from scripts.common.vocabulary import CACHES
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Row, Rows, Spec, Tables, grouped, place, results, traversing
+from scripts.report.charts._common import Figure, Row, Rows, Spec, Tables, grouped, place, reading, results
 from scripts.tables.columns import number_text
 
 TITLE = "Cold and limited caches against warm"
@@ -18,7 +18,7 @@ NEEDS = "results of a cold or limited page cache: write `cache: [warm, cold]` be
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the best results of traversing by state of the cache, of loaders with a cold or a limited one.
+    """Return the best results of reading by state of the cache, of loaders with a cold or a limited one.
 
     The fastest of a cold cache first. `room_percent` is how much of the data a limited cache had room for.
     """
@@ -26,7 +26,7 @@ def rows(tables: Tables) -> Rows:
     found = []
     for row, common in results(tables, "best"):
         room = 100 * share if share is not None and row["cache"] == "limited" else None
-        if traversing(row):
+        if reading(row):
             names = {"cache": row["cache"], "clips_per_second": row["clips_per_second"], "room_percent": room}
             found.append({**common, "group": place(row), **names})
     rows = []

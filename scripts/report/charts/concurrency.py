@@ -5,7 +5,7 @@ from typing import Any
 
 from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import INK, PAPER, Figure, Rows, Spec, Tables, grouped, place, results, traversing
+from scripts.report.charts._common import INK, PAPER, Figure, Rows, Spec, Tables, grouped, place, reading, results
 from scripts.tables.columns import number_text
 
 TITLE = "Workers against batch size"
@@ -13,7 +13,7 @@ QUESTION = "Which of both together?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 80, "scaling"
 CAPTION = (
-    "Clips per second by number of workers (or threads) and batch size, of traversing with a warm cache; of several "
+    "Clips per second by number of workers (or threads) and batch size, of reading with a warm cache; of several "
     "results with the same two numbers the fastest. More of either helps up to a point; batches that processes hand "
     "over grow more costly with their size."
 )
@@ -35,7 +35,7 @@ def rows(tables: Tables) -> Rows:
     """
     cells: dict[tuple[str, int, int], dict[str, Any]] = {}
     for row, common in results(tables, "ranking"):
-        if traversing(row) and row["cache"] == "warm" and row["workers"] is not None:
+        if reading(row) and row["cache"] == "warm" and row["workers"] is not None:
             group = f"{row['loader']}, {place(row)}"
             names = {name: row[name] for name in ("workers", "batch_size", "clips_per_second")}
             cells.setdefault((group, row["workers"], row["batch_size"]), {**common, "group": group, **names})
@@ -116,4 +116,4 @@ def spec(rows: Rows) -> Spec:
     ]
     digits = "datum.clips_per_second < 10000 ? ',.3~r' : '.3~s'"
     label = {"calculate": f"format(datum.clips_per_second, {digits})", "as": "label"}
-    return page.chart(rows, layers, {"group": "Loader"}, lanes=("batch_size", 36), transform=[label])
+    return page.chart(rows, layers, {"group": "Loader"}, tracks=("batch_size", 36), transform=[label])

@@ -40,5 +40,5 @@ def spec(rows: Rows) -> Spec:
     encoding = {"x": x, "y": page.name_axis("format", list(page.names_of(rows, "format")))}
     encoding["tooltip"] = [*tips, page.tip("files", "Files", ",")]
     return page.chart(
-        rows, [{"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}], lanes=("format", 26)
+        rows, [{"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}], tracks=("format", 26)
     )

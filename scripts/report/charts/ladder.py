@@ -39,7 +39,7 @@ def rows(tables: Tables) -> Rows:
     """
     found, before = [], None
     for step in tables["ladder"]:
-        found.append({**step, "rung": f"{step['step']}. {step['change']}", "before": before, **_gain(step)})
+        found.append({**step, "ladder_step": f"{step['step']}. {step['change']}", "before": before, **_gain(step)})
         before = step["clips_per_second"] or before
     return found if before is not None else []
 
@@ -75,7 +75,7 @@ def draw(rows: Rows) -> Figure:
             _reason(axis, y, row["label"], start)
         else:
             _bar(axis, y, row, start)
-    names = ["\n".join([*_lines(row["rung"], 2), paper.plain(row["loader"])]) for row in rows]
+    names = ["\n".join([*_lines(row["ladder_step"], 2), paper.plain(row["loader"])]) for row in rows]
     paper.name_axis(axis, [""] * len(rows))
     axis.set_yticklabels(names)
     axis.set_xlabel("clips per second (logarithmic scale: bars of one length are one gain in times)")
@@ -127,8 +127,8 @@ def spec(rows: Rows) -> Spec:
     scale = {"type": "log", "domainMin": floor, "domainMax": max(speeds) * max(speeds) / floor}  # room for the labels
     colour = {"field": "gain", "type": "nominal", "title": None}
     colour["scale"] = {"domain": list(_LOOKS), "range": [look for look, _ in _LOOKS.values()]}
-    y = page.name_axis("rung", {"field": "step", "op": "min"})
-    tips = [page.tip("rung", "Step"), page.tip("loader"), page.tip("tier"), page.tip("slug", "Settings")]
+    y = page.name_axis("ladder_step", {"field": "step", "op": "min"})
+    tips = [page.tip("ladder_step", "Step"), page.tip("loader"), page.tip("tier"), page.tip("slug", "Settings")]
     tips += [page.tip("gain", "Against the previous step"), page.SPEED, page.tip("times_faster", "Times it", ".3~r")]
     tips += [page.tip("faster_low", "From", ".3~r"), page.tip("faster_high", "To", ".3~r")]
     tips += [page.tip("times_faster_than_first", "Times the first", ".3~r"), page.tip("reason")]
@@ -147,4 +147,4 @@ def spec(rows: Rows) -> Spec:
         {"calculate": f"isValid(datum.before) ? datum.before : {floor!r}", "as": "from"},
         {"calculate": f"max(datum.from, datum.clips_per_second, {floor!r})", "as": "right"},
     ]
-    return page.chart(rows, [bar, label], lanes=("rung", 30), transform=transform)
+    return page.chart(rows, [bar, label], tracks=("ladder_step", 30), transform=transform)

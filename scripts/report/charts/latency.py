@@ -24,7 +24,7 @@ def rows(tables: Tables) -> Rows:
     found = grouped(tables["latencies"], "loader", "tier", "slug")
     return [
         {
-            **{**common, "group": f"{row['panel']}, {row['tier']}", "batches": one["batches"]},
+            **{**common, "group": f"{row['condition']}, {row['tier']}", "batches": one["batches"]},
             **{"percent": one["percent"], "milliseconds": max(one["milliseconds"], _LEAST)},
         }
         for row, common in results(tables, "best")

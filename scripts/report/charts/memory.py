@@ -1,7 +1,7 @@
 """What each loader and its worker processes hold of memory at most, by number of workers."""
 
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, results, traversing
+from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, reading, results
 from scripts.tables.columns import bytes_text
 
 TITLE = "Memory against workers"
@@ -13,17 +13,17 @@ CAPTION = (
     "point for each number of workers, while they read from a warm cache. Each worker holds its own batches ahead, "
     "and what it imports; where the speed has stopped to rise with workers, fewer of them save it."
 )
-NEEDS = "the memory of a loader that traverses from a warm cache, which is known on Linux"
+NEEDS = "the memory of a loader that reads every byte from a warm cache, which is known on Linux"
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the peaks of PSS in bytes of traversing with a warm cache, by number of workers, the least first.
+    """Return the peaks of PSS in bytes of reading with a warm cache, by number of workers, the least first.
 
     Of several settings with as many workers those of the fastest.
     """
     first = {}
     for row, common in results(tables, "ranking"):
-        if traversing(row) and row["cache"] == "warm" and row["pss_peak_bytes"]:
+        if reading(row) and row["cache"] == "warm" and row["pss_peak_bytes"]:
             names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "clips_per_second")
             found = {
                 **common,
@@ -33,7 +33,7 @@ def rows(tables: Tables) -> Rows:
             }
             first.setdefault((row["device"], row["tier"], row["loader"], row["workers"]), found)
     found = sorted(first.values(), key=lambda row: -1 if row["workers"] is None else row["workers"])
-    found.sort(key=lambda row: (row["panel"], row["tier_number"]))
+    found.sort(key=lambda row: (row["condition"], row["tier_number"]))
     return _strips.placed(found, lambda one: min(row["pss_peak_bytes"] for row in one))
 
 

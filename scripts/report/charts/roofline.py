@@ -22,7 +22,7 @@ def rows(tables: Tables) -> Rows:
     found = []
     for row, common in results(tables, "best"):
         if row["percent_of_bound"]:
-            kind = f"{row['panel'].partition(', ')[2] or 'warm cache'}: {row['bound']}"
+            kind = f"{row['condition'].partition(', ')[2] or 'warm cache'}: {row['bound']}"
             found.append({**common, "group": place(row), "kind": kind, **{name: row[name] for name in names}})
     found.sort(key=lambda row: (row["group"].partition(",")[0], row["tier_number"]))
     kinds = _kinds(found)

@@ -76,4 +76,4 @@ def spec(rows: Rows) -> Spec:
         "mark": {"type": "text", "align": "left", "dx": 9},
         "encoding": {"x": x, "y": y, "text": {"field": "label", "type": "nominal"}},
     }
-    return page.chart(rows, [ram, point, label], lanes=("format", 26))
+    return page.chart(rows, [ram, point, label], tracks=("format", 26))

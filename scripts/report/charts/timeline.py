@@ -84,9 +84,9 @@ def rows(tables: Tables) -> Rows:
     return [
         {
             **{"run": names[result], "why": why.get(result, ""), "runs": len(found)},
-            **{name: row[name] for name in ("panel", "loader", "tier", "slug")},
-            **{"settings": settings_text(row), "lane_number": _lane_number(span["lane"])},
-            **{name: span[name] for name in ("lane", "batch", "phase", "start_ms")},
+            **{name: row[name] for name in ("condition", "loader", "tier", "slug")},
+            **{"settings": settings_text(row), "track_number": _track_number(span["track"])},
+            **{name: span[name] for name in ("track", "batch", "phase", "start_ms")},
             **{"end_ms": min(span["end_ms"], end), "within": _within(span)},
             "milliseconds": min(span["end_ms"], end) - span["start_ms"],
         }
@@ -103,10 +103,10 @@ def _chosen(ranked: list[Row], spans: Mapping[Key, Rows]) -> dict[Key, str]:
     The fastest and the slowest with worker processes, the one that waits longest for its transfers, and the fastest
     that reads in the main process.
     """
-    first = [row for row in ranked if (row["panel"], row["tier"]) == (ranked[0]["panel"], ranked[0]["tier"])]
+    first = [row for row in ranked if (row["condition"], row["tier"]) == (ranked[0]["condition"], ranked[0]["tier"])]
     first.sort(key=lambda row: -row["clips_per_second"])
     reads = {key(row) for row in first if any(span["phase"] == "read" for span in spans[key(row)])}
-    crews = [key(row) for row in first if len({span["lane"] for span in spans[key(row)]}) > 1]
+    crews = [key(row) for row in first if len({span["track"] for span in spans[key(row)]}) > 1]
     single = [key(row) for row in first if key(row) not in crews]
     costly = [one for one in crews if _in_transfer(spans[one]) >= _LEAST_SHARE]
     costly.sort(key=lambda one: -_in_transfer(spans[one]))
@@ -122,22 +122,22 @@ def _chosen(ranked: list[Row], spans: Mapping[Key, Rows]) -> dict[Key, str]:
 def _in_transfer(spans: Rows) -> float:
     """Return the share of the main process's time in which a batch was made and not there yet."""
     taken = sum(span["end_ms"] - span["start_ms"] for span in spans if span["phase"] == "transfer")
-    return taken / max(span["end_ms"] for span in spans if span["lane"] == _MAIN)
+    return taken / max(span["end_ms"] for span in spans if span["track"] == _MAIN)
 
 
 def _end(spans: Rows) -> float:
     """Return up to when the spans say all: what a worker does after the last batch that was noted is not known."""
     last: dict[str, float] = {}
     for span in spans:
-        last[span["lane"]] = max(span["end_ms"], last.get(span["lane"], 0.0))
-    return min((end for lane, end in last.items() if lane != _MAIN), default=last.get(_MAIN, 0.0)) or 1.0
+        last[span["track"]] = max(span["end_ms"], last.get(span["track"], 0.0))
+    return min((end for track, end in last.items() if track != _MAIN), default=last.get(_MAIN, 0.0)) or 1.0
 
 
 def _names(found: Mapping[Key, Row]) -> dict[Key, str]:
     """Return what each result is called: its settings in words, or its slug where others are called so too."""
-    several = len({row["panel"] for row in found.values()}) > 1
+    several = len({row["condition"] for row in found.values()}) > 1
     names = {
-        result: ", ".join([*result[:2], *([row["panel"]] if several else []), settings_text(row)])
+        result: ", ".join([*result[:2], *([row["condition"]] if several else []), settings_text(row)])
         for result, row in found.items()
     }
     counts = Counter(names.values())
@@ -145,28 +145,28 @@ def _names(found: Mapping[Key, Row]) -> dict[Key, str]:
 
 
 def _within(span: Row) -> bool:
-    return span["lane"] == _MAIN and span["phase"] not in ("wait", "step")
+    return span["track"] == _MAIN and span["phase"] not in ("wait", "step")
 
 
-def _lane_number(lane: str) -> int:
-    number = lane.rpartition(" ")[2]
+def _track_number(track: str) -> int:
+    number = track.rpartition(" ")[2]
     return 1 + int(number) if number.isdecimal() else 0
 
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel for each result that is chosen by a rule, in it a line per process."""
-    drawn = [row for row in rows if row["why"] and row["lane_number"] <= _MOST_WORKERS]
+    drawn = [row for row in rows if row["why"] and row["track_number"] <= _MOST_WORKERS]
     runs = dict(sorted(grouped(drawn, "run").items(), key=lambda item: _RULES.index(item[1][0]["why"].split(",")[0])))
-    heights = [1.0 + 0.3 * len({row["lane"] for row in found}) for found in runs.values()]
-    figure, axes = paper.panels(runs, heights)
+    heights = [1.0 + 0.3 * len({row["track"] for row in found}) for found in runs.values()]
+    figure, axes = paper.conditions(runs, heights)
     for axis, found in zip(axes, runs.values(), strict=True):
         _panel(axis, found)
     axes[-1].set_xlabel("milliseconds since the epoch began")
     looks = {phase: look for phase, look in LOOK.items() if any(row["phase"] == phase for row in drawn)}
     paper.legend(figure, [paper.patch(label, **_look(phase)) for phase, (_, _, label) in looks.items()])
-    where = f"{drawn[0]['panel']}, tier {paper.plain(drawn[0]['tier'])}"
+    where = f"{drawn[0]['condition']}, tier {paper.plain(drawn[0]['tier'])}"
     notes = [f"{where}. An epoch of its own after the timed ones; the numbers are batches."]
-    most = max(row["lane_number"] for row in rows if row["why"])
+    most = max(row["track_number"] for row in rows if row["why"])
     notes += [f"The first {_MOST_WORKERS} of up to {most} workers are drawn."] if most > _MOST_WORKERS else []
     notes += [f"{len(runs)} of {rows[0]['runs']} runs are drawn here."] if len(runs) < rows[0]["runs"] else []
     paper.footnote(figure, notes)
@@ -176,15 +176,15 @@ def draw(rows: Rows) -> Figure:
 def _panel(axis: Axes, rows: Rows) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    end, lanes = max(row["end_ms"] for row in rows), sorted({(row["lane_number"], row["lane"]) for row in rows})
+    end, tracks = max(row["end_ms"] for row in rows), sorted({(row["track_number"], row["track"]) for row in rows})
     for row in sorted(rows, key=lambda row: row["phase"] != "wait"):  # on which the others are
-        y, width = lanes.index((row["lane_number"], row["lane"])), row["milliseconds"]
+        y, width = tracks.index((row["track_number"], row["track"])), row["milliseconds"]
         height = 0.42 if row["within"] else 0.8
         axis.barh(y, width, height, left=row["start_ms"], zorder=3, **_look(row["phase"]))
         if row["phase"] in ("step", "read") and width > _NARROW * end:
             words = {"ha": "center", "va": "center", "size": 7, "color": _ON_COLOUR, "zorder": 4}
             axis.text(row["start_ms"] + width / 2, y, str(row["batch"]), **words)
-    paper.name_axis(axis, ["main process" if lane == _MAIN else lane for _, lane in lanes])
+    paper.name_axis(axis, ["main process" if track == _MAIN else track for _, track in tracks])
     axis.set_xlim(0, end)
     axis.xaxis.set_major_formatter(paper.plain_numbers())
     axis.xaxis.set_major_locator(MaxNLocator(8))
@@ -197,7 +197,7 @@ def _look(phase: str) -> dict[str, Any]:
 
 
 def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one run at a time: a lane per process, a colour per phase."""
+    """Return the interactive chart of one run at a time: a track per process, a colour per phase."""
     occurring = {
         run: [phase for phase in LOOK if any(row["phase"] == phase for row in found)]
         for run, found in grouped(rows, "run").items()
@@ -205,9 +205,9 @@ def spec(rows: Rows) -> Spec:
     colour = {"field": "phase", "type": "nominal", "title": None}
     colour["scale"] = {"domain": list(LOOK), "range": [look[0] for look in LOOK.values()]}
     colour["legend"] = {"symbolOpacity": 1, "values": {"expr": f"({json.dumps(occurring)})[show_run]"}}
-    y = page.name_axis("lane", {"field": "lane_number", "op": "min"})
+    y = page.name_axis("track", {"field": "track_number", "op": "min"})
     y["axis"] = {"grid": True, "bandPosition": 0.5}
-    tips = [page.tip("lane", "Process"), page.tip("phase", "Phase"), page.tip("batch", "Batch")]
+    tips = [page.tip("track", "Process"), page.tip("phase", "Phase"), page.tip("batch", "Batch")]
     tips += [page.tip("milliseconds", "Milliseconds", ",.3~r"), page.tip("start_ms", "From", ",.4~r")]
     encoding = {
         "x": page.number_axis("start_ms", "Milliseconds since the epoch was asked for"),
@@ -217,4 +217,4 @@ def spec(rows: Rows) -> Spec:
         "size": {"condition": {"test": "datum.within", "value": 9}, "value": 21},
     }
     layer = {"params": [page.pick("phase")], "mark": {"type": "bar", "cornerRadius": 2}, "encoding": encoding}
-    return page.chart(rows, [layer], {"run": "Run"}, lanes=("lane", 38))
+    return page.chart(rows, [layer], {"run": "Run"}, tracks=("track", 38))

@@ -13,7 +13,7 @@ CAPTION = (
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
-_WAYS = dict(zip(TRAINING, _dots.WAYS, strict=True))
+_METHODS = dict(zip(TRAINING, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:
@@ -25,9 +25,13 @@ def rows(tables: Tables) -> Rows:
     tiers, found = tiers_of(tables), []
     for device, group in sorted(grouped(fastest.values(), "device").items()):
         trained = [
-            (result, about(result, tiers) | {"panel": device.upper(), "way": way}, ("interval_low", "interval_high"))
+            (
+                result,
+                about(result, tiers) | {"condition": device.upper(), "way": way},
+                ("interval_low", "interval_high"),
+            )
             for row in sorted(group, key=lambda row: tiers.index(row["tier"]))
-            for task, way in _WAYS.items()
+            for task, way in _METHODS.items()
             if (result := results.get((row["loader"], row["tier"], f"{row['slug']}-{task}")))
         ]
         found += _dots.with_runs(tables, trained, "clips_per_second", max)
@@ -39,7 +43,7 @@ def _speed(row: Row) -> float:
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per device, in it a row per loader, within that a lane per tier and loop."""
+    """Return the picture: a panel per device, in it a row per loader, within that a track per tier and loop."""
     return _dots.draw(rows, "clips_per_second", "clips per second in training, more is better", most=12)
 
 

@@ -94,7 +94,7 @@ def open_client(options: Mapping[str, Any], work: Path, cache: Path) -> "yt_dlp.
     parameters = {**_own_options(options, parameters), **parameters}
     try:
         if options["cookies"]:
-            # In memory: yt-dlp writes the file anew when it ends, and jobs would do so at the same time.
+            # In memory: yt-dlp writes the file again when it ends, and jobs would do so at the same time.
             parameters["cookiefile"] = io.StringIO(Path(os.path.expanduser(options["cookies"])).read_text("utf-8"))
         client = yt_dlp.YoutubeDL(parameters)
         with contextlib.redirect_stderr(io.StringIO()):  # yt-dlp shows lines that it cannot read
@@ -102,7 +102,7 @@ def open_client(options: Mapping[str, Any], work: Path, cache: Path) -> "yt_dlp.
     except (yt_dlp.cookies.CookieLoadError, yt_dlp.utils.DownloadError, UnicodeDecodeError):
         raise UserError(
             f"cookies: found {options['cookies']!r}, which yt-dlp cannot read; allowed is a file in "
-            "Netscape's format. Export it anew from the browser."
+            "Netscape's format. Export it again from the browser."
         ) from None
     return client
 

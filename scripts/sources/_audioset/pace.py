@@ -101,7 +101,7 @@ class Pace:
     def _state(self) -> Iterator[dict[str, Any]]:
         """Yield the file's content, that of the last hour or `window`, and write it back.
 
-        Written in place under the lock: a torn file, from a machine that went down, starts anew with a full pause.
+        Written in place under the lock: a torn file, from a machine that went down, starts again with a full pause.
         Where the clock was set back, requests of the future count as sent now, and what is left of a pause stays.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -136,7 +136,7 @@ class ShardDownload:
     def _ending(self) -> tuple[str, str] | None:
         """Return the status and reason of segments that are not asked for any more, if that is so.
 
-        It stays so: the clips of other shards are fewer for a moment where their jobs start anew.
+        It stays so: the clips of other shards are fewer for a moment where their jobs start again.
         """
         self._end = self._end or self._look_for_end()
         return self._end

@@ -35,7 +35,7 @@ from scripts.common.files import read_json, write_json
 class Record:
     """The fate of one segment, as its file says."""
 
-    status: str  # fetched, unavailable (gone for good) or failed (for now)
+    status: str  # fetched, unavailable (permanently unavailable) or failed (for now)
     reason: str = ""
     path: str = ""  # of the audio, relative to the store
     start_seconds: float = 0.0  # where in the audio the segment begins

@@ -1,8 +1,9 @@
-"""Measures what moving tensors costs on this machine: the parts that a loader is made of, each in several ways.
+"""Measures what moving tensors costs on this machine: the parts that a loader is made of, each in several methods.
 
-Five moves: a batch is created (`create`) or copied (`copy`); one random clip is taken out of memory (`one`), or a batch
-of them is gathered (`many`); a batch is sent from a worker process to this one (`send`). Every way must deliver what is
-right, before and after it is timed. The ways take turns in random order, so that a drift of the machine falls on all.
+Five operations: a batch is created (`create`) or copied (`copy`); one random clip is taken out of memory (`one`), or
+a batch of them is gathered (`many`); a batch is sent from a worker process to this one (`send`). Every method must
+deliver what is right, before and after it is timed. The methods take turns in random order, so that a drift of the
+machine falls on all.
 """
 
 import json
@@ -15,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.vocabulary import SPLIT
 from scripts.measure.record import begun, failed, measure_afresh, with_settings
-from scripts.plan.runs import Moves, measured_from, parser_of
+from scripts.plan.runs import Tensors, measured_from, parser_of
 
 if TYPE_CHECKING:
     from scripts.measure.tensors.methods import Method
 
-ROUNDS = 5  # each way's turns, and thereby the least number of its times
-TIMES_A_TURN = 20  # at most about so many: where a move is quicker, one time covers a series of them
+ROUNDS = 5  # each method's turns, and thereby the least number of its times
+TIMES_A_TURN = 20  # at most about so many: where a operation is quicker, one time covers a series of them
 WARM_UPS = 3  # untimed series, at least
 FASTER = 10  # a series is at most so many times as long as the one before, while its length is looked for
 LONGEST_SERIES = 1_000_000
 
 
 class Taking:
-    """A way's times. A way that cannot run, breaks or delivers other values has none, and a reason."""
+    """A method's times. A method that cannot run, breaks or delivers other values has none, and a reason."""
 
-    def __init__(self, way: "Method", clock: Callable[[], float]) -> None:
-        self.way, self.clock = way, clock
-        self.status, self.reason = ("skipped", way.reason) if way.reason else ("ok", None)
-        self.series, self.turn, self.seconds = way.least, 0, []
+    def __init__(self, method: "Method", clock: Callable[[], float]) -> None:
+        self.method, self.clock = method, clock
+        self.status, self.reason = ("skipped", method.reason) if method.reason else ("ok", None)
+        self.series, self.turn, self.seconds = method.least, 0, []
 
     def attempt(self, step: Callable[..., None], *given: Any) -> None:
         """Take a step, if all went well so far."""
@@ -41,7 +42,7 @@ class Taking:
             return
         try:
             step(*given)
-        except Exception as error:  # whatever breaks one way must not end the others
+        except Exception as error:  # whatever breaks one method must not end the others
             first = (str(error).splitlines() or [""])[0]
             self.fail(f"{type(error).__name__}: {first}")
 
@@ -50,14 +51,14 @@ class Taking:
         self.status, self.reason, self.seconds = "failed", reason, []
 
     def check(self) -> None:
-        """Make one move, untimed, and compare what it delivers with what is right."""
-        if self.way.reused is not None:
-            self.way.reused.fill_(float("nan"))
-        if self.way.prepare:
-            self.way.prepare(self.turn)
-        got = self.way.run(self.turn)
+        """Make one operation, untimed, and compare what it delivers with what is right."""
+        if self.method.reused is not None:
+            self.method.reused.fill_(float("nan"))
+        if self.method.prepare:
+            self.method.prepare(self.turn)
+        got = self.method.run(self.turn)
         self._finish()
-        problem = self.way.problem(got, self.turn)
+        problem = self.method.problem(got, self.turn)
         if problem:
             self.fail(problem)
         self.turn += 1
@@ -86,39 +87,39 @@ class Taking:
             taken += self.seconds[-1]
 
     def _series(self) -> float:
-        """Return the seconds of one series of moves; what prepares each is not timed."""
-        way, clock, first = self.way, self.clock, self.turn
+        """Return the seconds of one series of operations; what prepares each is not timed."""
+        method, clock, first = self.method, self.clock, self.turn
         self.turn += self.series
-        if way.prepare is None:
+        if method.prepare is None:
             start = clock()
             for turn in range(first, first + self.series):
-                way.run(turn)
+                method.run(turn)
             self._finish()
             return clock() - start
         seconds = 0.0
         for turn in range(first, first + self.series):
-            way.prepare(turn)
+            method.prepare(turn)
             start = clock()
-            way.run(turn)
+            method.run(turn)
             self._finish()
             seconds += clock() - start
         return seconds
 
     def _finish(self) -> None:
-        if self.way.finish:
-            self.way.finish()
+        if self.method.finish:
+            self.method.finish()
 
     def as_json(self, clip_bytes: int) -> dict[str, Any]:
         """Return what the record keeps."""
-        way, total = self.way, sum(self.seconds)
-        speed = way.clips * self.series * len(self.seconds) / total if total else None
+        method, total = self.method, sum(self.seconds)
+        speed = method.clips * self.series * len(self.seconds) / total if total else None
         return {
-            "move": way.move,
-            "way": way.name,
-            "device": way.device,
-            "clips": way.clips,
-            "bytes": way.clips * clip_bytes,
-            "delivers": way.delivers,
+            "operation": method.operation,
+            "method": method.name,
+            "device": method.device,
+            "clips": method.clips,
+            "bytes": method.clips * clip_bytes,
+            "delivers": method.delivers,
             "series": self.series,
             "seconds": [round(seconds, 9) for seconds in self.seconds],
             "clips_per_second": speed,
@@ -129,17 +130,17 @@ class Taking:
 
 
 def take_turns(
-    ways: Sequence["Method"],
+    methods: Sequence["Method"],
     seconds: float,
     order: random.Random,
     clock: Callable[[], float],
     around: Callable[[str], None],
 ) -> list[Taking]:
-    """Return the times of all ways, each at least `seconds` long in ROUNDS turns; `order` shuffles each round.
+    """Return the times of all methods, each at least `seconds` long in ROUNDS turns; `order` shuffles each round.
 
     `around` is called with "before" and "after" the timed rounds.
     """
-    takings = [Taking(way, clock) for way in ways]
+    takings = [Taking(method, clock) for method in methods]
     for taking in takings:
         taking.attempt(taking.check)
         taking.attempt(taking.warm_up, seconds / ROUNDS)
@@ -154,14 +155,14 @@ def take_turns(
 
 
 def main() -> None:
-    """Measure all moves in a fresh child process and write their record."""
-    wanted, out = measured_from(Moves, parser_of(Moves, __doc__), {"corpus": "--corpus"})
+    """Measure all operations in a fresh child process and write their record."""
+    wanted, out = measured_from(Tensors, parser_of(Tensors, __doc__), {"corpus": "--corpus"})
     wanted = with_settings(wanted)
     check(wanted)
     measure_afresh(wanted, out, new_record, measure)
 
 
-def check(wanted: Moves) -> None:
+def check(wanted: Tensors) -> None:
     """Raise UserError for a value that is not allowed."""
     for key, value in wanted.settings.items():
         check_setting(key, value)
@@ -189,13 +190,13 @@ def check_setting(key: str, value: Any) -> None:
         raise UserError(f'--settings: {key}: found {json.dumps(value)}, allowed is {allowed}, as in {{"{key}": ...}}')
 
 
-def new_record(wanted: Moves) -> dict[str, Any]:
-    """Return the record of moves that have not been measured."""
-    return begun("moves", wanted, workers=wanted.workers, moves=[])
+def new_record(wanted: Tensors) -> dict[str, Any]:
+    """Return the record of operations that have not been measured."""
+    return begun("tensors", wanted, workers=wanted.workers, tensors=[])
 
 
-def measure(wanted: Moves) -> dict[str, Any]:
-    """Return the record of all moves."""
+def measure(wanted: Tensors) -> dict[str, Any]:
+    """Return the record of all operations."""
     import psutil
     import torch
 
@@ -225,15 +226,15 @@ def measure(wanted: Moves) -> dict[str, Any]:
     try:
         bench = places.Bench(clips, corpus.samples, batch_size, seed)
         data = Path(wanted.data) if wanted.data else None
-        with methods.opened(bench, corpus, data, wanted.workers, device) as ways:
+        with methods.opened(bench, corpus, data, wanted.workers, device) as methods:
             order = random.Random(str(seed))
-            takings = take_turns(ways, wanted.seconds, order, time.perf_counter, around)
+            takings = take_turns(methods, wanted.seconds, order, time.perf_counter, around)
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)
-    record["host"], _ = host.describe(("torch",))  # afterwards, since it may start CUDA, and the crew is forked
-    record["moves"] = [taking.as_json(clip_bytes) for taking in takings]
+    record["host"], _ = host.describe(("torch",))  # afterwards, since it may start CUDA, and the pool is forked
+    record["tensors"] = [taking.as_json(clip_bytes) for taking in takings]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
-    record["warnings"] = host.disturbance(**moments) + _not_warm(record["moves"], moments)
+    record["warnings"] = host.disturbance(**moments) + _not_warm(record["tensors"], moments)
     return record
 
 
@@ -252,8 +253,8 @@ def _not_warm(taken: list[dict[str, Any]], moments: dict[str, Any]) -> list[Any]
     from scripts.machine import host
     from scripts.measure.tensors.methods import MAPPED
 
-    mapped = [move for move in taken if move["way"].startswith(MAPPED)]
-    payload = sum(move["bytes"] * move["series"] * len(move["seconds"]) for move in mapped)
+    mapped = [operation for operation in taken if operation["method"].startswith(MAPPED)]
+    payload = sum(operation["bytes"] * operation["series"] * len(operation["seconds"]) for operation in mapped)
     return list(host.not_warm(**moments, payload_bytes=payload)) if payload else []
 
 

@@ -1,4 +1,4 @@
-"""What holds a loader back, by differences: its speed with one part of its work left out after the other.
+"""What the bottleneck is, by differences: its speed with one part of its work left out after the other.
 
 A part that costs nothing changes nothing when it is left out; the one whose absence saves the most time is the
 bottleneck. Which parts a loader can leave out is its `STAGES`. The speeds are taken in the process of the run, after
@@ -43,11 +43,11 @@ class Explanation:
         self._opened, self._sink, self._clock, self._cold, self._lift = opened, sink, clock, cold, lift
 
     def speeds(self, module: ModuleType, request: LoaderRequest, full: float, step: bool) -> dict[str, Any]:
-        """Return {"full", "without": {part: clips/s}, "consuming"}; `full` is the speed with nothing left out.
+        """Return {"full", "without": {part: clips/s}, "consumer"}; `full` is the speed with nothing left out.
 
         The parts: `storage` (the same with a warm cache), `compute` (without the emulated step), `host_to_device` (the
         batches stay on the CPU, unread), the loader's own stages, and `everything`: all stages and the step. Each part
-        is left out alone, but that nothing is read from storage, nor decoded, where `read` is left out. `consuming` is
+        is left out alone, but that nothing is read from storage, nor decoded, where `read` is left out. `consumer` is
         the sink alone.
         """
         stages = stages_of(module, request)
@@ -67,7 +67,7 @@ class Explanation:
         if self._lift is not None:
             self._lift()
             found["storage"] = self._warm(self._sink())
-        return {"full": full, "without": found, "consuming": _consuming(request, plain, self._clock)}
+        return {"full": full, "without": found, "consumer": _consumer(request, plain, self._clock)}
 
     def _speed(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return clips/s with `changes`, the cache being as in the run."""
@@ -89,7 +89,7 @@ class Explanation:
         return sum(one.clips for one in timed) / sum(one.seconds for one in timed)
 
 
-def _consuming(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
+def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
     """Return clips/s of the sink alone: the same batch on the device, again and again."""
     import torch
 
