@@ -26,7 +26,7 @@ class SourceRequest:
     clip_seconds: float  # the fixed clip length of the config
     shard: int
     shards: int
-    store: Path  # a folder that no rule deletes: audio that the source brings lies here
+    store: Path  # a folder that no rule deletes: audio that the source brings is here
     prepared: Path | None = None  # the folder that `prepare` wrote for all shards, for a source that has one
 
 
@@ -40,7 +40,7 @@ class LedgerRow:
     path: str = ""  # absolute, or relative to the store
     start_seconds: float = 0.0
     stop_seconds: float | None = None  # None: to the end
-    cut: bool = False  # cut what lies between start and stop into consecutive clips of the fixed length
+    cut: bool = False  # cut what is between start and stop into consecutive clips of the fixed length
     labels: list[str] = field(default_factory=list)  # class names, the first is the target
     codec: str = ""  # of what was downloaded, as FFmpeg calls it
     duration_seconds: float | None = None

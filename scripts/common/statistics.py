@@ -30,7 +30,7 @@ class Spread(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A median and where it may lie; `method` is ``bootstrap`` (95 %), or ``range`` for the ends of few values."""
+    """A median and where it may be; `method` is ``bootstrap`` (95 %), or ``range`` for the ends of few values."""
 
     median: float
     low: float
@@ -135,7 +135,7 @@ def _resampled_medians(known: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def outliers(values: Iterable[float]) -> int | None:
-    """Return how many values lie farther than 3 scaled MADs and 5 % from the median; None for fewer than 5 values."""
+    """Return how many values are farther than 3 scaled MADs and 5 % from the median; None for fewer than 5 values."""
     known = sorted(values)
     if len(known) < FEW:
         return None
@@ -176,7 +176,7 @@ def _outer_ratios(count: int, other: int) -> int:
     """Return which of the sorted pairwise ratios, counted from either end, is the interval's; 0 where none is.
 
     The Mann-Whitney statistic of equal distributions has the Gaussian binomial coefficients as its frequencies
-    (Mann and Whitney 1947); at most half of what RATIO_CONFIDENCE leaves may lie below the ratio's place.
+    (Mann and Whitney 1947); at most half of what RATIO_CONFIDENCE leaves may be below the ratio's place.
     """
     ways = [1] + [0] * (count * other)
     for size in range(1, count + 1):  # times (1 - q^(other + size)), then divided by (1 - q^size)

@@ -21,7 +21,7 @@ class Term(NamedTuple):
 
 
 TASKS = {  # each a file in scripts/measure/tasks
-    "read": Term("traversing", about="every byte is read once"),
+    "read": Term("reading", about="every byte is read once"),
     "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
     "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
@@ -47,7 +47,7 @@ RANDOM = "random"  # the order of a loader whose epoch is a permutation of all c
 RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
 STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
 PARTS = {  # of a batch's time
-    "storage": Term("storage", "storage", "the device; what is saved when the files lie in the page cache"),
+    "storage": Term("storage", "storage", "the device; what is saved when the files are in the page cache"),
     "read": Term(
         "reading",
         "reading (from the page cache)",
@@ -69,7 +69,7 @@ PARTS = {  # of a batch's time
     ),
 }
 BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
-    "feeding": Term("feeding", "waiting for batches", "of a training: all that is no training step"),
+    "waiting": Term("waiting", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term(
         "inconclusive", "inconclusive", "trials contradict one another by more than the most expensive part costs"
@@ -80,7 +80,7 @@ BOUNDS = {
     "warm": Term(
         "warm",
         "what memory allows",
-        "batches gathered from a tensor in memory: as if all audio already lay there",
+        "batches gathered from a tensor in memory: as if all audio already was there",
     ),
     "storage": Term(
         "storage",

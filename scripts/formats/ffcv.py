@@ -56,7 +56,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, by the file's table of where clips lie."""
+    """Yield (clip index, float32 (1, samples), classes) in manifest order, by the file's table of where clips are."""
     import numpy as np
     from ffcv.reader import Reader
 

@@ -1,6 +1,6 @@
 """One Zarr array a split (format 3, in a local folder): a chunk for each clip, not compressed, each chunk a file.
 
-A split's folder holds `clips.zarr`, float32 (n, 1, samples), whose row i is the i-th clip of the split and lies in the
+A split's folder holds `clips.zarr`, float32 (n, 1, samples), whose row i is the i-th clip of the split and is in the
 file `c/i/0/0`; and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes
 in ascending order.
 

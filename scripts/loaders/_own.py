@@ -1,7 +1,7 @@
 """A loader in a file of the user's own: `loaders: [{name: mine, file: path/to/mine.py}]`.
 
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
-imports it, with what lies beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
+imports it, with what is beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
 map-style Dataset whose item is the audio of a clip; `_own_epochs.py` then adds labels, padding, batches, workers and
 ranks.
 """

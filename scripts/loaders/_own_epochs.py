@@ -19,7 +19,7 @@ from scripts.loaders import _torch
 def imported(module: ModuleType) -> ModuleType:
     """Return the declared loader with its functions: its file is run. What that raises goes through.
 
-    The file's folder comes next to feedrate's own on the path: what lies beside it overrides an installed package, as
+    The file's folder comes next to feedrate's own on the path: what is beside it overrides an installed package, as
     in a program of the user's own.
     """
     path: Path = module.OWN_FILE
@@ -48,7 +48,7 @@ def _opener(make: Any, path: Path) -> Any:
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
     """Return a Dataset that adds a clip's labels to its audio, and pads or cuts it to the fixed length.
 
-    `make(request)` returns the user's own, whose file lies in `folder`. The audio: a float32 tensor or array (samples,)
+    `make(request)` returns the user's own, whose file is in `folder`. The audio: a float32 tensor or array (samples,)
     or (1, samples), or the first part of a tuple or list, or "audio" of a dict. Raises UserError for a Dataset that
     cannot be one, here, and for an item that is none, when it is read: to read one here could open a file that worker
     processes would then share.
@@ -142,7 +142,7 @@ def _named(value: Any) -> str:
 
 
 def _place(function: Any, folder: Path) -> str:
-    """Return where a function of the user's begins, as `users_line` does; an empty string if it lies elsewhere."""
+    """Return where a function of the user's begins, as `users_line` does; an empty string if it is elsewhere."""
     code = getattr(function, "__code__", None)
     file = Path(code.co_filename) if code else None
     if file is None or not file.is_relative_to(folder):

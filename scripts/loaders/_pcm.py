@@ -1,6 +1,6 @@
 """What loaders share whose items are {"audio": int16 (frames,), "position": int}: whole batches, and parts left out.
 
-The items come out of a library's shards; the labels lie beside these (`common/labels.py`), by position in the split.
+The items come out of a library's shards; the labels are beside these (`common/labels.py`), by position in the split.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ def threads_of(request: LoaderRequest) -> int:
 
 
 def pinned(request: LoaderRequest) -> bool:
-    """Return whether batches are to lie in page-locked memory, which serves the copy to a GPU alone."""
+    """Return whether batches are to be in page-locked memory, which serves the copy to a GPU alone."""
     return request.pin_memory and request.device != "cpu"
 
 
@@ -58,7 +58,7 @@ class Batches(Clips):
 class ReadBatch:
     """Reads the numbered WAV files of a batch, each converted once, to where it stays: a row of the batch's tensor.
 
-    Called with positions, int64 (batch,), it returns (audio float32 (batch, 1, samples), positions). The tensor lies
+    Called with positions, int64 (batch,), it returns (audio float32 (batch, 1, samples), positions). The tensor is
     in shared memory where it is to be `sent` to another process (None comes in its place where that is left out), in
     page-locked memory where that is asked for.
     """

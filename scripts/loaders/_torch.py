@@ -50,8 +50,8 @@ def as_is(batch: Batch) -> Batch:
 def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
     """Return a tensor (clips, 1, samples), float32 unless told, unfilled, to gather a batch in.
 
-    In a worker it lies in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
-    and there is no public call for it. Elsewhere it is numpy's memory: large arrays lie in huge pages there, and where
+    In a worker it is in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
+    and there is no public call for it. Elsewhere it is numpy's memory: large arrays are in huge pages there, and where
     they do not, new memory is as expensive as the copy into it.
     """
     import numpy as np
@@ -64,7 +64,7 @@ def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
 
 
 class Clips:
-    """A map-style data set of a split whose labels lie beside its audio (`scripts/common/labels.py`), clip by clip.
+    """A map-style data set of a split whose labels are beside its audio (`scripts/common/labels.py`), clip by clip.
 
     A subclass has `audio(position)`, which returns float32 (1, samples).
     """
@@ -206,7 +206,7 @@ class AgainByBatch(Again):
         if self.kept is None:
             self.kept = self.dataset.__getitems__(positions)
         rows = ((name, tensor[: len(positions)]) for name, tensor in self.kept.items())
-        if self.sent:  # new memory, unfilled: what lies in shared memory already would be sent for free
+        if self.sent:  # new memory, unfilled: what is in shared memory already would be sent for free
             import torch
 
             rows = ((name, torch.empty_like(tensor)) for name, tensor in rows)

@@ -10,7 +10,7 @@ For pipelines that go on in DALI (augmentation on the GPU) with data that none o
   use), which copy the clips into shared memory; as many threads of DALI copy them once more from there. It pays where
   the function itself works, as in decoding; to read a map it is one copy more. A call gives a batch: DALI's guide
   prefers calls for single clips, which share a batch among the processes, but DALI takes full batches alone then.
-  `prefetch` batches a worker are asked for ahead, since one process makes each of them. They lie in shared memory,
+  `prefetch` batches a worker are asked for ahead, since one process makes each of them. They are in shared memory,
   which containers often limit to 64 MB. Starting a worker takes seconds (it imports DALI), and each epoch starts with
   empty queues, as the end of the one before is known by StopIteration.
 """

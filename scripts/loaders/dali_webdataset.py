@@ -5,7 +5,7 @@ number of cores. An epoch's order is made of shards in random order and a shuffl
 `shuffle_buffer` clips, which it fills before the first batch; the buffer holds places in the mapped shards, so that it
 costs little memory. Ranks take equal parts of all clips, which change with the order of the shards.
 
-DALI wants an index of each shard, or else goes through the shards at construction, after which all their pages lie in
+DALI wants an index of each shard, or else goes through the shards at construction, after which all their pages are in
 the cache and no epoch is cold. The index is made here at construction, in a temporary folder, from the headers of the
 members alone: 2 small reads a clip. Labels come from the JSON members, parsed in Python. From a disk the kernel reads
 around each place that is touched (its read_ahead_kb), which is other clips of the buffer: a cold run wants many more

@@ -1,4 +1,4 @@
-"""LitData: a StreamingDataset on local chunks, mapped where they lie, batched in each worker.
+"""LitData: a StreamingDataset on local chunks, mapped where they are, batched in each worker.
 
 For data too large for one machine, which it downloads chunk by chunk from object storage; here the chunks are local
 and are mapped in place: nothing is copied to a cache. An epoch is made of chunks in random order and of clips shuffled

@@ -99,7 +99,7 @@ def open_epochs(request):
     def convert(batch):
         if "decode" in request.without:
             return {**batch, "audio": silence[: len(batch["audio"])]}
-        if request.device == "cpu":  # numpy, whose large arrays lie in huge pages
+        if request.device == "cpu":  # numpy, whose large arrays are in huge pages
             return {**batch, "audio": torch.from_numpy(np.multiply(batch["audio"].numpy(), np.float32(SCALE)))}
         return {**batch, "audio": batch["audio"] * SCALE}
 

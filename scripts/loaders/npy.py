@@ -1,6 +1,6 @@
 """Numbered .npy files in a DataLoader: one file a clip, read straight into the batch.
 
-For float32 that must lie in a file a clip. `gather: batch` reads each file's data into its row of the batch, beyond a
+For float32 that must be in a file a clip. `gather: batch` reads each file's data into its row of the batch, beyond a
 header that is of one length in all of them; `gather: clip` calls `numpy.load` for each clip and lets torch collate, as
 most published code does. Its time goes into opening files and copying memory. Set workers to the number of cores.
 """

@@ -110,7 +110,7 @@ def open_epochs(request):
 
     def new(rows, count):
         shape = (count, *rows.shape[1:])
-        if kept_on == "cpu" and not pinned:  # numpy's memory, which lies in huge pages where it is large
+        if kept_on == "cpu" and not pinned:  # numpy's memory, which is in huge pages where it is large
             return torch.from_numpy(np.empty(shape, rows.numpy().dtype))
         return torch.empty(shape, dtype=rows.dtype, device=kept_on, pin_memory=pinned)
 

@@ -4,7 +4,7 @@ For WAV files as they are, without worker processes: threads share memory, so th
 copied. Its time goes into reading files and converting int16. `workers` are threads, each of which makes a whole
 batch: a stage of single clips, gathered afterwards, takes nearly twice the processor time, for SPDL's own bookkeeping.
 Set workers to the number of cores. `where: subprocess` runs the same threads in one other process, as SPDL's guide
-advises for training on a GPU: what Python does there does not hold up the training loop, but each batch lies in new
+advises for training on a GPU: what Python does there does not hold up the training loop, but each batch is in new
 shared memory, which both processes must map. The pipeline runs on from one epoch into the next.
 """
 

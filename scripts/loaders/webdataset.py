@@ -149,7 +149,7 @@ def _opened(shards):
 
 
 def _by_batch(request):
-    """Return a function from raw samples to a batch: each clip is padded and scaled where it is to lie."""
+    """Return a function from raw samples to a batch: each clip is padded and scaled where it is to be."""
     import io
     import wave
 

@@ -196,7 +196,7 @@ def device_of(path: Path, proc: Path = devices.PROC, sys: Path = devices.SYS) ->
             if stat.S_ISBLK(source.st_mode):
                 folder = sys / "dev" / "block" / f"{os.major(source.st_rdev)}:{os.minor(source.st_rdev)}"
     if not folder.exists():
-        raise NotPermitted(f"{path} lies on {mount.filesystem}, which has no block device whose reads can be limited")
+        raise NotPermitted(f"{path} is on {mount.filesystem}, which has no block device whose reads can be limited")
     folder = folder.resolve()
     if (folder / "partition").exists():
         folder = folder.parent
@@ -353,7 +353,7 @@ def _memory_folder(folders: Sequence[str]) -> tuple[Path, int]:
 
 
 def _files_bytes(folder: Path, cache: str, shmem: str) -> int:
-    """Return how much of the page cache is of files that lie on a device."""
+    """Return how much of the page cache is of files that are on a device."""
     lines = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     return int(lines[cache]) - int(lines[shmem])
 

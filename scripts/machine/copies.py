@@ -23,7 +23,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def free_bytes(path: Path) -> int:
-    """Return the bytes that this user may still write to the file system where `path` lies or will lie."""
+    """Return the bytes that this user may still write to the file system where `path` is or will be."""
     return shutil.disk_usage(nearest_existing(path)).free
 
 

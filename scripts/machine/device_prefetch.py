@@ -29,7 +29,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
 
 
 class _Staging:
-    """A CUDA stream for copies, and page-locked memory for batches that do not lie in such."""
+    """A CUDA stream for copies, and page-locked memory for batches that are not in such."""
 
     def __init__(self, device: str, count: int) -> None:
         import torch

@@ -1,4 +1,4 @@
-"""What lies behind a path: its mount, file system, disk and kind of storage, from /proc/self/mountinfo and /sys.
+"""What is behind a path: its mount, file system, disk and kind of storage, from /proc/self/mountinfo and /sys.
 
 Formats of both are the kernel's: Documentation/filesystems/proc.rst (3.5) and Documentation/ABI/stable/sysfs-block.
 Every function takes the folder that stands for `/proc` or `/sys`, so that a test can plant another machine.
@@ -71,7 +71,7 @@ def _unescape(text: str) -> str:
 
 
 def mount_of(path: Path, proc: Path = PROC) -> Mount:
-    """Return the mount on which `path` lies, or will lie once it exists.
+    """Return the mount on which `path` is, or will be once it exists.
 
     The longest mount point that holds the path wins, and among mounts on one point the last, which hides the others.
     """
@@ -172,7 +172,7 @@ def available_ram(proc: Path = PROC) -> int:
 def describe(path: Path, proc: Path = PROC, sys: Path = SYS) -> dict[str, Any]:
     """Return file system, kind, device and mount of `path`, as a tier's record holds them; None for what is not known.
 
-    Where the file system lies on several disks their names and models are joined with ", ".
+    Where the file system is on several disks their names and models are joined with ", ".
     """
     mount = mount_of(path, proc)
     disks = disks_of(mount, sys)
@@ -208,7 +208,7 @@ def misnamed(tier: str, kind: str) -> list[dict[str, str]]:
             return [
                 {
                     "code": "tier-misnamed",
-                    "seen": f"tier {tier!r} is named {claim[0]!r}, and its path lies on storage of kind {kind!r}",
+                    "seen": f"tier {tier!r} is named {claim[0]!r}, and its path is on storage of kind {kind!r}",
                     "cause": "the path is on another file system than its name says, or the kernel does not show what "
                     "the storage is",
                     "hint": "point the tier's path elsewhere, or rename the tier; results under this name mislead",
@@ -218,14 +218,14 @@ def misnamed(tier: str, kind: str) -> list[dict[str, str]]:
 
 
 def hidden(description: dict[str, Any]) -> list[dict[str, str]]:
-    """Return a warning where what lies behind the file system cannot be seen from here, else an empty list."""
+    """Return a warning where what is behind the file system cannot be seen from here, else an empty list."""
     if description["kind"] not in ("virtual", "overlay"):
         return []
     return [
         {
             "code": "storage-hidden",
-            "seen": f"{description['path']} lies on {description['filesystem']} ({description['device']})",
-            "cause": f"storage of kind {description['kind']!r}: what lies behind cannot be seen from this machine",
+            "seen": f"{description['path']} is on {description['filesystem']} ({description['device']})",
+            "cause": f"storage of kind {description['kind']!r}: what is behind cannot be seen from this machine",
             "hint": "say with the results what the host or the cloud provider has behind it",
         }
     ]

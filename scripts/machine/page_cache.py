@@ -32,7 +32,7 @@ class _Stat(ctypes.Structure):
 
 
 class Residency(NamedTuple):
-    """How much of some files lies in the page cache."""
+    """How much of some files is in the page cache."""
 
     resident_bytes: int
     total_bytes: int
@@ -166,6 +166,6 @@ class ColdCache:
         if read < payload * COLD_PERCENT / 100:
             problem = (
                 f"{read / 1e6:,.1f} of {payload / 1e6:,.1f} MB were read from the device, needed are "
-                f"{COLD_PERCENT:.0f} %; {100 * self._resident.share:.0f} % lay in the page cache when the epoch began"
+                f"{COLD_PERCENT:.0f} %; {100 * self._resident.share:.0f} % was in the page cache when the epoch began"
             )
         return EpochCache(resident, read, payload, problem)

@@ -73,13 +73,13 @@ def run_again(
 
     Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
     the user). What the child started ends with it. Raises UserError where worker processes could not send a tensor:
-    the sockets for it lie in the temporary folder, and where its path is too long, the receiver waits for ever.
+    the sockets for it are in the temporary folder, and where its path is too long, the receiver waits for ever.
     """
     temporary = tempfile.gettempdir()
     if len(os.fsencode(temporary)) > LONGEST_TEMPORARY:
         raise UserError(
             f"TMPDIR: found {temporary}, a path of {len(os.fsencode(temporary))} bytes; allowed are at most "
-            f"{LONGEST_TEMPORARY}, since the sockets of worker processes lie there. Name a shorter one: TMPDIR=/tmp"
+            f"{LONGEST_TEMPORARY}, since the sockets of worker processes are there. Name a shorter one: TMPDIR=/tmp"
         )
     kills = out_of_memory_kills()
     pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

@@ -239,7 +239,7 @@ def measure(wanted: Tensors) -> dict[str, Any]:
 
 
 def resident_clips(wanted: int, batch_size: int, clip_bytes: int, available: int) -> int:
-    """Return how many clips lie in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
+    """Return how many clips are in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
     from scripts.measure.tensors.clips import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
 
     fitting = int(available * MEMORY_SHARE) // clip_bytes - RESERVE_BATCHES * batch_size

@@ -65,7 +65,7 @@ class EpochTimes:
     clips: int
     arrivals_seconds: list[float]
     batch_clips: list[int]
-    cache: dict[str, Any] | None = None  # of a cold epoch: what lay in the cache, and what came from the device
+    cache: dict[str, Any] | None = None  # of a cold epoch: what was in the cache, and what came from the device
     compute_seconds: float | None = None  # of a task that computes: time in its steps, emulated or real
     validation_seconds: float | None = None  # of a training: the pass over the validation split that followed
 

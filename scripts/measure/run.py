@@ -47,7 +47,7 @@ class Wanted:
     seconds: float = 0.0  # at least so long
     bottlenecks: bool = False  # look for what holds the loader back
     timeline: bool = False  # note what each process does with the first batches of one more epoch
-    step_limit_ms: float = 0.0  # look for the minimum step that it feeds up to here; 0: do not look
+    step_limit_ms: float = 0.0  # look for the minimum step that it sustains, up to here; 0: do not look
     groups: tuple[str, ...] = ()  # control groups that this process tree is in
     limited_share: float = 0.5  # of the data, that a limited cache may hold
     validation: Location | None = None  # of the validation split
@@ -145,7 +145,7 @@ class _Run:
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
     def _afterwards(self, epoch: Epoch, times: Times) -> None:
-        """Find the minimum step that the open loader feeds."""
+        """Find the minimum step that the open loader sustains."""
         numbers = iter(range(1, 10**9))
 
         def on(_number: int) -> Any:
@@ -154,7 +154,7 @@ class _Run:
         self._find_step(times, lambda sink: self._warm_epochs(on, sink))
 
     def _find_step(self, times: Times, epochs: Callable[[protocol.Sink], list[EpochTimes]]) -> None:
-        """Note the minimum step that the loader feeds; `epochs` times some with a sink."""
+        """Note the minimum step that the loader sustains; `epochs` times some with a sink."""
         limit = self.wanted.step_limit_ms
         if not limit or self.task not in SWEPT or self.record["step_ms"] or not self.verifier.ok:
             return
@@ -290,7 +290,7 @@ def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str 
     """Return why a run's cache was not limited, or None: it held more than it had room for, or nothing was read."""
     if limits["resident_bytes"] > 1.05 * limits["room_bytes"] + 4e6:
         return (
-            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files lay in the page cache at the end, and "
+            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files was in the page cache at the end, and "
             f"its room was {limits['room_bytes'] / 1e6:,.1f} MB: what batches take comes and goes, and is much beside "
             "so small a data set; measure more clips, or raise measure.limited_share"
         )

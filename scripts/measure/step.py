@@ -1,7 +1,8 @@
-"""An emulated training step, and the shortest one that a loader still feeds at 90 % accelerator utilisation (AU).
+"""An emulated training step, and the minimum one that a loader sustains at 90 % accelerator utilisation (AU).
 
 AU is the time that the steps take over the time that everything takes. The step waits without using the CPU, as a
-step on a GPU does. What is found carries over to a GPU that one does not have: a model whose step is longer is fed.
+step on a GPU does. What is found carries over to a GPU that one does not have: a model whose step is longer is
+sustained.
 """
 
 import time
@@ -12,7 +13,7 @@ from typing import Any
 from scripts.measure.protocol import Sink
 
 TARGET_PERCENT = 90.0
-PRECISION = 1.05  # the answer and the longest step that is known not to be fed differ by this factor at most
+PRECISION = 1.05  # the answer and the longest step that is known to be too short differ by this factor at most
 MOST_TRIALS = 12
 SPIN_SECONDS = 0.0002  # before the end of a step: sleeping overshoots by about that much
 
@@ -77,7 +78,7 @@ def minimum_step(
 
     `trial(step_ms)` measures one length. `batch_seconds` is the time a batch takes without a step: since the steps
     add to it or hide behind it, AU at a step s is at most s / batch_seconds, which bounds the search from below
-    without a trial. A guess from the last trial stands in for the middle where it lies between the bounds: loaders that
+    without a trial. A guess from the last trial stands in for the middle where it is between the bounds: loaders that
     work behind the step and those that do not differ by a factor of ten. `missed_ms` is the longest step known to be
     too short. `ms` is None where even `limit_ms` is: then `missed_ms` is that limit.
     """

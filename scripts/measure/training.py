@@ -5,9 +5,9 @@ not timed, which start-up and the optimizer's state fall into, and a validation 
 
     construct -> first batch -> verify epoch -> warm-up epoch -> (timed epoch -> validation) ... -> tear down
 
-The gap of an epoch is its own time to the first batch, since a validation lies before it; a loader that reads ahead
+The gap of an epoch is its own time to the first batch, since a validation is before it; a loader that reads ahead
 uses that time, as it does in any training. AU, accelerator utilisation, is the time in training steps over the time of
-the epochs. On a GPU a step is what lies between two events in its stream, the waiting for launches included.
+the epochs. On a GPU a step is what is between two events in its stream, the waiting for launches included.
 """
 
 import shutil
@@ -245,7 +245,7 @@ def run_bare(
     """Train by the bare loop; return its times, and what it gave, None where the verify epoch was wrong.
 
     At least `epochs` are timed, and more until these took `least_seconds`. `around` is called with "before" the first
-    and "after" the last of them; validations lie between.
+    and "after" the last of them; validations are between.
     """
     sink = TrainingSink(task.device, task.inputs, task.seed, clock, task.make)
     course = Course()

@@ -437,7 +437,7 @@ class Plan:
     def placing_order(self, tier: str) -> int:
         """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
 
-        In RAM they wait until nothing else can run, and so lie there one at a time, unless there is room for all.
+        In RAM they wait until nothing else can run, and so are there one at a time, unless there is room for all.
         """
         return 0 if self.in_memory(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
 

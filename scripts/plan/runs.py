@@ -54,7 +54,7 @@ class Run(Measurement):
     epochs: str | int = _option("auto", "timed epochs; auto: as many as the run needs to be long enough")
     bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
     timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
-    step_limit_ms: float = _option(0.0, "look for the minimum step that is fed, up to here; 0: no", type=float)
+    step_limit_ms: float = _option(0.0, "look for the minimum step that is sustained, up to here; 0: no", type=float)
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads

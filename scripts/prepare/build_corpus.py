@@ -47,7 +47,7 @@ class CorpusSettings:
 
 
 class Piece(NamedTuple):
-    """One clip that lies written in the work folder."""
+    """One clip that is written in the work folder."""
 
     frames: int
     hash: str
@@ -122,7 +122,7 @@ def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Itera
 
 
 def to_int16(audio: np.ndarray) -> np.ndarray:
-    """Return little-endian int16: `audio` * 32768, rounded; what lies beyond full scale saturates."""
+    """Return little-endian int16: `audio` * 32768, rounded; what is beyond full scale saturates."""
     scaled = audio * np.float32(32768)
     np.rint(scaled, out=scaled)
     return np.clip(scaled, -32768, 32767, out=scaled).astype("<i2")

@@ -1,4 +1,4 @@
-"""Files that lie inside the report: tables as CSV, and the raw records, each as an address that needs no script."""
+"""Files that are inside the report: tables as CSV, and the raw records, each as an address that needs no script."""
 
 import base64
 import csv
@@ -64,7 +64,7 @@ def companion(path: Path) -> dict[str, Any]:
 
 def _file(name: str, about: str, kind: str, content: bytes | None) -> dict[str, Any]:
     if content is None or len(content) > MOST:
-        return {"name": name, "about": f"{about}; too large to lie in here", "bytes": None, "address": None}
+        return {"name": name, "about": f"{about}; too large to be in here", "bytes": None, "address": None}
     return {"name": name, "about": about, "bytes": len(content), "address": _address(kind, content)}
 
 

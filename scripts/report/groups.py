@@ -56,7 +56,7 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
 
 
 def minimum_steps(ranking: Rows) -> list[tuple[str, Rows]]:
-    """Return of each condition, loader and tier the row with the minimum step that is fed, the shortest first.
+    """Return of each condition, loader and tier the row with the minimum step that is sustained, the shortest first.
 
     These need not be the settings with the highest speed: workers and queues that cost speed work behind a step.
     """
@@ -69,7 +69,7 @@ def minimum_steps(ranking: Rows) -> list[tuple[str, Rows]]:
 
 
 def step_text(row: Mapping[str, Any]) -> str:
-    """Return a result's minimum step that is fed: blank where none was looked for, ``> 200 ms`` beyond the limit."""
+    """Return a result's minimum step: blank where none was looked for, ``> 200 ms`` beyond the limit."""
     if row["step_limit_ms"] is None:
         return ""
     if row["minimum_step_ms"] is None:

@@ -64,7 +64,7 @@ def _left_out(file: Mapping[str, Any], full: str) -> dict[str, Any]:
     """Return a file to download without its content."""
     if not file["address"]:
         return dict(file)
-    return {**file, "address": None, "about": f"{file['about']}; it lies in {full}"}
+    return {**file, "address": None, "about": f"{file['about']}; it is in {full}"}
 
 
 def picture_address(svg: str) -> Markup:

@@ -115,7 +115,7 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     if any(row["bottleneck"] for row in best):
         text += " Held by: the part of its work that costs a loader the most time."
     if max(runs) >= FEW:
-        text += " 95 %: the interval in which the median may lie."
+        text += " 95 %: the interval in which the median may be."
     if min(runs) < FEW:
         text += f" Fewer than {FEW} runs: not fit to publish; set preset: publishable in config.yaml."
     return [*textwrap.wrap(text, WIDTH), ""]
@@ -214,7 +214,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def main() -> None:
-    """Print the ranking, the verdict, and where the reports lie."""
+    """Print the ranking, the verdict, and where the reports are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--reports", nargs="*", default=[], help="paths to name at the end")

@@ -46,7 +46,7 @@ from scripts.report.names import anonymous
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, unusual_settings
 from scripts.report.verdicts import verdicts
-from scripts.tables.bottlenecks import FED_PERCENT, LEAST_PERCENT
+from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
 from scripts.tables.columns import TABLES, bytes_text, conditions, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
@@ -156,9 +156,9 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "now": (tables["dataset"]["report"] or {}).get("now"),
         "panel_verdicts": [verdict(best, condition) for condition in conditions(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
-        "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["feeding"])],
+        "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["waiting"])],
         "least_percent": LEAST_PERCENT,
-        "fed_percent": FED_PERCENT,
+        "target_au_percent": TARGET_AU_PERCENT,
         "steps": minimum_steps(ranking),
         "takes": by_condition(row for row in best if row["status"] == "ok"),
         "latencies": latencies(tables),
@@ -203,7 +203,7 @@ def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str
 
 
 def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
-    """Return the comment that says where the data lay: the workflow's copies on a tier need not last."""
+    """Return the comment that says where the data was: the workflow's copies on a tier need not last."""
     path = next((row["path"] for row in tiers if row["tier"] == tier), None)
     where = " ".join(f"tier {tier}, {path}".split()) if path else f"tier {tier}"  # one line, whatever the path
     return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n"

@@ -45,7 +45,7 @@ def speed_text(row: Row) -> str:
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
-        return f"{text}What the bottleneck is could not be told: the trials that look for it contradict one another."
+        return f"{text}The bottleneck is inconclusive: the trials that look for it contradict one another."
     return f"{text}Held back by {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
@@ -99,11 +99,11 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     if in_memory(tables, row["tier"]):
         size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
         took = f" ({bytes_text(size)} as {row['format']})" if size else ""
-        yield f"The files on {row['tier']} lie in memory{took}, beside what the loader takes: they must fit."
+        yield f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
     if row["tier"].endswith(EMULATED):
         yield f"{row['tier']}: reads were slowed down to those of other storage, which this machine does not have."
     if row["task"] == "iterate":
-        yield "A plain loop need not read its batches: a model that does may be fed more slowly."
+        yield "A plain loop need not read its batches: a model that does may get them more slowly."
     now = asked(tables, "now")
     if now and not had_now(tables, row):
         yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
@@ -142,7 +142,7 @@ def in_random_order(row: Row) -> bool:
 
 
 def in_memory(tables: Tables, tier: str) -> bool:
-    """Return whether the files of a tier, by its name in the tables, lie in memory."""
+    """Return whether the files of a tier, by its name in the tables, are in memory."""
     return any(one["tier"] == tier and re.fullmatch(RAM, one["filesystem"] or "") for one in tables["tiers"])
 
 
@@ -181,22 +181,22 @@ def no_rival(rows: Iterable[Row]) -> str:
 
 
 def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
-    """Return what is lacking where none of the ok rows is known to feed a step of `step_ms`."""
+    """Return what is lacking where none of the ok rows is known to sustain a step of `step_ms`."""
     looked = [row for row in rows if row["step_limit_ms"]]
     if not looked:
         return (
-            f"The minimum step that a loader feeds was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
+            f"The minimum step that a loader sustains was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
             "below `measure` in config.yaml, and type snakemake."
         )
-    fed = [row for row in looked if row["minimum_step_ms"] is not None]
-    if not fed and all(row["step_limit_ms"] < step_ms for row in looked):
+    found = [row for row in looked if row["minimum_step_ms"] is not None]
+    if not found and all(row["step_limit_ms"] < step_ms for row in looked):
         return (
             f"It was looked for up to {max(row['step_limit_ms'] for row in looked):g} ms alone. Write `step_limit_ms: "
             f"{step_ms:g}` or more below `measure` in config.yaml, and type snakemake."
         )
-    nearest = min(fed, key=lambda row: row["minimum_step_ms"], default=None)
+    nearest = min(found, key=lambda row: row["minimum_step_ms"], default=None)
     which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""
     return (
-        f"No loader feeds a step of {step_ms:g} ms{which}. Try more workers (`sweep.workers`) or a faster tier, or say "
-        "in `report.step_ms` how long your model takes."
+        f"No loader sustains a step of {step_ms:g} ms{which}. Try more workers (`sweep.workers`) or a faster tier, or "
+        "say in `report.step_ms` how long your model takes."
     )

@@ -22,7 +22,7 @@ from scripts.report.verdict_texts import (
     no_speed,
     speed_text,
 )
-from scripts.tables.bottlenecks import FED_PERCENT
+from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
 
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
@@ -53,7 +53,7 @@ def verdicts(tables: Tables) -> list[Verdict]:
 
 
 def main_panel(best: Rows, device: str) -> Rows:
-    """Return the device's rows of `best` in the first condition in which anything ran: traversing a warm cache, if
+    """Return the device's rows of `best` in the first condition in which anything ran: reading from a warm cache, if
     it did.
 
     Where nothing ran at all they are of the first condition that there is.
@@ -103,7 +103,7 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
     ties = [row for row in lean[1:] if not _more(_of_runs(tables, row, "pss_peak_bytes"), least)]
     rule = (
         f"The least memory at its peak (PSS of all its processes) of what is at most {SLOWEST:g} times slower than the "
-        "fastest, where there is a choice on a tier whose files do not lie in memory. "
+        "fastest, where there is a choice on a tier whose files are not in memory. "
     )
     fact = f"{bytes_text(lean[0]['pss_peak_bytes'])} at its peak"
     return _verdict(tables, named, [lean[0], *ties], fact, rule)
@@ -112,14 +112,14 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
 def _simplest(tables: Tables, device: str) -> Verdict:
     step_ms = asked(tables, "step_ms")
     words = "your training step" if step_ms is None else f"a training step of {step_ms:g} ms"
-    named = _named("simplest", device, f"Simplest that feeds {words} at {FED_PERCENT:g} % AU")
+    named = _named("simplest", device, f"Simplest that sustains {words} at {TARGET_AU_PERCENT:g} % AU")
     rows = _ranked(tables, device)
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     if step_ms is None:
         return _none(named, LACKING["step"])
-    feeding = [row for row in rows if row["minimum_step_ms"] is not None and row["minimum_step_ms"] <= step_ms]
-    if not feeding:
+    sustained = [row for row in rows if row["minimum_step_ms"] is not None and row["minimum_step_ms"] <= step_ms]
+    if not sustained:
         return _none(named, no_feeder(rows, step_ms))
     formats = {row["format"]: row for row in tables["formats"]}
 
@@ -127,14 +127,16 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return row["workers"] or 0, in_memory(tables, row["tier"]), _known(formats, row, "files")
 
     ordered = _one_each(
-        sorted(feeding, key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
+        sorted(sustained, key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
     )
     same = [row for row in ordered if effort(row) == effort(ordered[0])]
     rule = (
-        "The fewest workers (processes or threads), then a tier whose files do not lie in memory, then the fewest "
+        "The fewest workers (processes or threads), then a tier whose files are not in memory, then the fewest "
         "files; of the same effort, first what is written soonest. "
     )
-    fact = f"{_workers_text(same[0]['workers'])}, feeds steps from {number_text(same[0]['minimum_step_ms'], 2)} ms on"
+    fact = (
+        f"{_workers_text(same[0]['workers'])}, sustains steps from {number_text(same[0]['minimum_step_ms'], 2)} ms on"
+    )
     return _verdict(tables, named, same, fact, rule)
 
 

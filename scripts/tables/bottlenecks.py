@@ -7,7 +7,7 @@ from typing import Any
 from scripts.common.vocabulary import PARTS
 
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
-FED_PERCENT = 90.0  # AU from which a training waits for its own steps alone
+TARGET_AU_PERCENT = 90.0  # AU from which a training waits for its own steps alone
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:

@@ -175,7 +175,7 @@ _RANKING = (
     *_of_runs("median", "au_percent"),
     replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
     *_of_runs("median", "step_limit_ms"),
-    Column("bottleneck", heading="Held back by", doc="the part (as in `parts.csv`) that costs the most time; `feeding` "
+    Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: trials contradict "
            "one another by more than it costs; blank: not looked for"),
     Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),

@@ -28,7 +28,7 @@ _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in res
 
 
 def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
-    """Write all tables of `plan`, whose records lie below `root`, into `out`, in place of what was there.
+    """Write all tables of `plan`, whose records are below `root`, into `out`, in place of what was there.
 
     Raises UserError where a record is broken or `out` holds files that are no tables.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from scripts.common.statistics import compare, interval, median_of, outliers, shared_ranks
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
-from scripts.tables.bottlenecks import FED_PERCENT
+from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
 from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import setting_columns, tier_name
@@ -112,7 +112,7 @@ def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> li
 
 
 def _minimum_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median of the shortest steps; None where none was looked for, or the median lies above the limit."""
+    """Return the median of the shortest steps; None where none was looked for, or the median is above the limit."""
     looked = [run for run in runs if run["step_limit_ms"] is not None]
     middle = median_of(inf if run["minimum_step_ms"] is None else run["minimum_step_ms"] for run in looked)
     return None if middle == inf else middle
@@ -121,7 +121,7 @@ def _minimum_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
 def with_bottleneck(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return `rows` with the name of what holds each result back, its share of the time in percent, and the evidence.
 
-    Of a task with steps in which no parts were left out it is compute where AU is at least 90 %, else the feeding: what
+    Of a task with steps in which no parts were left out it is compute where AU is at least 90 %, else the waiting: what
     that is made of says the result that reads every byte with the same settings. Blank where it was not looked for.
     """
     return [{**row, **dict(zip(_BOTTLENECK, _held_back(row), strict=True))} for row in rows]
@@ -134,7 +134,7 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
         return "", None, ""
     compute = row["au_percent"]
     evidence = f"steps took {compute:.0f} % of the time"
-    return ("compute", compute, evidence) if compute >= FED_PERCENT else ("feeding", 100 - compute, evidence)
+    return ("compute", compute, evidence) if compute >= TARGET_AU_PERCENT else ("waiting", 100 - compute, evidence)
 
 
 def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

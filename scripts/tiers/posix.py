@@ -1,6 +1,6 @@
 """A folder on any mounted file system: a disk, a network share, or RAM (tmpfs).
 
-The kind of tier for everything that has a path. What lies behind the path is read from the kernel
+The kind of tier for everything that has a path. What is behind the path is read from the kernel
 (`scripts/machine/devices.py`) and measured with fio (`scripts/machine/fio.py`).
 """
 

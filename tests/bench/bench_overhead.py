@@ -1,7 +1,7 @@
 """What the instrument costs: the timed loop of a run against a bare loop over the same loader, side by side.
 
 Four loops over one opened loader take turns by the epoch, in an order drawn again for each round: `bare` (for batch in
-loader: consume it), `again` (the same once more: how far it lies from `bare` is what this bench cannot tell apart),
+loader: consume it), `again` (the same once more: how far it is from `bare` is what this bench cannot tell apart),
 `timed` (the protocol's own), and `idle` (for batch in loader: pass). The sampler, which watches a run from another
 process, is measured by its CPU time: were it to take every moment of that from the loader, it would add just so much.
 

@@ -335,7 +335,7 @@ def test_a_line_that_is_not_the_users_is_not_named(tmp_path):
     assert _own_epochs.users_line(ValueError("elsewhere"), module) == ""
 
 
-# What lies beside it
+# What is beside it
 
 LOCAL_IMPORTS = {
     "gain.py": "GAIN = 1.0\nimport pack.shared\nimport mine\n",

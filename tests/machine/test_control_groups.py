@@ -244,7 +244,7 @@ except groups.NotPermitted as reason:
 def test_storage_without_a_block_device_is_a_reason(places):
     _, ram = places
     with (
-        pytest.raises(control_groups.NotPermitted, match="lies on tmpfs, which has no block device"),
+        pytest.raises(control_groups.NotPermitted, match="is on tmpfs, which has no block device"),
         control_groups.group(ram, 10),
     ):
         pass
@@ -440,7 +440,7 @@ def test_device_mapper_has_a_queue_of_its_own(tree):
 @pytest.mark.parametrize("filesystem", ["overlay", "nfs4", "tmpfs"])
 def test_file_systems_without_a_device(tree, filesystem):
     (tree.proc / "self" / "mountinfo").write_text(f"1 0 0:44 / {tree.data} rw - {filesystem} server:/x rw\n")
-    with pytest.raises(control_groups.NotPermitted, match=f"lies on {filesystem}, which has no block device"):
+    with pytest.raises(control_groups.NotPermitted, match=f"is on {filesystem}, which has no block device"):
         control_groups.device_of(tree.data, tree.proc, tree.sys)
 
 

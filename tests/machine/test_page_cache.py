@@ -19,7 +19,7 @@ from tests.support.workflow_copy import folders
 pytestmark = pytest.mark.alone
 SCHEMA = json.loads((PROJECT / "docs" / "run.schema.json").read_text())
 NOBODY = 65534
-# Nobody's right to search folders is for Python itself, which may lie in root's home.
+# Nobody's right to search folders is for Python itself, which may be in root's home.
 ORDINARY = [
     *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
     *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search", "--bounding-set=-all,+dac_read_search"),
@@ -35,7 +35,7 @@ def places():
 
 @pytest.fixture
 def files(places):
-    """Four files on a disk that lie in the page cache."""
+    """Four files on a disk that are in the page cache."""
     disk, _ = places
     paths = [disk / f"{number}.bin" for number in range(4)]
     for path in paths:
@@ -91,7 +91,7 @@ def test_an_epoch_is_cold_where_nearly_all_came_from_the_device(files):
     cold.begin()
     found = cold.end()
     assert "10.5 of 12.0 MB were read from the device, needed are 90 %" in found.problem
-    assert "25 % lay in the page cache" in found.problem
+    assert "25 % was in the page cache" in found.problem
 
 
 def run_loader(folder, loader, data, more=(), cached="cold", user=False):
@@ -171,7 +171,7 @@ def test_a_run_whose_files_somebody_keeps_in_the_cache_has_no_speed(places, corp
     record = run_loader(disk, "numpy_memmap", disk / "memmap")
     del held
     assert (record["status"], record["clips_per_second"]) == ("failed", None)
-    assert record["reason"].startswith("not cold: ") and "lay in the page cache" in record["reason"]
+    assert record["reason"].startswith("not cold: ") and "was in the page cache" in record["reason"]
 
 
 def test_files_in_ram_are_never_cold(places, corpus):

@@ -98,7 +98,7 @@ def test_scaling_has_the_median_and_the_range_of_each_number_of_workers(drawn, t
     assert line[0].get_xdata().tolist() == [0, 1, 2, 32]
     assert line[0].get_ydata().tolist() == [100.0] * 4
     assert {tuple(segment[:, 1]) for segment in line[2][0].get_segments()} == {(90.0, 120.0)}
-    assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "32"]  # 0 and 1 would lie on 2
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["2", "32"]  # 0 and 1 would be on 2
     assert not {"b", "cold cache"} & {axis.get_title(loc="left") for axis in figure.axes}, "one number of workers only"
     assert legend_labels(figure) == ["ram"]
 

@@ -104,7 +104,7 @@ def test_files_go_first_and_then_pictures(measured, usual, monkeypatch):
     assert "<img" in figure, "the picture of the speeds is the last to go"
     assert tables_of(light) == [text for text in tables_of(full) if not text.startswith("Every run")]
     for name in links(full).keys() - links(light).keys():
-        assert f"{name} lies in {FULL}" in Page(light).words or FULL in section(light, "downloads")
+        assert f"{name} is in {FULL}" in Page(light).words or FULL in section(light, "downloads")
 
 
 def test_tables_that_are_too_large_leave_a_page_that_says_so(measured, monkeypatch):

@@ -53,7 +53,7 @@ def test_raw_records_come_along_without_names(tmp_path, monkeypatch):
     html = render_report.render(read_tables(tmp_path / "tables"), tmp_path / "figures", tmp_path / "tables")
     assert "records.jsonl.gz" not in links(html)
     assert "records.jsonl.gz : every raw record" in section(html, "downloads")
-    assert "too large to lie in here" in section(html, "downloads")
+    assert "too large to be in here" in section(html, "downloads")
 
 
 @pytest.mark.parametrize("text", ["</script><b>", "<!--", "a & b \u2028", 'quote " and \\'])

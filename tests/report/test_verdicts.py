@@ -80,7 +80,7 @@ def test_each_goal_has_its_answer(everything):
     assert all(verdict["lacking"] == "" for verdict in everything.values())
     assert [everything[goal]["title"] for goal in GOALS] == [
         *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)", "Least memory (CPU)"),
-        *("Simplest that feeds a training step of 20 ms at 90 % AU (CPU)", "Cheapest to prepare (CPU)"),
+        *("Simplest that sustains a training step of 20 ms at 90 % AU (CPU)", "Cheapest to prepare (CPU)"),
     ]
 
 
@@ -204,7 +204,7 @@ def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
         "in it."
     )
     lean = by_goal(tables_of(tmp_path / "ram", made[1:], formats=formats))["fastest"]["caveat"]
-    assert lean == ("The files on ram lie in memory (328 MB as memmap), beside what the loader takes: they must fit.")
+    assert lean == ("The files on ram are in memory (328 MB as memmap), beside what the loader takes: they must fit.")
 
 
 def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_path):
@@ -287,13 +287,13 @@ def test_the_simplest_has_the_fewest_workers_then_no_memory_for_files_then_the_f
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["simplest"]
     assert named(verdict) == (("tensors", "disk"), [("array", "disk")])
-    assert verdict["fact"] == "no workers, feeds steps from 15 ms on"
+    assert verdict["fact"] == "no workers, sustains steps from 15 ms on"
     short = by_goal(tables_of(tmp_path / "b", made, formats=formats, step_ms=10))["simplest"]
     assert named(short) == (("quick", "disk"), [])
     assert short["fact"].startswith("2 workers")
     long = by_goal(tables_of(tmp_path / "c", made, formats=formats, step_ms=0.5))["simplest"]
     assert named(long) == (None, [])
-    assert "No loader feeds a step of 0.5 ms; nearest is quick on disk with 1.00 ms." in long["lacking"]
+    assert "No loader sustains a step of 0.5 ms; nearest is quick on disk with 1.00 ms." in long["lacking"]
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_the_simplest_has_the_fewest_workers_then_no_memory_for_files_then_the_f
     [
         ([], 20, "Write `step_limit_ms: 20` or more below `measure` in config.yaml"),
         ([None] * 5, 500, "looked for up to 200 ms alone. Write `step_limit_ms: 500`"),
-        ([None] * 5, 20, "No loader feeds a step of 20 ms. Try more workers (`sweep.workers`)"),
+        ([None] * 5, 20, "No loader sustains a step of 20 ms. Try more workers (`sweep.workers`)"),
         ([9.0] * 5, None, "Write `step_ms: 20`, or that of your model, below `report`"),
     ],
 )
@@ -407,9 +407,9 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert "77.4 times faster (99 % interval 75.9 to 79.0) than torchaudio on ram, which you have now." in text
     assert "2,430 clips/s; not distinguishable from 2 others" in text
     assert "812 MB at its peak; not distinguishable from 1 other " in text
-    assert "no workers, feeds steps from 3.7 ms on" in text
+    assert "no workers, sustains steps from 3.7 ms on" in text
     assert "1.50 seconds to write" in text
-    assert text.count("Mind: The files on ram lie in memory") == 1
+    assert text.count("Mind: The files on ram are in memory") == 1
     assert printed.index("CPU, data set demo") < printed.index("What to use")
 
 
@@ -419,7 +419,7 @@ def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     assert "Fastest (CPU): a on disk\n" in text and "Cheapest" in text
     text = " ".join(text.split())
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
-    assert "at 90 % AU (CPU): no answer. The minimum step that a loader feeds was not looked for." in text
+    assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
     assert "Mind" not in text
     sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
     text = " ".join(" ".join(sad).split())

@@ -58,7 +58,7 @@ class Visit:
 
     @property
     def foreign(self) -> list[str]:
-        """What was asked for beyond the page itself and what lies in it."""
+        """What was asked for beyond the page itself and what is in it."""
         return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
 
     def draw_all(self) -> None:

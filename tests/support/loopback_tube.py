@@ -191,7 +191,7 @@ class Fault:
         content_type: str = "text/html; charset=utf-8",
         text: str = "<!DOCTYPE html><html><head><title>Sorry</title></head><body>Sorry.</body></html>",
     ) -> "Fault":
-        """Return a page in place of the audio; `content_type` may lie."""
+        """Return a page in place of the audio; `content_type` may be."""
         said = {"Content-Type": content_type}
         return cls("html", lambda answer: replace(answer, code=status, headers=said, body=text.encode()))
 
@@ -446,7 +446,7 @@ def _place(target: str) -> tuple[str, str]:
 
 
 def _within(answer: Answer, wanted: str | None) -> Answer:
-    """Return the answer cut to one byte range, 416 where it lies outside, all of it where none is asked for."""
+    """Return the answer cut to one byte range, 416 where it is outside, all of it where none is asked for."""
     answer = replace(answer, headers={**answer.headers, "Accept-Ranges": "bytes"})
     found = RANGE.fullmatch(wanted or "")
     if not found or not any(found.groups()):

@@ -133,7 +133,7 @@ class ProjectCopy:
         }
 
     def files_in_ram(self) -> list[str]:
-        """Return the files that lie in the RAM tier."""
+        """Return the files that are in the RAM tier."""
         return [str(path.relative_to(self.ram)) for path in self.ram.rglob("*") if not path.is_dir()]
 
 

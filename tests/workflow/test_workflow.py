@@ -1,7 +1,7 @@
 """The workflow end to end, by the real Snakemake: in copies of the project, on a second of audio a clip.
 
 One finished experiment serves most tests. Those that change it get it back as it was, at the same path: Snakemake and
-the tiers' folders both remember where the project lies.
+the tiers' folders both remember where the project is.
 """
 
 import csv
@@ -74,7 +74,7 @@ class Experiment:
     project: ProjectCopy
     output: str
     spans: list[Span]
-    copies_in_ram: set[frozenset[str]]  # sets of copies, loader/format, that lay in RAM at the same time
+    copies_in_ram: set[frozenset[str]]  # sets of copies, loader/format, that were in RAM at the same time
     put_back: Callable[[], None]
 
 
@@ -216,7 +216,7 @@ def test_ram_is_given_back(experiment):
 
 def test_one_copy_at_a_time_lies_in_ram(experiment):
     crowded = [sorted(copies) for copies in experiment.copies_in_ram if len(copies) > 1]
-    assert crowded == [], "copies that lay in RAM together"
+    assert crowded == [], "copies that were in RAM together"
     seen = {copy.split("/")[0] for copies in experiment.copies_in_ram for copy in copies}
     assert seen == set(LOADERS), "the look into RAM missed copies: it proves nothing"
 

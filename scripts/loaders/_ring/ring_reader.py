@@ -8,7 +8,7 @@ This file stands alone: to use it in a project of your own, copy it. It needs Li
 
 Why it is fast. A batch is copied once, from the page cache to where it is used. A fresh buffer for each batch costs
 as much again, since the kernel must find and clear its pages; a ring costs that once. Threads copy without Python's
-lock: no worker process, no shared memory, no pickling. While the file lies in the page cache its mapping is read from;
+lock: no worker process, no shared memory, no pickling. While the file is in the page cache its mapping is read from;
 where it does not, page faults would wait for one another, and whole items are read by `preadv`, several at a time.
 Which of the two is found out by asking for one byte of some items without waiting (RWF_NOWAIT, preadv2(2)).
 
@@ -64,7 +64,7 @@ class RingReader:
     ahead: batches in the making beside the one handed out; the ring has one buffer more.
     device, pin: where batches are wanted; a ring of page-locked memory (pin) makes the copy there asynchronous.
     scale: items are delivered as float32, times this, converted on the device; None: as they are.
-    source: `map` or `read` to insist, `auto` to choose by what lies in the page cache; `direct` reads past the page
+    source: `map` or `read` to insist, `auto` to choose by what is in the page cache; `direct` reads past the page
         cache (O_DIRECT), for a file larger than memory: the kernel copies nothing and keeps nothing for later.
     copies: each batch in memory of its own, valid for good, for a consumer that keeps batches.
 
@@ -145,7 +145,7 @@ class RingReader:
     def batches(self, items: Sequence[int] | np.ndarray) -> Iterator[torch.Tensor]:
         """Yield the items, in this order, as batches (batch, ...) on the device; the last one may be shorter.
 
-        On a CPU a batch is valid until the next one is taken from this iterator (unless `copies`): it lies in the
+        On a CPU a batch is valid until the next one is taken from this iterator (unless `copies`): it is in the
         ring. On another device it is a tensor of its own. Several iterators at once have a ring each. To break off
         waits for the reads of that moment. Raises IndexError for an item that is not there.
         """
@@ -208,7 +208,7 @@ class RingReader:
             under_way.append(filling)
 
     def _warm(self, items: np.ndarray) -> bool:
-        """Return whether to read from the mapping: the items lie in the page cache, as far as a few of them tell."""
+        """Return whether to read from the mapping: the items are in the page cache, as far as a few of them tell."""
         if self.source != "auto":
             return self.source == "map"
         for item in items[: 1 if self._resident >= PROBES else PROBES].tolist():
@@ -261,7 +261,7 @@ class RingReader:
         np.multiply(raw, np.float32(self.scale), out=row, dtype=np.float32)
 
     def _raw(self) -> np.ndarray:
-        """Return this thread's place for one item as it lies in the file."""
+        """Return this thread's place for one item as it is in the file."""
         if not hasattr(self._scratch, "item"):
             self._scratch.item = _pages(self.shape[1:], self._tensor.dtype)
         return self._scratch.item

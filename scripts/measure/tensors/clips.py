@@ -97,7 +97,7 @@ class MappedFile:
 
 
 class OnGpu:
-    """What lies on the GPU, and in pinned RAM for it. Raises Lacking where its memory does not suffice."""
+    """What is on the GPU, and in pinned RAM for it. Raises Lacking where its memory does not suffice."""
 
     def __init__(self, bench: Bench) -> None:
         free, _ = torch.cuda.mem_get_info()

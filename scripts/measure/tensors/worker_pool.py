@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-SHARED_BATCHES = 8  # that lie in /dev/shm at once, at most
+SHARED_BATCHES = 8  # that are in /dev/shm at once, at most
 END_SECONDS = 10.0  # in which a worker must end
 DIED = "a worker process died"
 
