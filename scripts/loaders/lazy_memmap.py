@@ -46,6 +46,8 @@ $end
 $when reuse=None
 $empty_batch
 $when reuse=True
+import numpy as np
+
 buffer = torch.from_numpy(np.empty((batch_size, 1, samples), dtype=np.float32))  # of every batch, until the next one
 
 
