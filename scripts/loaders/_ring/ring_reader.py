@@ -108,6 +108,7 @@ class RingReader:
         self._rings: list[list[_Buffer]] = []  # given back by iterators that have ended
         self._lock = threading.Lock()
         self._scratch = threading.local()
+        self._nowait = True  # whether the file system knows RWF_NOWAIT
         self._resident = 0  # probes in a row that found their item in the page cache
         if source == "direct":
             self._open_direct()
@@ -191,11 +192,12 @@ class RingReader:
     def _buffer(self, count: int) -> _Buffer:
         """Return a place for so many items."""
         convert = self.scale is not None and self.device == "cpu"
-        dtype = torch.float32 if convert else self._tensor.dtype
         shape = (count, *self.shape[1:])
-        if self._new_for_each:
-            rows = torch.from_numpy(_allocated(shape, dtype))
-        elif self.pin:
+        if self._new_for_each and self._unbuffered < 0:  # from malloc, which may keep it when it is freed
+            array = np.empty(shape, np.float32 if convert else self.dtype)
+            return _Buffer(torch.from_numpy(array), array)
+        dtype = torch.float32 if convert else self._tensor.dtype
+        if self.pin and not self._new_for_each:
             rows = torch.empty(shape, dtype=dtype, pin_memory=True)
         else:
             rows = torch.from_numpy(_pages(shape, dtype))
@@ -230,6 +232,8 @@ class RingReader:
     def _cached(self, item: int) -> bool:
         """Return whether the last byte of an item can be had without waiting."""
         where = self.offset + (item + 1) * self.item_bytes - 1
+        if not self._nowait:
+            return self._mapped(where)
         try:
             return os.preadv(self._file, [bytearray(1)], where, os.RWF_NOWAIT) == 1
         except BlockingIOError:
@@ -237,6 +241,7 @@ class RingReader:
         except OSError as error:  # tmpfs and some network file systems do not know RWF_NOWAIT
             if error.errno != errno.EOPNOTSUPP:
                 raise
+            self._nowait = False
             return self._mapped(where)
 
     def _mapped(self, where: int) -> bool:
@@ -309,15 +314,6 @@ def _pages(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
         with suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, wanted, int(np.prod(shape))).reshape(shape)
-
-
-def _allocated(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
-    """Return the same in memory from malloc, which may keep it when it is freed, for the next one."""
-    wanted = torch.empty(0, dtype=dtype).numpy().dtype
-    size = wanted.itemsize * int(np.prod(shape))
-    memory = np.empty(size + mmap.PAGESIZE, np.uint8)
-    start = -memory.ctypes.data % mmap.PAGESIZE
-    return memory[start : start + size].view(wanted).reshape(shape)
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype, int]:
