@@ -5,7 +5,7 @@ What such a file must say is checked when it is loaded, so that the plan refuses
 
 import importlib
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import RANDOM, SETTINGS
+from scripts.common.vocabulary import LIFETIMES, RANDOM, SETTINGS
 from scripts.common.vocabulary import STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
@@ -130,6 +130,9 @@ def check_loader(module: ModuleType, file: str) -> None:
     _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
     _check_several(file, "READS", getattr(module, "READS", (PATH,)), None)
+    found = getattr(module, "LIFETIME", "next")
+    if not callable(found):
+        _check_one(f"{file}: LIFETIME", found, list(LIFETIMES), None)
     options = getattr(module, "OPTIONS", {})
     parts = options.values() if isinstance(options, dict) else [None]
     if not all(isinstance(part, dict) and "default" in part for part in parts):
@@ -145,11 +148,11 @@ def _check_env(module: ModuleType, file: str) -> None:
     _check_one(f"{file}: ENV", isolated.env_of(module), allowed, "envs/{}.yaml")
 
 
-def _check_one(where: str, found: Any, allowed: list[str], new: str) -> None:
+def _check_one(where: str, found: Any, allowed: list[str], new: str | None) -> None:
     if found not in allowed:
         raise UserError(
-            f"{where}: found {found!r}, allowed are {', '.join(allowed)}.{nearest(found, allowed)} Name one of them, "
-            f"or add a file {new.format(found)}."
+            f"{where}: found {found!r}, allowed are {', '.join(allowed)}.{nearest(found, allowed)} Name one of them"
+            f"{f', or add a file {new.format(found)}' if new else ''}."
         )
 
 
@@ -181,6 +184,12 @@ def declared(module: ModuleType) -> dict[str, Any]:
         "requires": list(module.REQUIRES),
         "preloads": getattr(module, "PRELOADS", False),
     }
+
+
+def lifetime(module: ModuleType, settings: Mapping[str, Any]) -> str:
+    """Return how long a batch lasts with these settings, a key of LIFETIMES: by the contract, until the next one."""
+    found = getattr(module, "LIFETIME", "next")
+    return found(settings) if callable(found) else found
 
 
 def describe(module: ModuleType) -> str:

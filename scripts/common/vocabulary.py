@@ -39,6 +39,10 @@ COLD = ("cold", "limited")  # caches whose epochs read from the device
 NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
 
+LIFETIMES = {  # of a batch
+    "next": Term("until the next", about="a batch is valid until the next one is asked for"),
+    "lasting": Term("lasting", about="a batch is valid as long as it is kept"),
+}
 DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS)  # columns of their own; every other setting goes into `options`

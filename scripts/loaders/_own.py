@@ -24,6 +24,7 @@ DEFAULTS = {
     "SETTINGS": SETTINGS,
     "OPTIONS": {},
     "STAGES": (),
+    "LIFETIME": "next",
     "READS": (PATH,),
 }
 ENTRY = ("open_epochs", "dataset")

@@ -80,6 +80,13 @@ for batch in loader:  # an epoch, each time in a new order
     batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
     # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]""",
 }
+KEEP = """\
+import ctypes
+
+libc = ctypes.CDLL(None)  # glibc is to keep memory that is freed, for the next batch: no page faults (allocator: keep)
+libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD; before glibc 2.35 it takes 1 << 25 at most
+libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+"""
 _TENSORS = ("import numpy as np", "import torch")
 _ITERATOR = "from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy"
 IMPORTS = {  # what each of them needs
@@ -109,7 +116,8 @@ def program(
     a SNIPPET with a name that there is not.
     """
     values = {"data": str(data), "samples": samples, "seed": seed, **settings}
-    body = _expanded(_chosen(module.SNIPPET, values), settings)
+    above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
+    body = _expanded(above + _chosen(module.SNIPPET, values), settings)
     literals = {name: _literal(value) for name, value in values.items()}
     lines = (line for line in body.splitlines() if all(literals.get(name, "") is not None for name in _names(line)))
     try:
@@ -221,6 +229,10 @@ def _heading(
         paragraphs.append(
             f"The measured program also copied {settings['device_prefetch']} batches to the GPU ahead, on a stream of "
             "their own (device_prefetch); this one does not."
+        )
+    if settings.get("allocator") not in (None, "keep"):
+        paragraphs.append(
+            f"The measured program ran on {settings['allocator']}: start this one with its library in LD_PRELOAD."
         )
     pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in module.REQUIRES)
     return "\n".join([*map(comment, paragraphs), f"# pip install {' '.join(pins)}"])

@@ -21,6 +21,19 @@ from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 Batch = dict[str, Any]
 GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole batches, or clip by clip
 
+REUSE = {"reuse": {"enum": [False, True], "default": False}}  # one buffer for all batches, of this process on a CPU
+
+
+def simplify_reuse(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as `simplify` does, `reuse` null where each batch has memory of its own."""
+    here = settings["reuse"] and not settings["workers"] and settings["device"] == "cpu"
+    return simplify(settings) | {"reuse": True if here and settings.get("gather") != "clip" else None}
+
+
+def lifetime(settings: Mapping[str, Any]) -> str:
+    """Return how long a batch of a loader with REUSE lasts."""
+    return "next" if settings["reuse"] else "lasting"
+
 
 class EpochBatches:
     """A batch sampler: lists of positions of one epoch, in the order that `request.epoch_order` gives."""
@@ -61,6 +74,13 @@ def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
     if torch.utils.data.get_worker_info() is None:
         return torch.from_numpy(np.empty((clips, 1, samples), like.numpy().dtype))
     return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)
+
+
+def reused(request: LoaderRequest) -> Any:
+    """Return the buffer that a loader with REUSE gathers all its batches in, float32 (batch, 1, samples), or None."""
+    if not request.options["reuse"] or request.workers or request.device != "cpu":
+        return None
+    return empty_batch(request.batch_size, request.samples)
 
 
 class Clips:
@@ -143,17 +163,24 @@ class Rows:
 
 
 class Tensors(Rows):
-    """The same, a batch of each tensor gathered at once, audio (n, 1, samples) in an `empty_batch`.
+    """The same, a batch of each tensor gathered at once, audio (n, 1, samples) in an `empty_batch`, or in `buffer`.
 
     By index_select, on torch's threads: indexing with [] is slower.
     """
+
+    def __init__(self, tensors: Mapping[str, Any], buffer: Any = None) -> None:
+        super().__init__(tensors)
+        self.buffer = buffer  # (batch, 1, samples), in which every batch is gathered
 
     def __getitems__(self, positions: list[int]) -> Batch:
         import torch
 
         where, audio = torch.tensor(positions), self.tensors["audio"]
         rest = {name: torch.index_select(rows, 0, where) for name, rows in self.tensors.items() if name != "audio"}
-        batch = empty_batch(len(positions), audio.shape[2], audio.dtype)
+        if self.buffer is None:
+            batch = empty_batch(len(positions), audio.shape[2], audio.dtype)
+        else:
+            batch = self.buffer[: len(positions)]
         return {"audio": torch.index_select(audio, 0, where, out=batch), **rest}
 
 

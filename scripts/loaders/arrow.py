@@ -13,6 +13,7 @@ from scripts.loaders._torch import GATHER, STAGES, Batches, Clips, gathering, si
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

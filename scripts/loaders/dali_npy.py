@@ -20,6 +20,7 @@ from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simpl
 
 FORMAT = "npy"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
+LIFETIME = "lasting"
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
 SNIPPET = r"""
 from nvidia.dali import fn, pipeline_def

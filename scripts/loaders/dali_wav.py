@@ -10,6 +10,7 @@ from scripts.loaders._dali import SETTINGS, decoded, epochs_of, rank_files, simp
 
 FORMAT = "wav"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
+LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "decode")
 SNIPPET = """
 from nvidia.dali import fn, pipeline_def

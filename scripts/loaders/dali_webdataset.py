@@ -19,6 +19,7 @@ from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, residen
 
 FORMAT = "webdataset"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
+LIFETIME = "lasting"
 ORDER = "shards in random order, then a shuffle buffer"
 STAGES = (*_dali.STAGES, "decode")
 OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}

@@ -17,6 +17,7 @@ from scripts.loaders._torch import empty_batch, to_device
 FORMAT = "ffcv"
 ENV = "ffcv"
 REQUIRES = ("torch", "ffcv", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read", "decode")
 SNIPPET = """

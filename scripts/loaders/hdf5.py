@@ -21,6 +21,7 @@ from scripts.loaders._torch import (  # noqa: F401
 
 FORMAT = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

@@ -3,17 +3,30 @@
 `gather: batch` gathers each of its tensors once a batch (`__getitems__`), in a worker straight into shared memory: the
 storage's own indexing is slower; `gather: clip` asks the storage clip by clip, and stacks. Its time goes into copying
 memory. Workers need new shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
+Without workers, on a CPU, `reuse: true` gathers every batch of `gather: batch` in one buffer: it is valid until the
+next one is asked for.
 """
 
 from contextlib import contextmanager
 
 from scripts.loaders._tensordict import Items
-from scripts.loaders._torch import GATHER, STAGES, Tensors, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import (
+    GATHER,
+    REUSE,
+    STAGES,  # noqa: F401
+    Tensors,
+    epochs_of,
+    lifetime,
+    reused,
+    simplify_reuse,
+)
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "torchrl", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-OPTIONS = GATHER
+OPTIONS = GATHER | REUSE
+LIFETIME = lifetime
+simplify = simplify_reuse
 SNIPPET = """
 import json
 import torch
@@ -30,7 +43,17 @@ tensors = dict(storage.get(slice(0, count)).items())  # views of the mapped file
 $end
 
 
+$when reuse=None
 $empty_batch
+$when reuse=True
+import numpy as np
+
+buffer = torch.from_numpy(np.empty((batch_size, 1, samples), dtype=np.float32))  # of every batch, until the next one
+
+
+def empty_batch(clips):
+    return buffer[:clips]
+$end
 
 
 class Clips(Dataset):
@@ -63,5 +86,6 @@ def open_epochs(request):
     storage = LazyMemmapStorage(request.clips, scratch_dir=request.data, existsok=True, auto_cleanup=False)
     storage.loads(request.data)
     tensors = dict(storage.get(slice(0, request.clips)).items())  # views of the mapped files
-    with epochs_of(request, Tensors(tensors) if request.options["gather"] == "batch" else Items(storage.get)) as epoch:
+    by_batch = request.options["gather"] == "batch"
+    with epochs_of(request, Tensors(tensors, reused(request)) if by_batch else Items(storage.get)) as epoch:
         yield epoch

@@ -17,6 +17,7 @@ from scripts.loaders._torch import epochs_from, simplify, worker_arguments  # no
 FORMAT = "litdata"
 ENV = "litdata"
 REQUIRES = ("torch", "litdata", "numpy")
+LIFETIME = "lasting"
 ORDER = "chunks in random order, clips shuffled within a chunk"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """

@@ -18,6 +18,7 @@ from scripts.loaders._torch import GATHER, STAGES, Batches, OpenedByEach, gather
 
 FORMAT = "lmdb"
 REQUIRES = ("torch", "lmdb", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {
     **GATHER,

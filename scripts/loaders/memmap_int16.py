@@ -3,19 +3,23 @@
 For storage, memory or a bus that is too slow for float32: a clip takes half of each. Its time goes into copying memory,
 as that of `numpy_memmap`. Without workers, on a CPU, one pass reads the mapped clips and writes float32. Workers send
 int16, since shared memory costs more than converting does; on a GPU the batch is converted after its copy. Try
-`workers: [0]` first.
+`workers: [0]` first. There `reuse: true` converts every batch into one buffer: it is valid until the next one is asked
+for.
 """
 
 import warnings
 from contextlib import contextmanager
 
 from scripts.loaders import _torch
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import REUSE, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
+OPTIONS = REUSE
+LIFETIME = lifetime
+simplify = simplify_reuse
 SCALE = 1 / 32768  # a power of two: the product is exact
 SNIPPET = """
 import warnings
@@ -28,6 +32,9 @@ scale = 1 / 32768  # a power of two: the product is exact
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
 pcm = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # int16 (clips, 1, samples)
 mapped = torch.from_numpy(pcm)
+$when reuse=True
+buffer = np.empty((batch_size, 1, samples), dtype=np.float32)  # of every batch, until the next one
+$end
 
 
 def gathered(positions):
@@ -38,7 +45,11 @@ def gathered(positions):
         return torch.index_select(mapped, 0, torch.tensor(positions), out=shared)
     if device != "cpu":
         return torch.from_numpy(pcm[positions])
+    $when reuse=None
     batch = np.empty((len(positions), 1, samples), dtype=np.float32)
+    $when reuse=True
+    batch = buffer[: len(positions)]
+    $end
     for position, row in zip(positions, batch, strict=True):
         np.multiply(pcm[position], np.float32(scale), out=row)
     return torch.from_numpy(batch)
@@ -82,13 +93,14 @@ def open_epochs(request):
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
         rows = torch.from_numpy(audio)
     here = request.workers == 0 and request.device == "cpu" and "decode" not in request.without
+    buffer = reused(request)
     silence = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
 
     def converted(positions):
-        batch = np.empty((len(positions), 1, request.samples), dtype=np.float32)
-        for position, row in zip(positions, batch, strict=True):
+        batch = empty_batch(len(positions), request.samples) if buffer is None else buffer[: len(positions)]
+        for position, row in zip(positions, batch.numpy(), strict=True):
             np.multiply(audio[position], np.float32(SCALE), out=row)
-        return torch.from_numpy(batch)
+        return batch
 
     def gathered(positions):
         if torch.utils.data.get_worker_info() is None:

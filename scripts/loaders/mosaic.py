@@ -19,6 +19,7 @@ from scripts.loaders._torch import epochs_from, simplify, worker_arguments  # no
 FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
+LIFETIME = "lasting"
 ORDER = "shards in random order, clips near to their shard"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """

@@ -10,6 +10,7 @@ from scripts.loaders._torch import GATHER, STAGES, Clips, gathering, simplify  #
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

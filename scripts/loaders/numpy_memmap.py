@@ -2,17 +2,31 @@
 
 `gather: batch` copies a batch at once (`__getitems__`), in a worker straight into shared memory; `gather: clip` indexes
 clip by clip and lets torch collate, as most published code does. Its time goes into copying memory. Workers need new
-shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
+shared memory for each batch, which costs more than the copy: try `workers: [0]` first. Without workers, on a CPU,
+`reuse: true` gathers every batch of `gather: batch` in one buffer: it is valid until the next one is asked for.
 """
 
 import warnings
 
-from scripts.loaders._torch import GATHER, STAGES, Clips, Tensors, gathering, simplify, with_labels  # noqa: F401
+from scripts.loaders._torch import (
+    GATHER,
+    REUSE,
+    STAGES,  # noqa: F401
+    Clips,
+    Tensors,
+    gathering,
+    lifetime,
+    reused,
+    simplify_reuse,
+    with_labels,
+)
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 SETTINGS = ("workers", "prefetch", "pin_memory")
-OPTIONS = GATHER
+OPTIONS = GATHER | REUSE
+LIFETIME = lifetime
+simplify = simplify_reuse
 SNIPPET = """
 from torch.utils.data import Dataset
 
@@ -29,7 +43,15 @@ clips = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # float32 (
 $end
 
 
+$when reuse=None
 $empty_batch
+$when reuse=True
+buffer = torch.from_numpy(np.empty((batch_size, 1, samples), dtype=np.float32))  # of every batch, until the next one
+
+
+def empty_batch(clips):
+    return buffer[:clips]
+$end
 
 
 class Clips(Dataset):
@@ -84,7 +106,7 @@ def by_batch(request):
     import torch
 
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
-        return Tensors(with_labels(request, torch.from_numpy(mapped(request))))
+        return Tensors(with_labels(request, torch.from_numpy(mapped(request))), reused(request))
 
 
 def open_epochs(request):

@@ -13,6 +13,7 @@ from scripts.loaders._torch import to_device
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 PRELOADS = True

@@ -4,10 +4,11 @@ As `ring`, over an array of int16. On a CPU the threads convert while they copy:
 memory is what is short. On a GPU the batch is sent as int16 and converted there: choose it where the bus is.
 """
 
-from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, open_ring, simplify, unsuited  # noqa: F401
+from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, lifetime, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
+LIFETIME = lifetime
 SNIPPET = """
 from ring_reader import RingReader
 

@@ -13,6 +13,7 @@ from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # 
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """

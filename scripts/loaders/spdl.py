@@ -26,6 +26,7 @@ from scripts.loaders._torch import to_device
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
+LIFETIME = "lasting"
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
 SNIPPET = """

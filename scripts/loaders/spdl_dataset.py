@@ -16,6 +16,7 @@ from scripts.loaders._torch import Again, to_device
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
+LIFETIME = "lasting"
 STAGES = ("read", "decode")
 SNIPPET = """
 import soundfile

@@ -13,6 +13,7 @@ from scripts.loaders._torch import Tensors, epochs_of
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 PRELOADS = True

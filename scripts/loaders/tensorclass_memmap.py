@@ -13,6 +13,7 @@ from scripts.loaders._torch import GATHER, STAGES, Tensors, epochs_of, simplify 
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

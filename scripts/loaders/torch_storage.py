@@ -13,6 +13,7 @@ from scripts.loaders._torch import GATHER, STAGES, Rows, Tensors, gathering, sim
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

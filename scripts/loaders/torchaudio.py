@@ -13,6 +13,7 @@ from scripts.loaders._torch import Clips, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}

@@ -23,6 +23,7 @@ from scripts.loaders._torch import (
 
 FORMAT = "npy"
 REQUIRES = ("torch", "torchdata", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """

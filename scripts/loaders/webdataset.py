@@ -24,6 +24,7 @@ from scripts.loaders._torch import (
 
 FORMAT = "webdataset"
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
+LIFETIME = "lasting"
 ORDER = "shards in random order, then a shuffle buffer"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")

@@ -15,6 +15,7 @@ from scripts.loaders._torch import GATHER, STAGES, Batches, Clips, gathering, si
 
 FORMAT = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
+LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -67,7 +67,11 @@ def environment_of(threads: int) -> dict[str, str]:
 
 
 def run_again(
-    threads: int, limit_minutes: float, watch: Watch | None = None, folders: Sequence[str] = ()
+    threads: int,
+    limit_minutes: float,
+    watch: Watch | None = None,
+    folders: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
 ) -> str | None:
     """Run this program once more as a child with its thread pools set to `threads`; return why it crashed, or None.
 
@@ -75,7 +79,8 @@ def run_again(
     loop, here the sink's, and would take the cores from a loader's own workers. Not to spin at all would slow down
     loops that follow at once upon another, as in torch's gather.
 
-    `watch` looks at the child while this process waits for it; `folders` are the control groups that the child joins.
+    `watch` looks at the child while this process waits for it; `folders` are the control groups that the child joins,
+    `more` is what else is in its environment.
 
     Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
     the user). What the child started ends with it. Raises UserError where worker processes could not send a tensor:
@@ -88,7 +93,7 @@ def run_again(
             f"{LONGEST_TEMPORARY}, since the sockets of worker processes are there. Name a shorter one: TMPDIR=/tmp"
         )
     kills = out_of_memory_kills()
-    environment = environment_of(threads) | control_groups.environment(folders)
+    environment = environment_of(threads) | control_groups.environment(folders) | dict(more or {})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env=environment, start_new_session=True)
     try:

@@ -28,6 +28,7 @@ def declared(
     about = found["format_about"]
     return {
         **found,
+        "lifetime": plugins.lifetime(module, settings),
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,

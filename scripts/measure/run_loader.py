@@ -19,7 +19,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
-from scripts.machine import control_groups, emulation, folders
+from scripts.machine import allocator, control_groups, emulation, folders
 from scripts.measure import child, own_fault, sampler
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
@@ -56,7 +56,8 @@ def main() -> None:
     watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:
         with group_for(run) as groups:
-            crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups)
+            preloaded = allocator.environment(run.settings["allocator"])
+            crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups, preloaded)
     except control_groups.NotPermitted as reason:
         write_json(out, without_speed(new_record(module, run) | code, "skipped", str(reason)))
         return
@@ -145,7 +146,7 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises UserError for a setting that the loader does not understand or a value that the config would not take.
     """
     lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    lists["device_prefetch"] = [0]
+    lists |= {"device_prefetch": [0], "allocator": ["default"]}
     lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
     told = {name: [value] for name, value in given.items() if value is not None}
     own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
@@ -194,6 +195,9 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
     missing = [name for name, version in record["declared"]["versions"].items() if version is None]
     if missing:
         return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
+    reason = allocator.chosen(record["settings"]["allocator"])
+    if reason:
+        return without_speed(record, "skipped", reason)
     import torch
 
     from scripts.common.corpus import Corpus

@@ -17,11 +17,10 @@ from scripts.common import isolated
 from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.machine import allocator
 from scripts.measure import child, run_loader, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
-
-PRELOADED = ("jemalloc", "tcmalloc", "mimalloc")  # allocators that a process must be started with
 
 
 def forkable(run: Run) -> bool:
@@ -31,7 +30,7 @@ def forkable(run: Run) -> bool:
         settings["device"] == "cpu"
         and run.cache != "limited"
         and run.emulate is None
-        and settings.get("allocator") not in PRELOADED
+        and settings.get("allocator") not in allocator.LIBRARIES
         and not isolated.folder(isolated.env_of(run_loader.loader_of(run))).is_dir()
     )
 

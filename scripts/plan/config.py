@@ -31,8 +31,8 @@ VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_c
 DATA_FILES = ("workflow/schemas/config.schema.yaml", "workflow/presets/*.yaml")
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
-SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch")  # settings of a loader
-FOR_ALL = ("device", "batch_size", "device_prefetch")  # those that need no help of the loader
+SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator")  # of a loader
+FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 

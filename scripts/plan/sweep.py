@@ -37,6 +37,8 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
             settings["pin_memory"] = False  # page-locked memory serves the copy to a GPU alone
         if settings["device"] == "cpu" or not settings["device_prefetch"]:
             settings["device_prefetch"] = None  # nothing is copied ahead
+        if settings.get("allocator") == "default":
+            settings["allocator"] = None  # as it is: no name, no other result than before there was the setting
         settings = simplify(settings)
         if slug(settings) not in seen:
             seen.add(slug(settings))
@@ -53,7 +55,7 @@ def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> 
     for key, value in settings.items():
         if value is None or value is False:
             continue
-        if key == "device":
+        if key in ("device", "allocator"):
             parts.append(value)
         elif key == "pin_memory":
             parts.append("pin")

@@ -16,7 +16,17 @@ from scripts.common import vocabulary
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
-from scripts.common.vocabulary import BOUNDS, CACHES, CONDITIONS, PARTS, PHASES, RESULT_SETTINGS, TASKS, Term
+from scripts.common.vocabulary import (
+    BOUNDS,
+    CACHES,
+    CONDITIONS,
+    LIFETIMES,
+    PARTS,
+    PHASES,
+    RESULT_SETTINGS,
+    TASKS,
+    Term,
+)
 from scripts.tables import records
 
 Record = Mapping[str, Any]
@@ -94,6 +104,12 @@ def _unless_cold(key: str) -> Callable[[Record], Any]:
     return lambda record: (record.get("resources") or {}).get(key) if record["cache"] != "cold" else None
 
 
+def _faults_per_batch(record: Record) -> float | None:
+    faults = _unless_cold("minor_faults")(record)
+    batches = sum(len(epoch.get("batch_clips") or ()) for epoch in records.timed_epochs(record))
+    return None if faults is None or not batches else faults / batches
+
+
 def _words(terms: Mapping[str, Term]) -> str:
     return "; ".join(f"`{key}`: {term.about.replace('; ', ', ')}" for key, term in terms.items())
 
@@ -141,6 +157,9 @@ _SHARED = {
         Column("threads_peak", int, "record: memory.threads_peak", "Threads", "{}", "most threads of the process tree"),
         Column("open_files_peak", int, "record: memory.open_files_peak", "Open files", "{}",
                "most open files of the process tree"),
+        Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
+               "the process tree, in a batch: new memory costs one for each page; blank of a cold cache"),
+        Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_clips_per_second", float, records.ceiling, "In-memory ceiling",
                doc="of the consumer alone, right before and after the window of a visit; blank of other runs"),
@@ -169,7 +188,7 @@ _RANKING = (
     Column("rank", int, heading="Rank", doc="by the median, within one condition; a row that is not distinguishably "
            "slower than the best of its group (`scripts/common/statistics.py`) shares its rank; blank without a speed"),
     *_RESULT,
-    *_shared("runs"),
+    *_shared("batch_lifetime runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
     *_shared("clips_per_second lowest highest interval_low interval_high"),
     Column("bound", doc="name of the lowest bound that applies"),
@@ -188,7 +207,7 @@ _RANKING = (
     Column("evidence", heading="Evidence", doc="in words"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
     Column("disturbed", int, doc="ok runs beside which something else slowed the machine down"),
-    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips"),
+    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips faults_per_batch"),
     *_of_runs("median", "steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
     *_of_runs("largest", "pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
     *_shared("status reason warnings"),
@@ -198,7 +217,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("A row a planned run.", (
         *_RESULT,
-        *_shared("repeat"),
+        *_shared("batch_lifetime repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second",
@@ -220,7 +239,7 @@ TABLES = {
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
-        *_shared("pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        *_shared("faults_per_batch pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
                doc="of the timed epochs"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),

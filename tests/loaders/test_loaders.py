@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from scripts.common import plugins
@@ -59,7 +60,7 @@ CASES = [
 
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
 def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, loader, workers, options):
-    """Three epochs through the same gate as a run; orders differ; nothing is left open."""
+    """Three epochs through the same gate as a run; orders differ; lasting batches last; nothing is left open."""
     request = ask(corpus, placed, loader, workers=workers, options=options)
     skip_where_unsuited(request, loader)
     with nothing_left_open():
@@ -76,15 +77,52 @@ def skip_where_unsuited(request, loader) -> None:
 
 
 def verified_orders(corpus, request, loader) -> list[list[int]]:
-    """Take three epochs through the gate; return the order of clips of each."""
-    orders = []
+    """Take three epochs through the gate; return the order of clips of each.
+
+    Where the loader declares that batches last, all are kept, and are what they were when it is closed.
+    """
+    orders, kept, lasting = [], [], lifetime_of(request, loader) == "lasting"
+
+    def kept_as_they_come(batches):
+        for batch in batches:
+            if lasting:
+                kept.append((batch, {name: tensor.clone() for name, tensor in batch.items()}))
+            yield batch
+
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         for number in range(3):
             verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers))
-            receipts = verify(epoch(number), verifier)
+            receipts = verify(kept_as_they_come(epoch(number)), verifier)
             assert verifier.problems == []
             orders.append([index for receipt in receipts for index in receipt.clip.tolist()])
+    assert all(torch.equal(batch[name], tensor) for batch, before in kept for name, tensor in before.items())
     return orders
+
+
+def lifetime_of(request, loader) -> str:
+    """Return how long a batch lasts, as the loader declares it for the settings of a request."""
+    module = plugins.load("loaders", loader)
+    asked = {name: getattr(request, name) for name in ("device", "batch_size", "workers", "prefetch", "pin_memory")}
+    simplified = getattr(module, "simplify", lambda settings: settings)({**asked, **request.options})
+    return plugins.lifetime(module, simplified)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_declares_how_long_a_batch_lasts(loader):
+    assert hasattr(plugins.load("loaders", loader), "LIFETIME")
+
+
+@pytest.mark.parametrize("loader", ["ring", "ring_int16", "numpy_memmap", "lazy_memmap", "memmap_int16"])
+def test_of_a_loader_with_both_forms_one_reuses_its_memory(corpus, placed, loader):
+    """What lasts until the next batch is in memory that is used again, and no other form is."""
+    module = plugins.load("loaders", loader)
+    reused = "copies" not in module.OPTIONS
+    for value, last in ((reused, "next"), (not reused, "lasting")):
+        request = ask(corpus, placed, loader, options={"reuse" if reused else "copies": value})
+        assert lifetime_of(request, loader) == last
+        with module.open_epochs(request) as epoch:
+            kept = [batch["audio"] for batch in epoch(0)]
+        assert (len({audio.data_ptr() for audio in kept}) == 1) == (last == "next")
 
 
 @pytest.mark.parametrize("workers", WORKERS)

@@ -62,6 +62,7 @@ def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: 
     module = plugins.load("loaders", loader)
     lists = {"device": [device], "batch_size": [BATCH_SIZE], "workers": [workers], "prefetch": [PREFETCH]}
     lists |= {"pin_memory": [pin_memory], "device_prefetch": [0]}
+    lists["allocator"] = [options.get("allocator", "default")]
     chosen = {name: options.get(name, part["default"]) for name, part in getattr(module, "OPTIONS", {}).items()}
     [settings] = combinations(module, lists | {name: [value] for name, value in chosen.items()})
     return settings
@@ -92,6 +93,7 @@ def case(loader: str, workers: int, options: dict):
 # With workers, and without those where other code runs then: the other values of each choice.
 CASES = [case(loader, 2, {}) for loader in LOADERS]
 CASES += [case(loader, 0, options) for loader in LOADERS for options in other_values(loader)]
+CASES.append(case("numpy_memmap", 0, {"allocator": "keep"}))
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +187,7 @@ def every_text() -> dict[str, str]:
             ):
                 name = "_".join([loader, *map(str, options.values()), str(number)])
                 texts[name] = program(loader, **changes, **options)
+        texts[f"{loader}_keep"] = program(loader, more={"allocator": "keep"})
     return texts
 
 
@@ -223,6 +226,21 @@ def test_says_what_it_is_what_it_needs_and_what_it_reads():
     assert f"format wav: {plugins.describe(plugins.load('formats', 'wav'))}"[:60] in heading
     assert "copied 2 batches to the GPU ahead" in heading
     assert heading.splitlines()[-1] == "# pip install torch==2.11.0 soundfile==0.14.0 numpy"
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_keeping_freed_memory_is_set_before_anything_is_loaded(loader):
+    text, usual = program(loader, more={"allocator": "keep"}), program(loader)
+    first = text.index("libc.mallopt(-3, 1 << 30)")
+    assert first < text.index("libc.mallopt(-1, (1 << 31) - 1)") < text.index("data = Path")
+    assert "mallopt" not in usual and len(text.splitlines()) <= len(usual.splitlines()) + 8
+    assert "libc" not in usual and program(loader, more={"allocator": None}) == usual
+
+
+def test_a_preloaded_allocator_is_said():
+    assert "ran on jemalloc: start this one with its library in LD_PRELOAD" in program(
+        "soundfile", more={"allocator": "jemalloc"}
+    ).replace("\n# ", " ")
 
 
 def test_settings_that_a_result_has_not_do_not_appear():

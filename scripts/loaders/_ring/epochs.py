@@ -15,6 +15,11 @@ OPTIONS = {
 }
 
 
+def lifetime(settings: Mapping[str, Any]) -> str:
+    """Return how long a batch lasts: on a CPU without `copies`, until the ring is filled again."""
+    return "lasting" if settings["copies"] or settings["device"] != "cpu" else "next"
+
+
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings without batches ahead where no thread makes them."""
     return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}

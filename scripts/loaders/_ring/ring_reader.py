@@ -66,7 +66,8 @@ class RingReader:
     scale: items are delivered as float32, times this, converted on the device; None: as they are.
     source: `map` or `read` to insist, `auto` to choose by what is in the page cache; `direct` reads past the page
         cache (O_DIRECT), for a file larger than memory: the kernel copies nothing and keeps nothing for later.
-    copies: each batch in memory of its own, valid for good, for a consumer that keeps batches.
+    copies: each batch is gathered into memory of its own, which lasts, for a consumer that keeps batches; on a CPU
+        that memory is new for each batch, and costs what the allocator asks for it.
 
     Raises ValueError for a file that is no such array, or cannot be read as `source` says. An
     error while reading is raised where the batch is taken.
@@ -88,7 +89,8 @@ class RingReader:
             raise ValueError(f"{source=} {threads=} {ahead=} {batch_size=}: allowed are {SOURCES}, 0, 1 and 1 or more")
         self.path, self.batch_size, self.threads, self.device = os.fspath(path), batch_size, threads, device
         self.ahead = ahead if threads else 0
-        self.pin, self.scale, self.source, self.copies = pin, scale, source, copies
+        self.pin, self.scale, self.source = pin, scale, source
+        self._new_for_each = copies and device == "cpu"  # on another device a batch is a tensor of its own anyway
         with open(self.path, "rb") as file:
             self.shape, self.dtype, self.offset = _header(file)
             if os.fstat(file.fileno()).st_size < self.offset + self.dtype.itemsize * int(np.prod(self.shape)):
@@ -162,7 +164,8 @@ class RingReader:
                     for part in filling.parts:
                         part.result()
                     yield self._handed_out(filling)
-                    free.append(filling.buffer)
+                    free.append(None if self._new_for_each else filling.buffer)
+                    del filling  # and with it memory that nobody keeps
                     self._start(wanted, free, under_way)
             finally:
                 parts = [part for filling in under_way for part in filling.parts]
@@ -171,31 +174,40 @@ class RingReader:
                 wait(parts)  # nobody writes to the ring after it is given back
 
     @contextmanager
-    def _ring(self) -> Iterator[deque[_Buffer]]:
-        """Yield buffers that nobody else writes to, and take them back."""
+    def _ring(self) -> Iterator[deque[_Buffer | None]]:
+        """Yield buffers that nobody else writes to, and take them back; None for each that is to be new."""
+        if self._new_for_each:
+            yield deque([None] * (self.ahead + 1))
+            return
         with self._lock:
             ring = self._rings.pop() if self._rings else None
-        ring = ring or [self._buffer() for _ in range(self.ahead + 1)]
+        ring = ring or [self._buffer(self.batch_size) for _ in range(self.ahead + 1)]
         try:
             yield deque(ring)
         finally:
             with self._lock:
                 self._rings.append(ring)
 
-    def _buffer(self) -> _Buffer:
+    def _buffer(self, count: int) -> _Buffer:
+        """Return a place for so many items."""
         convert = self.scale is not None and self.device == "cpu"
         dtype = torch.float32 if convert else self._tensor.dtype
-        shape = (self.batch_size, *self.shape[1:])
-        rows = torch.empty(shape, dtype=dtype, pin_memory=True) if self.pin else torch.from_numpy(_pages(shape, dtype))
+        shape = (count, *self.shape[1:])
+        if self._new_for_each:
+            rows = torch.from_numpy(_allocated(shape, dtype))
+        elif self.pin:
+            rows = torch.empty(shape, dtype=dtype, pin_memory=True)
+        else:
+            rows = torch.from_numpy(_pages(shape, dtype))
         return _Buffer(rows, rows.numpy())
 
-    def _start(self, wanted: Iterator[np.ndarray], free: deque[_Buffer], under_way: deque[_Filling]) -> None:
+    def _start(self, wanted: Iterator[np.ndarray], free: deque[_Buffer | None], under_way: deque[_Filling]) -> None:
         """Begin as many batches as there are free buffers."""
         while free:
             items = next(wanted, None)
             if items is None:
                 return
-            filling = _Filling(free.popleft(), items)
+            filling = _Filling(free.popleft() or self._buffer(len(items)), items)
             if filling.buffer.copied is not None:
                 filling.buffer.copied.synchronize()
             warm = self._warm(items)
@@ -281,7 +293,7 @@ class RingReader:
         """Return the filled rows on the device."""
         rows = filling.buffer.rows[: len(filling.items)]
         if self.device == "cpu":
-            return rows.clone() if self.copies else rows
+            return rows
         sent = rows.to(self.device, non_blocking=self.pin)
         if self.pin:
             filling.buffer.copied = torch.cuda.Event()
@@ -297,6 +309,15 @@ def _pages(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
         with suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, wanted, int(np.prod(shape))).reshape(shape)
+
+
+def _allocated(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
+    """Return the same in memory from malloc, which may keep it when it is freed, for the next one."""
+    wanted = torch.empty(0, dtype=dtype).numpy().dtype
+    size = wanted.itemsize * int(np.prod(shape))
+    memory = np.empty(size + mmap.PAGESIZE, np.uint8)
+    start = -memory.ctypes.data % mmap.PAGESIZE
+    return memory[start : start + size].view(wanted).reshape(shape)
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], np.dtype, int]:
