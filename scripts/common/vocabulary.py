@@ -7,7 +7,7 @@ them again; tests/common/test_vocabulary.py says where they differ.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 2  # raise it when a change to the protocol of a run makes older runs incomparable
+PROTOCOL = 3  # raise it when a change to the protocol of a run makes older runs incomparable
 SPLIT, VALIDATION = "train", "validation"
 EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 
@@ -81,10 +81,11 @@ BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
 }
 PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline
 BOUNDS = {
-    "warm": Term(
-        "warm",
-        "what memory allows",
-        "batches gathered from a tensor in memory: as if all audio already was there",
+    "in_memory": Term(
+        "in-memory ceiling",
+        "the in-memory ceiling",
+        "the consumer on batches that stream through memory, measured in the process of each visit right before and "
+        "after it",
     ),
     "storage": Term(
         "storage",

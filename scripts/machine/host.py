@@ -226,17 +226,32 @@ def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
         "read_bytes": after.read_bytes - before.read_bytes,
         "minor_faults": after.minor_faults - before.minor_faults,
         "major_faults": after.major_faults - before.major_faults,
+        "others_percent": others_percent(before, after),
+        "stolen_percent": stolen_percent(before, after),
     }
+
+
+def others_percent(before: Moment, after: Moment) -> float:
+    """Return how much of all cores other processes used between two moments, in percent."""
+    own = after.own_seconds - before.own_seconds
+    return max(0.0, 100 * (after.busy_seconds - before.busy_seconds - own) / _capacity(before, after))
+
+
+def stolen_percent(before: Moment, after: Moment) -> float:
+    """Return how much of all cores the hypervisor withheld between two moments, in percent."""
+    return max(0.0, 100 * (after.steal_seconds - before.steal_seconds) / _capacity(before, after))
+
+
+def _capacity(before: Moment, after: Moment) -> float:
+    """Return the seconds of all cores together between two moments."""
+    return max(1e-9, after.wall_seconds - before.wall_seconds) * (os.cpu_count() or 1)
 
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
     """Return warnings about what else used the machine between two moments, and about what slowed it down."""
-    capacity = max(1e-9, after.wall_seconds - before.wall_seconds) * (os.cpu_count() or 1)
-    own = after.own_seconds - before.own_seconds
-    others = 100 * (after.busy_seconds - before.busy_seconds - own) / capacity
-    steal = 100 * (after.steal_seconds - before.steal_seconds) / capacity
+    others, steal = others_percent(before, after), stolen_percent(before, after)
     warnings = [*_slowed(before, after), *_swapped(before, after)]
-    if capacity < 0.2:  # /proc/stat counts in steps of 10 ms
+    if _capacity(before, after) < 0.2:  # /proc/stat counts in steps of 10 ms
         return warnings
     if others > OTHERS_PERCENT:
         warnings.append(

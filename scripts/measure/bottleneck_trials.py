@@ -1,23 +1,30 @@
-"""What the bottleneck is, by differences: its speed with one part of its work left out after the other.
+"""What the bottleneck is, by differences: a loader's speed with one part of its work left out after the other.
 
 A part that costs nothing changes nothing when it is left out; the one whose absence saves the most time is the
-bottleneck. Which parts a loader can leave out is its `STAGES`. The speeds are taken in the process of the run, after
-its timed epochs, so that they stand beside a number of the same moment.
+bottleneck. Which parts a loader can leave out is its `STAGES`. The speeds are taken in rounds, one after the other in
+one process, so that those of a round are of the same moment.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
+from statistics import median
 from types import ModuleType
 from typing import Any
 
 from scripts.common.request import LoaderRequest
 from scripts.measure import protocol
 from scripts.measure.sink import PlainLoop, Sink
+from scripts.measure.window import timed
 
-LEAST_SECONDS = 0.3  # each speed is taken for at least so long
-CONSUMING_SECONDS = 0.1
+LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
+WARM_UP_SECONDS = 0.1
+CONSUMER_SECONDS = 0.05
+LEAST_ROUNDS, MOST_ROUNDS = 3, 5
+ROUNDS_SECONDS = 12.0  # after which no further round begins
 
 Opened = Callable[..., AbstractContextManager[protocol.Epoch]]
+Found = dict[str, Any]
 
 
 def stages_of(module: ModuleType, request: LoaderRequest) -> tuple[str, ...]:
@@ -41,52 +48,84 @@ class Explanation:
         lift: Callable[[], object] | None = None,
     ) -> None:
         self._opened, self._sink, self._clock, self._cold, self._lift = opened, sink, clock, cold, lift
+        self._held = 0
 
-    def speeds(self, module: ModuleType, request: LoaderRequest, full: float, step: bool) -> dict[str, Any]:
-        """Return {"full", "without": {part: clips/s}, "consumer"}; `full` is the speed with nothing left out.
+    def speeds(self, module: ModuleType, request: LoaderRequest, step: bool) -> Found:
+        """Return {"full", "again", "without": {part: clips/s}, "consumer"}: medians, and of each of the `rounds` its
+        own.
 
-        The parts: `storage` (the same with a warm cache), `compute` (without the emulated step), `host_to_device` (the
-        batches stay on the CPU, unread), the loader's own stages, and `everything`: all stages and the step. Each part
-        is left out alone, but that nothing is read from storage, nor decoded, where `read` is left out. `consumer` is
-        the sink alone.
+        In a round the loader is taken with nothing left out (`full`), once more (`again`: what differs between the two
+        is the least that counts), without each part, and the sink by itself (`consumer`), in changing order. The parts:
+        `storage` (the same with a warm cache), `compute` (without the emulated step), `host_to_device` (the batches
+        stay on the CPU, unread), the loader's own stages, and `everything`: all stages and the step. Nothing is read
+        from storage, nor decoded, where `read` is left out.
         """
-        stages = stages_of(module, request)
-        plain = Sink(request.device)
-        found: dict[str, float] = {}
-        if self._cold is not None:
-            found["storage"] = self._warm(self._sink())
-        if step:
-            found["compute"] = self._speed(plain)
-        if request.device != "cpu":
-            found["host_to_device"] = self._speed(PlainLoop(), device="cpu", pin_memory=False)
-        for stage in stages:
-            way = self._warm if stage == "read" else self._speed
-            found[stage] = way(self._sink(), without=frozenset({stage}))
-        if stages:
-            found["everything"] = self._warm(plain, without=frozenset(stages))
+        self._held = request.workers * request.prefetch
+        trials = dict(self._trials(module, request, step))
+        rounds: list[Found] = []
+        began = self._clock()
+        while len(rounds) < LEAST_ROUNDS or (
+            len(rounds) < MOST_ROUNDS and self._clock() - began < ROUNDS_SECONDS * len(rounds) / (len(rounds) + 1)
+        ):
+            names = list(trials)
+            turn = len(rounds) % len(names)
+            found = {name: trials[name]() for name in [*names[turn:], *names[:turn]]}
+            rounds.append(_as_round(found))
         if self._lift is not None:
             self._lift()
-            found["storage"] = self._warm(self._sink())
-        return {"full": full, "without": found, "consumer": _consumer(request, plain, self._clock)}
+            storage = self._warm(self._sink())
+            for one in rounds:
+                one["without"]["storage"] = storage
+        middle = {key: median(one[key] for one in rounds) for key in ("full", "again", "consumer")}
+        parts = rounds[0]["without"]
+        return {**middle, "without": {part: median(one["without"][part] for one in rounds) for part in parts}} | {
+            "rounds": rounds
+        }
+
+    def _trials(
+        self, module: ModuleType, request: LoaderRequest, step: bool
+    ) -> Iterator[tuple[str, Callable[[], float]]]:
+        """Yield (part left out, what measures the speed without it), `full`, `again` and `consumer` among them."""
+        stages = stages_of(module, request)
+        plain = Sink(request.device)
+        yield "full", lambda: self._speed(self._sink())
+        if self._cold is not None:
+            yield "storage", lambda: self._warm(self._sink())
+        if step:
+            yield "compute", lambda: self._speed(plain)
+        if request.device != "cpu":
+            yield "host_to_device", lambda: self._speed(PlainLoop(), device="cpu", pin_memory=False)
+        for stage in stages:
+            how = self._warm if stage == "read" else self._speed
+            yield stage, partial(how, self._sink(), without=frozenset({stage}))
+        yield "again", lambda: self._speed(self._sink())
+        if stages:
+            yield "everything", lambda: self._warm(plain, without=frozenset(stages))
+        yield "consumer", lambda: _consumer(request, plain, self._clock)
 
     def _speed(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return clips/s with `changes`, the cache being as in the run."""
         if self._cold is None:
             return self._warm(sink, **changes)
-        timed: list[protocol.EpochTimes] = []
-        while sum(one.seconds for one in timed) < LEAST_SECONDS:
-            protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed)
-        return sum(one.clips for one in timed) / sum(one.seconds for one in timed)
+        timed_: list[protocol.EpochTimes] = []
+        while sum(one.seconds for one in timed_) < LEAST_SECONDS:
+            protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed_)
+        return sum(one.clips for one in timed_) / sum(one.seconds for one in timed_)
 
     def _warm(self, sink: protocol.Sink, **changes: Any) -> float:
-        """Return clips/s with `changes` and a warm cache, after an epoch that is not timed."""
-        timed: list[protocol.EpochTimes] = []
+        """Return clips/s with `changes` and a warm cache, of a short window without epoch starts."""
         with self._opened(**changes) as epoch:
-            for batch in epoch(0):
-                sink.consume(batch)
-            sink.finish()
-            protocol.time_epochs(epoch, sink, 1, self._clock, LEAST_SECONDS, timed)
-        return sum(one.clips for one in timed) / sum(one.seconds for one in timed)
+            window = timed(
+                epoch, sink, self._clock, LEAST_SECONDS, self._held, warm_up_seconds=WARM_UP_SECONDS, queues=2
+            )
+        return window.steady_rate(window.start_seconds() or 0.0)
+
+
+def _as_round(found: Mapping[str, float]) -> Found:
+    """Return one round's speeds, those without a part by themselves."""
+    apart = ("full", "again", "consumer")
+    without = {part: speed for part, speed in found.items() if part not in apart}
+    return {**{key: found[key] for key in apart}, "without": without}
 
 
 def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
@@ -103,7 +142,7 @@ def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) ->
     sink.consume(batch)
     sink.finish()
     consumed, began = 0, clock()
-    while clock() - began < CONSUMING_SECONDS:
+    while clock() - began < CONSUMER_SECONDS:
         sink.consume(batch)
         consumed += count
     sink.finish()

@@ -60,6 +60,12 @@ def is_child() -> bool:
     return True
 
 
+def environment_of(threads: int) -> dict[str, str]:
+    """Return the environment of a child whose thread pools have so many threads, which spin only briefly."""
+    pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    return {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
+
+
 def run_again(
     threads: int,
     limit_minutes: float,
@@ -87,9 +93,7 @@ def run_again(
             f"{LONGEST_TEMPORARY}, since the sockets of worker processes are there. Name a shorter one: TMPDIR=/tmp"
         )
     kills = out_of_memory_kills()
-    pools = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    environment = {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT, CHILD: str(os.getpid())}
-    environment |= control_groups.environment(folders) | dict(more or {})
+    environment = environment_of(threads) | control_groups.environment(folders) | dict(more or {})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env=environment, start_new_session=True)
     try:
@@ -104,10 +108,9 @@ def run_again(
         child.wait()
     if status == 0:
         return None
-    if status < 0 and -status in CRASHES:
-        return f"the process crashed ({signal.Signals(-status).name})"
-    if status == -signal.SIGKILL and out_of_memory_kills() > kills:
-        return "the kernel killed the process: out of memory"
+    crash = crash_of(status, kills)
+    if crash:
+        return crash
     if status == -signal.SIGKILL:
         print(
             "error: the measuring process was killed from outside (SIGKILL), perhaps for lack of memory, by a service "
@@ -115,6 +118,15 @@ def run_again(
             file=sys.stderr,
         )
     sys.exit(status if status > 0 else 128 - status)
+
+
+def crash_of(status: int, kills: int) -> str | None:
+    """Return why a process ended that did not end well, by its status and the kernel's kills before it; or None."""
+    if status < 0 and -status in CRASHES:
+        return f"the process crashed ({signal.Signals(-status).name})"
+    if status == -signal.SIGKILL and out_of_memory_kills() > kills:
+        return "the kernel killed the process: out of memory"
+    return None
 
 
 def _wait(child: subprocess.Popen, seconds: float, watch: Watch) -> int:

@@ -103,14 +103,12 @@ def run(
     clock: Callable[[], float],
     least_seconds: float = 0.0,
     around: Callable[[str], None] = lambda _phase: None,
-    afterwards: Callable[[Epoch, "Times"], None] = lambda _epoch, _times: None,
 ) -> Times:
     """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
 
     At least `epochs` are timed, and more until they have taken `least_seconds`. `opened` constructs the loader;
     `around` is called with "before" and "after" the timed epochs, to look at the host. Nothing but the epochs happens
-    between the two: a loader that reads ahead would use the time. `afterwards` gets the loader while it is still open,
-    with its epochs counted from 1 again, and the times so far, for what is to be found out besides.
+    between the two: a loader that reads ahead would use the time.
     """
     times, delivered = Times(), []
     with verified(opened, verifier, sink, times, clock) as epoch:
@@ -118,7 +116,6 @@ def run(
             around("before")
             delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs)
             around("after")
-            afterwards(counted_on(epoch, len(delivered)), times)
     for number, receipts in enumerate(delivered, start=1):
         verifier.check_epoch(number, receipts)
     return times

@@ -20,22 +20,25 @@ from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import protocol, spans, tasks
+from scripts.measure import ceiling, protocol, receipts, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.child import out_of_memory_kills
-from scripts.measure.protocol import Epoch, EpochTimes, Times, rate, utilisation
+from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
+from scripts.measure.window import timed
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
     "measure more clips, or raise measure.limited_share"
 )
 CLOCK = time.perf_counter
-TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long
+TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
+TRIAL_BATCHES = 15  # and so many batches,
+ASKED_BATCHES = 100  # that of the user's own for so many
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
 
 
@@ -48,10 +51,15 @@ class Wanted:
     bottlenecks: bool = False  # look for what holds the loader back
     timeline: bool = False  # note what each process does with the first batches of one more epoch
     step_limit_ms: float = 0.0  # look for the minimum step that it sustains, up to here; 0: do not look
+    asked_step_ms: float = 0.0  # of the user's own training step, whose AU is asked for
     groups: tuple[str, ...] = ()  # control groups that this process tree is in
     limited_share: float = 0.5  # of the data, that a limited cache may hold
     validation: Location | None = None  # of the validation split
     logs: Path | None = None  # TensorBoard's folder of a training
+    mode: str = "run"  # whole epochs with their proof; proof: that alone; visit: a window of a proven result
+    receipts: Path | None = None  # of the proven clips: written by a proof, compared with by a visit
+    start_seconds: float = 0.0  # what an epoch start costs, by the proof; for windows in which no epoch began
+    pool: Any = None  # batches that the in-memory ceiling streams
 
 
 def measure(
@@ -62,28 +70,29 @@ def measure(
     run = _Run(module, request, corpus, record, wanted)
     kills = out_of_memory_kills()
     try:
-        times = run.times()
+        how = {"run": run.times, "proof": run.proven, "visit": run.visited, "trials": run.searched}
+        times = how[wanted.mode]()
         record["times"] = asdict(times)
-        record["verification"] = run.verifier.as_json()
-        if run.verifier.ok:
+        record["verification"] = run.verification()
+        if run.sound and wanted.mode in ("run", "visit"):
             run.look_back(times)
     except Exception as error:
         traceback.print_exc()
-        record["verification"] = run.verifier.as_json()
+        record["verification"] = run.verification()
         record["limits"] = None
         no_room = NO_ROOM if run.cache == "limited" and out_of_memory_kills() > kills else ""
         said = f"{type(error).__name__}: {_one_line(error, request)}{users_line(error, module)}"
         return without_speed(record, "failed", no_room or said)
-    if not run.verifier.ok:
+    if not run.sound:
         record["times"]["epochs"] = []
-        return without_speed(record, "failed", "verification: " + " | ".join(run.verifier.problems))
+        return without_speed(record, "failed", "verification: " + " | ".join(record["verification"]["problems"]))
     if run.problem:
         return without_speed(record, "failed", run.problem)
+    if wanted.mode != "run":
+        return record
     record["clips_per_second"], record["au_percent"] = rate(times), utilisation(times)
-    if wanted.bottlenecks:
-        run.try_bottlenecks()
-    if wanted.timeline:
-        run.note_spans()
+    if wanted.bottlenecks or wanted.timeline or wanted.step_limit_ms:
+        run.searched()
     return record
 
 
@@ -101,6 +110,68 @@ class _Run:
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
+        self.different: list[str] = []  # how what a visit delivered differs from what was proven
+        self.delivered = 0  # clips of a visit
+
+    @property
+    def sound(self) -> bool:
+        """Whether what was delivered is right, as far as this run looks at it."""
+        return not self.different if self.wanted.mode in ("visit", "trials") else self.verifier.ok
+
+    def verification(self) -> dict[str, Any]:
+        """Return what the record says of what was delivered; that of a visit is by receipts of the proven clips."""
+        if self.wanted.mode not in ("visit", "trials"):
+            return self.verifier.as_json()
+        counts = {"expected": self.request.clips, "delivered": self.delivered}
+        return {"ok": not self.different, **counts, "problems": self.different}
+
+    def proven(self) -> Times:
+        """Let the verifier see an epoch, then the first batch of the next one; keep the receipts."""
+        times, sink = Times(), Sink(self.request.device)
+        with protocol.verified(self._opened, self.verifier, sink, times, CLOCK) as epoch:
+            if self.verifier.ok:
+                asked = CLOCK()
+                stream = iter(epoch(1))
+                next(stream)
+                self.record["epoch_start_seconds"] = CLOCK() - asked
+                if hasattr(stream, "close"):
+                    stream.close()
+        if self.verifier.ok and self.wanted.receipts:
+            receipts.save(self.wanted.receipts, self.verifier.sums)
+        return times
+
+    def visited(self) -> Times:
+        """Time a window of batches, and the in-memory ceiling right before and after it."""
+        wanted, times, sink = self.wanted, Times(), self._sink()
+        known = receipts.load(wanted.receipts)
+        held = self.request.workers * self.request.prefetch
+        before = ceiling.ceiling(self.request, wanted.pool, CLOCK)
+        start = CLOCK()
+
+        def first_batch() -> None:
+            times.first_batch_seconds = CLOCK() - start
+
+        with self._opened() as epoch:
+            times.construct_seconds = CLOCK() - start
+            window = timed(epoch, sink, CLOCK, wanted.seconds, held, self._around, first_batch)
+            closing = CLOCK()
+        times.teardown_seconds = CLOCK() - closing
+        after = ceiling.ceiling(self.request, wanted.pool, CLOCK)
+        for whole, taken in window.receipts:
+            self.different += receipts.check_against(known, taken, whole)
+            self.delivered += sum(len(receipt.clip) for receipt in taken)
+        times.epochs = window.parts
+        found = window.start_seconds()
+        cost = wanted.start_seconds if found is None else found
+        if not self.different:
+            self.record |= {
+                "clips_per_second": window.rate(cost, self.request.clips),
+                "steady_clips_per_second": window.steady_rate(cost),
+                "epoch_start_seconds": cost,
+                "au_percent": window.utilisation(),
+                "ceiling": {"before": before, "after": after},
+            }
+        return times
 
     def times(self) -> Times:
         """Take the loader through the protocol as its task and its cache ask."""
@@ -111,12 +182,11 @@ class _Run:
         arguments = (self.verifier, sink, wanted.epochs, CLOCK)
         if self.cache == "cold":
             times = protocol.run_cold(self._opened_as, *arguments, self.cold, wanted.seconds, self._around)
-            self._find_step(times, self._cold_epoch)
             return times
         if self.cache == "limited":
             evict(self.cold.files)  # pages count against the group whose process reads them first
             self.peak = self.stack.enter_context(Peak(wanted.groups))
-        return protocol.run(self._opened, *arguments, wanted.seconds, self._around, self._afterwards)
+        return protocol.run(self._opened, *arguments, wanted.seconds, self._around)
 
     def _sink(self) -> protocol.Sink:
         """Return what consumes the batches."""
@@ -144,40 +214,35 @@ class _Run:
             if self.cache == "limited":
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
-    def _afterwards(self, epoch: Epoch, times: Times) -> None:
-        """Find the minimum step that the open loader sustains."""
-        numbers = iter(range(1, 10**9))
+    def searched(self) -> Times:
+        """Find out what a proven result's speed does not say: the steps that it sustains, bottleneck, timeline."""
+        times = Times()
+        if self.wanted.step_limit_ms and self.task in SWEPT and not self.record["step_ms"]:
+            with self._opened() as epoch:
+                self._find_steps(epoch)
+        if self.wanted.bottlenecks:
+            self.try_bottlenecks()
+        if self.wanted.timeline:
+            self.note_spans()
+        return times
 
-        def on(_number: int) -> Any:
-            return epoch(next(numbers))
+    def _find_steps(self, epoch: Epoch) -> None:
+        """Note the AU at the user's own step, and the minimum step that the open loader sustains."""
+        numbers = itertools.count()
+        held = self.request.workers * self.request.prefetch
 
-        self._find_step(times, lambda sink: self._warm_epochs(on, sink))
+        def trial(step_ms: float, batches: int = TRIAL_BATCHES) -> Trial:
+            sink = Stepped(Sink(self.request.device), step_ms / 1000, CLOCK)
+            seconds = max(TRIAL_SECONDS, batches * step_ms / 1000)
+            window = timed(lambda _number: epoch(next(numbers)), sink, CLOCK, seconds, held, warm_up_seconds=0.0)
+            counted = sum(len(part.batch_clips) for part in window.parts)
+            return Trial(step_ms, window.utilisation() or 0.0, window.seconds, counted)
 
-    def _find_step(self, times: Times, epochs: Callable[[protocol.Sink], list[EpochTimes]]) -> None:
-        """Note the minimum step that the loader sustains; `epochs` times some with a sink."""
-        limit = self.wanted.step_limit_ms
-        if not limit or self.task not in SWEPT or self.record["step_ms"] or not self.verifier.ok:
-            return
-
-        def trial(step_ms: float) -> Trial:
-            timed = epochs(Stepped(Sink(self.request.device), step_ms / 1000, CLOCK))
-            seconds = sum(epoch.seconds for epoch in timed)
-            computed = sum(epoch.compute_seconds or 0.0 for epoch in timed)
-            return Trial(step_ms, 100 * computed / seconds, seconds, sum(len(epoch.batch_clips) for epoch in timed))
-
-        batches = sum(len(epoch.batch_clips) for epoch in times.epochs)
-        per_batch = sum(epoch.seconds for epoch in times.epochs) / batches
-        self.record["minimum_step"] = minimum_step(trial, per_batch, limit)
-
-    def _warm_epochs(self, epoch: Epoch, sink: protocol.Sink) -> list[EpochTimes]:
-        timed: list[EpochTimes] = []
-        protocol.time_epochs(epoch, sink, 1, CLOCK, TRIAL_SECONDS, timed)
-        return timed
-
-    def _cold_epoch(self, sink: protocol.Sink) -> list[EpochTimes]:
-        timed: list[EpochTimes] = []
-        protocol.time_cold_epoch(self._opened, sink, CLOCK, self.cold, timed)
-        return timed
+        asked = self.wanted.asked_step_ms
+        if asked:
+            self.record["asked_step"] = asdict(trial(asked, ASKED_BATCHES))
+        plain = trial(0.0)
+        self.record["minimum_step"] = minimum_step(trial, plain.seconds / plain.batches, self.wanted.step_limit_ms)
 
     def trained(self, take: Callable[..., tuple[Times, Any]]) -> Times:
         """Train on the loader's batches by `take` (`training.run_bare` or what takes the same); note what came of it.
@@ -235,7 +300,7 @@ class _Run:
         """
         begin, end = (self.moments[phase].wall_seconds for phase in ("before", "after"))
         ends = itertools.accumulate((epoch.seconds for epoch in times.epochs), initial=begin)
-        known = self.cache != "cold" and self.task not in TRAINING
+        known = self.cache != "cold" and self.task not in TRAINING and self.wanted.mode == "run"
         return {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else [], "readings": self.readings}
 
     def try_bottlenecks(self) -> None:
@@ -243,9 +308,9 @@ class _Run:
         cold = self.cold if self.cache == "cold" else None
         lift = partial(leave_room, self.wanted.groups, ENOUGH_ROOM) if self.cache == "limited" else None
         parts = Explanation(self._opened, self._sink, CLOCK, cold, lift)
-        full, step = self.record["clips_per_second"], bool(self.record["step_ms"])
         try:
-            self.record["bottleneck_trials"] = parts.speeds(self.module, self.request, full, step)
+            found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
+            self.record["bottleneck_trials"] = found if found["without"] else None
         except Exception as error:
             self._broke(
                 "no-bottleneck-trials",

@@ -31,7 +31,8 @@ from scripts.plan.sweep import Conditions, combinations, slug
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
-FOUND += ("verification", "resources", "memory", "versions", "commit")
+FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
+FOUND += ("asked_step", "steady_clips_per_second", "epoch_start_seconds", "ceiling")
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
     run = completed_run(module, run)
     aside = out.with_name(f".{out.name}.measured")
     if child.is_child():
-        write_json(aside, measure(module, run))
+        write_json(aside, {**measure(module, run), "started_by": "interpreter"})
         return
     for path in (out, aside):
         path.unlink(missing_ok=True)
@@ -164,7 +165,7 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
     return begun(
         "run",
         run,
-        **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms")},
+        **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
         protocol=PROTOCOL,
         code=timed_code(module),
         format=module.FORMAT,
@@ -176,9 +177,13 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
     )
 
 
-def measure(module: ModuleType, asked: Run) -> dict[str, Any]:
-    """Take the loader through the protocol and return the run's record, whatever happens to the loader."""
+def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
+    """Take the loader through the protocol and return the run's record, whatever happens to the loader.
+
+    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already.
+    """
     record = new_record(module, asked)
+    proof = read_json(Path(asked.proof)) if asked.proof else None
     if asked.file:
         try:
             module = _own_epochs.imported(module)
@@ -196,7 +201,7 @@ def measure(module: ModuleType, asked: Run) -> dict[str, Any]:
     import torch
 
     from scripts.common.corpus import Corpus
-    from scripts.measure import run
+    from scripts.measure import ceiling, run
 
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), location.from_json(asked.location)
@@ -208,12 +213,21 @@ def measure(module: ModuleType, asked: Run) -> dict[str, Any]:
     epochs, refused = epochs_for(str(asked.epochs), request)
     if refused:
         return without_speed(record, "skipped", refused)
+    if proof:
+        record["proof"] = {name: proof[name] for name in ("started", "code")}
+        pool = ceiling.pool_of(request.batch_size, request.sample.shape) if pool is None else pool
+    kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
+        mode=asked.mode,
+        receipts=Path(kept).with_suffix(".npy") if kept else None,
+        start_seconds=(proof or {}).get("epoch_start_seconds") or 0.0,
+        pool=pool,
         epochs=epochs,
         seconds=asked.seconds if asked.epochs == "auto" else 0.0,
         bottlenecks=asked.bottlenecks,
         timeline=asked.timeline,
         step_limit_ms=asked.step_limit_ms,
+        asked_step_ms=asked.asked_step_ms,
         groups=tuple(child.joined),
         limited_share=asked.limited_share,
         validation=placed.split(VALIDATION),

@@ -1,12 +1,18 @@
 """The sink: what every loader's batches go through, so that each byte is consumed in the same way.
 
-On a CPU one pass that reads every byte (a sum per clip); on a GPU a copy into one preallocated device buffer, and the
-sums of that. A memory map that is never touched costs nothing and delivers nothing. The sums are kept as receipts: a
-loader that delivers other data in a timed epoch than in the verify epoch is caught by them.
+On a CPU one pass that reads every byte (sums of each clip); on a GPU a copy into one preallocated device buffer, and
+the sums of that. A memory map that is never touched costs nothing and delivers nothing. The sums are kept as receipts:
+a loader that delivers other data in a timed epoch than in the verify epoch, or the same in another order, is caught.
 """
 
+import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+CHUNKS = 16  # of a clip, each with a sum of its own
+# Odd, so that no change of a single sum is lost; of the chunks, then of up to 15 words after them.
+WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHUNKS - 1)]
+FIRST_WEIGHT = random.Random(len(WEIGHTS)).getrandbits(62) | 1
 
 
 class Receipt(NamedTuple):
@@ -14,7 +20,7 @@ class Receipt(NamedTuple):
 
     clip: Any  # int64
     target: Any  # int64
-    audio: Any  # int32, the wrapping sum of the samples' bits; None of a task that takes no sums
+    audio: Any  # int64, `checksum` of the samples' bits; None of a task that takes no sums
     labels: Any  # float32, the sum of the class numbers, counted from 1; or None
 
 
@@ -25,6 +31,7 @@ class Sink:
         self.device = device
         self.buffers: dict[str, Any] = {}
         self.weights: Any = None
+        self.chunk_weights: Any = None
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
         """Read every byte of the batch's tensors; return its receipt."""
@@ -35,7 +42,8 @@ class Sink:
         labels = batch["labels"]
         if self.weights is None:
             self.weights = torch.arange(1.0, labels.shape[1] + 1, device=labels.device)
-        audio = batch["audio"].view(torch.int32).sum(dim=(1, 2), dtype=torch.int32)
+            self.chunk_weights = torch.tensor(WEIGHTS, device=labels.device)
+        audio = checksum(batch["audio"], self.chunk_weights)
         return Receipt(batch["clip"].clone(), batch["target"].clone(), audio, labels @ self.weights)
 
     def _copied(self, name: str, tensor: Any) -> Any:
@@ -54,6 +62,38 @@ class Sink:
 
     def computed(self) -> None:
         """Return None: consuming is no computing."""
+
+
+def checksum(audio: Any, weights: Any) -> Any:
+    """Return int64 (clips,) of `audio`, float32 (clips, channels, samples): it depends on the samples' bits and order.
+
+    A clip is read as 64-bit words of two samples (32-bit words, where the samples are of an odd number). The wrapping
+    sums of CHUNKS equal parts, the words that remain and the first word count with a weight each: `weights`, int64 on
+    the device of `audio`, holds WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless
+    the words stay in their part and the first word is the same.
+    """
+    import torch
+
+    clips, channels, samples = audio.shape
+    words = audio.view(torch.int32).reshape(clips, channels * samples)
+    if words.shape[1] % 2 == 0:
+        if words.stride(0) % 2 or words.storage_offset() % 2:  # the words would not be aligned
+            words = words.clone(memory_format=torch.contiguous_format)
+        words = words.view(torch.int64)
+    size = words.shape[1] // CHUNKS
+    rest = words[:, CHUNKS * size :]
+    sums = words[:, : CHUNKS * size].view(clips, CHUNKS, size).sum(dim=2, dtype=words.dtype)
+    whole = _dot(words[:, 0], sums, weights[:CHUNKS], FIRST_WEIGHT)
+    return _dot(whole, rest, weights[CHUNKS : CHUNKS + rest.shape[1]], 1) if rest.shape[1] else whole
+
+
+def _dot(column: Any, values: Any, weights: Any, weight: int) -> Any:
+    """Return int64 `column` * `weight` + `values` @ `weights`, wrapping; (n,), (n, m) and (m,)."""
+    import torch
+
+    if column.is_cuda:  # which has no product of integer matrices
+        return column.long() * weight + (values * weights).sum(dim=1)
+    return torch.addmv(column.long(), values.long(), weights, beta=weight)
 
 
 class PlainLoop:

@@ -45,9 +45,9 @@ class Stepped:
 
     def consume(self, batch: Mapping[str, Any]) -> Any:
         """Consume the batch and wait for the length of a step; return the receipt."""
-        receipt = self.sink.consume(batch)
         began = self._clock()
-        self._wait(self.step_seconds, self._clock)
+        receipt = self.sink.consume(batch)
+        self._wait(max(0.0, self.step_seconds - (self._clock() - began)), self._clock)
         self._computed += self._clock() - began
         return receipt
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import Clip, Corpus, clip_hash, to_float
+from scripts.measure.receipts import SHOWN, rows_of, some
 from scripts.measure.sink import Receipt
 
 LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
-SHOWN = 5  # problems and clips named in full; the rest is counted
 
 
 class Verifier:
@@ -93,14 +93,10 @@ class Verifier:
                 self._fault(f"other data than in the verify epoch{where}", f"clip {index}")
 
     def _rows(self, receipts: list[Receipt], where: str) -> list[tuple[int, ...]]:
-        """Return (clip, target, audio sum, labels sum) of each delivered clip."""
-        rows: list[tuple[int, ...]] = []
-        for receipt in receipts:
-            columns = [column.tolist() for column in receipt if column is not None]
-            if len({len(column) for column in columns}) > 1:
-                self._fault(f"wrong batch{where}", f"tensors of {', '.join(str(len(c)) for c in columns)} clips")
-                continue
-            rows += zip(*columns, strict=True)
+        """Return (clip, target, audio, labels) of each delivered clip."""
+        rows, wrong = rows_of(receipts)
+        for case in wrong:
+            self._fault(f"wrong batch{where}", case)
         return rows
 
     def _check_batches(self, receipts: list[Receipt], where: str) -> None:
@@ -123,7 +119,7 @@ class Verifier:
     def _check_counts(self, counts: Counter[int], where: str) -> None:
         missing = sorted(set(self.clips) - set(counts))
         if missing:
-            self._fault(f"missing clips{where}", f"{len(missing)} of {len(self.clips)}: {_some(missing)}")
+            self._fault(f"missing clips{where}", f"{len(missing)} of {len(self.clips)}: {some(missing)}")
         for index, count in sorted(counts.items()):
             if count > 1:
                 self._fault(f"doubled clips{where}", f"clip {index} came {count} times")
@@ -194,8 +190,3 @@ class Verifier:
         if self.by_hash is None:
             self.by_hash = {clip.hash: clip.index for clip in self.clips.values()}
         return self.by_hash.get(clip_hash(pcm))
-
-
-def _some(numbers: list[int]) -> str:
-    more = ", ..." if len(numbers) > SHOWN else ""
-    return ", ".join(map(str, numbers[:SHOWN])) + more

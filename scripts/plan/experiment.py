@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +26,7 @@ from scripts.plan.runs import Bound, Run, Tensors
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
-SENTINEL_EVERY = 12  # runs: the first warm bound is measured again, and its spread is the machine's own noise
-PLACING = 3000  # priority of what must be there before runs can interleave
+PLACING = 3000  # priority of what must be there before a session begins
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
@@ -188,14 +188,14 @@ class Plan:
             if not self.unreadable(loader, tier)
             for conditions in self.conditions(loader, tier)
             for settings in self.settings(loader, conditions.task)
-            for run in self._repeated(loader, tier, conditions, settings)
+            for run in [self._result(loader, tier, conditions, settings)]
         ]
         known = {run.path for run in swept}
         in_ladder = {
             run.path: run
             for ladder_step in self.ladder_steps
             if not ladder_step.reason
-            for run in self._repeated(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)
+            for run in [self._result(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)]
         }
         return [*swept, *(run for path, run in in_ladder.items() if path not in known)]
 
@@ -223,53 +223,63 @@ class Plan:
 
         return list(ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
 
-    def _repeated(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Iterator[Run]:
+    def _result(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Run:
+        """Return the first visit of a result; a session makes others, BLOCK.json beside it."""
         name = slug(settings, conditions)
-        looked_for = {"all": self.repeats, "first": 1, "none": 0}[self.config["measure"]["bottlenecks"]]
-        measure, location = self.config["measure"], self.location(tier, loader).as_json()
-        for repeat in range(self.repeats_of(conditions.task)):
-            bottlenecks = repeat < looked_for and conditions.task == "read"
-            path = f"{self.folder('runs')}/{tier}/{loader}/{name}/{repeat}.json"
-            yield Run(
-                **self._measured(path, name, settings, repeat),
-                **vars(conditions),
-                loader=loader,
-                file=self.own_file(loader),
-                broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
-                tier=tier,
-                location=location,
-                format=self.loaders[loader].FORMAT,
-                epochs=measure["epochs"],
-                seconds=measure["seconds"],
-                bottlenecks=bottlenecks,
-                timeline=repeat == 0 and self._noted(conditions),
-                step_limit_ms=measure["step_limit_ms"] if bottlenecks else 0,
-                limited_share=measure["limited_share"],
-                emulate=self.tiers[tier].get("emulate"),
-                logs=f"results/tensorboard/{path.removeprefix('results/runs/').removesuffix('.json')}",
-            )
+        measure, folder = self.config["measure"], f"{self.folder('runs')}/{tier}/{loader}"
+        path = f"{folder}/{name}/0.json"
+        plain = conditions.cache == "warm" and conditions.task not in TRAINING and not self.emulated(tier)
+        return Run(
+            **self._measured(path, name, settings),
+            **vars(conditions),
+            group=self.group(tier, loader),
+            loader=loader,
+            file=self.own_file(loader),
+            broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
+            tier=tier,
+            location=self.location(tier, loader).as_json(),
+            format=self.loaders[loader].FORMAT,
+            epochs=measure["epochs"],
+            seconds=measure["seconds"],
+            limited_share=measure["limited_share"],
+            emulate=self.tiers[tier].get("emulate"),
+            logs=f"results/tensorboard/{path.removeprefix('results/runs/').removesuffix('/0.json')}",
+            mode="visit" if plain else "run",
+            proof=f"{folder}/{slug(settings)}/proof.json",
+        )
 
-    def _measured(self, path: str, name: str, settings: Mapping[str, Any], repeat: int) -> dict[str, Any]:
+    @cached_property
+    def proofs(self) -> dict[str, Run]:
+        """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
+        plain = {**vars(Conditions()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
+        return {run.proof: replace(run, slug=slug(run.settings), path=run.proof, **plain) for run in self.runs}
+
+    @property
+    def session_settings(self) -> dict[str, Any]:
+        """What a session depends on beside its results: a change of it measures again."""
+        keys = ("minutes", "resolution", "repeats", "train_repeats", "seconds", "epochs", "threads", "seed")
+        tasks = {run.task: self.task_code(run.task) for run in self.runs}
+        return {key: self.config["measure"][key] for key in keys} | {"tasks": tasks}
+
+    def group(self, tier: str, loader: str) -> str:
+        """Return the session that measures a result: copies in RAM that are there one at a time have their own."""
+        return f"{tier}-{loader}" if self._one_at_a_time(tier) else "main"
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """The sessions of the experiment."""
+        return list(dict.fromkeys(run.group for run in self.runs))
+
+    def _one_at_a_time(self, tier: str) -> bool:
+        return self.in_memory(tier) and self.config["measure"]["ram_copies"] == "one"
+
+    def _measured(self, path: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the plan says of every measurement."""
         return {
             **{key: self.config["measure"][key] for key in ("limit_minutes", "threads", "seed")},
             **{"corpus": self.folder("corpus"), "dataset": self.dataset, "slug": name, "settings": settings},
-            **{"repeat": repeat, "path": path},
+            "path": path,
         }
-
-    def _noted(self, conditions: Conditions) -> bool:
-        """Return whether the batch timeline is taken; the limits of a limited cache do not last until then."""
-        asked = self.config["measure"]["timeline"] == "first"
-        return asked and conditions.task == "read" and conditions.cache != "limited"
-
-    def repeats_of(self, task: str) -> int:
-        """How often each run of a task is made."""
-        return self.config["measure"]["train_repeats"] if task in TRAINING else self.repeats
-
-    @property
-    def repeats(self) -> int:
-        """How often each run is made."""
-        return self.config["measure"]["repeats"]
 
     def conditions(self, loader: str, tier: str) -> list[Conditions]:
         """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
@@ -302,17 +312,15 @@ class Plan:
 
     @cached_property
     def bounds(self) -> list[Bound]:
-        """The warm bound for each device and batch size that a run uses; the first one is the session's control run."""
-        pairs = list(dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs))
-        bounds = []
-        for pair in pairs:
-            settings = dict(zip(("device", "batch_size"), pair, strict=True))
-            often = len(self.runs) // SENTINEL_EVERY if pair == pairs[0] else 0
-            for repeat in range(max(self.repeats, often)):
-                path = f"{self.folder('runs')}/bounds/warm/{slug(settings)}/{repeat}.json"
-                seconds = self.config["measure"]["seconds"]
-                bounds.append(Bound(**self._measured(path, slug(settings), settings, repeat), seconds=seconds))
-        return bounds
+        """The in-memory ceiling for each device and batch size that a session uses: its control runs."""
+        found = []
+        for group in self.groups:
+            of_group = [run.settings for run in self.runs if run.group == group]
+            for device, batch_size in dict.fromkeys((one["device"], one["batch_size"]) for one in of_group):
+                settings = {"device": device, "batch_size": batch_size}
+                path = f"{self.folder('runs')}/bounds/{group}/{slug(settings)}/0.json"
+                found.append(Bound(**self._measured(path, slug(settings), settings), group=group, seconds=0.2))
+        return found
 
     @cached_property
     def tensors(self) -> list[Tensors]:
@@ -321,12 +329,12 @@ class Plan:
             return []
         pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
         found = []
-        for (device, batch_size), repeat in itertools.product(pairs, range(self.repeats)):
+        for (device, batch_size), repeat in itertools.product(pairs, range(self.config["measure"]["repeats"])):
             settings = {"device": device, "batch_size": batch_size}
             path = f"{self.folder('runs')}/tensors/{slug(settings)}/{repeat}.json"
             data = next((f"{self.folder('formats')}/{name}" for name in self.single_file), None)
-            workers = max(self.readers_at_once)
-            found.append(Tensors(**self._measured(path, slug(settings), settings, repeat), workers=workers, data=data))
+            what = {"repeat": repeat, "workers": max(self.readers_at_once), "data": data}
+            found.append(Tensors(**self._measured(path, slug(settings), settings), **what))
         return found
 
     @property
@@ -335,9 +343,9 @@ class Plan:
         return [name for name, module in self.formats.items() if hasattr(module, "SINGLE_FILE")][:1]
 
     @cached_property
-    def by_path(self) -> dict[str, Run | Bound]:
-        """Runs, bounds and tensors by the path of their record."""
-        return {item.path: item for item in (*self.runs, *self.bounds, *self.tensors)}
+    def by_path(self) -> dict[str, Run | Tensors]:
+        """Proofs and tensors by the path of their record."""
+        return self.proofs | {item.path: item for item in self.tensors}
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
@@ -393,10 +401,9 @@ class Plan:
     def copy_name(self, tier: str) -> str:
         """Return the pattern of a copy's name on a tier: one for each format, or, in RAM, for each loader.
 
-        A copy in RAM is gone after its runs. If two loaders shared it, running one again would place it again, and
-        Snakemake would then run the other again too.
+        Where RAM holds one copy at a time, each serves one loader.
         """
-        return "{loader}/{format}" if self.in_memory(tier) else "{format}"
+        return "{loader}/{format}" if self._one_at_a_time(tier) else "{format}"
 
     def copy(self, tier: str) -> str:
         """Return the pattern of the name by which a tier's kind finds a copy, with {format} and perhaps {loader} in it.
@@ -422,24 +429,12 @@ class Plan:
         """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""
         return self._kind(tier).location(self.tiers[tier], "").in_memory
 
-    def order(self, path: str) -> int:
-        """Return the priority, 1,000 to 1,999, of a run: a random order of runs, set by `measure.seed`.
-
-        Above the priority of everything else, so that a format in RAM is used up before the next is placed.
-        """
-        item = self.by_path.get(path)
-        if isinstance(item, Bound) and item.bound == "warm":  # spread evenly: they watch the machine
-            every = [bound.path for bound in self.bounds if bound.slug == item.slug]
-            return 1000 + int(1000 * (every.index(path) + 0.5) / len(every))
-        digest = hashlib.sha256(f"{self.config['measure']['seed']}:{path}".encode()).digest()
-        return 1000 + int.from_bytes(digest[:4]) % 1000
-
     def placing_order(self, tier: str) -> int:
         """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
 
         In RAM they wait until nothing else can run, and so are there one at a time, unless there is room for all.
         """
-        return 0 if self.in_memory(tier) and self.config["measure"]["ram_copies"] == "one" else PLACING
+        return 0 if self._one_at_a_time(tier) else PLACING
 
     @property
     def sample(self) -> sample.Sample:

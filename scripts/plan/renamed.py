@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KEYS = {"measure": {"explain": "bottlenecks", "moves": "tensors"}}
+VALUES = {"bottlenecks": {"first": "finalists", "all": "finalists"}, "timeline": {"first": "finalists"}}
 TASKS = {"traverse": "read", "loop": "iterate"}
 
 
@@ -20,6 +21,13 @@ def renamed(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
                 notices.append(
                     f"config: {section}.{old} is {section}.{new} now. Rename it: the next version refuses it."
                 )
+    measure = config.get("measure")
+    for key, values in VALUES.items() if isinstance(measure, dict) else ():
+        if isinstance(old := measure.get(key), str) and old in values:
+            measure[key] = values[old]
+            notices.append(
+                f"config: measure.{key}: {old} is {values[old]} now. Rename it: the next version refuses it."
+            )
     loaders = config.get("loaders")
     entries = [("sweep", config.get("sweep"))]
     entries += [(f"loaders[{n}]", entry) for n, entry in enumerate(loaders if isinstance(loaders, list) else ())]

@@ -32,6 +32,7 @@ class Measurement:
     )
     repeat: int = _option(0, "number of the repeat", type=int)
     path: str = ""  # of the record, relative to the project
+    group: str = "main"  # of what is measured in one session, since it is there at the same time
     seconds: float = _option(1.0, "measure for at least this long", type=float)
     limit_minutes: float = _option(120.0, "what takes longer is ended, and failed", type=float)
     threads: str | int = _option("auto", "of torch and OpenMP in the measuring process; auto: the cores allowed")
@@ -60,13 +61,22 @@ class Run(Measurement):
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads
     )
     logs: str | None = _option(None, "TensorBoard's folder, of the tasks that train")
+    mode: str = _option(
+        "run",
+        "run: proof and whole epochs; proof: only that every clip is right; visit: a window of a proven result; "
+        "trials: what --bottlenecks, --timeline and --step-limit-ms ask for, of a proven result",
+        choices=("run", "proof", "visit", "trials"),
+    )
+    proof: str | None = _option(None, "record of the proof that a visit relies on")
+    attempt: int = 0  # of a visit that was disturbed and made again
+    asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Bound(Measurement):
     """One measurement of what the machine can do."""
 
-    bound: str = "warm"
+    bound: str = "in_memory"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

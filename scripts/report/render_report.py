@@ -173,7 +173,9 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "runs_range": (min(counts), max(counts)) if counts else (0, 0),
         "enough_runs": ENOUGH_RUNS,
-        "warm_bounds": {(row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "warm")},
+        "warm_bounds": {
+            (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
+        },
         "failed": [row for row in ranking if row["status"] == "failed"],
         "skipped": grouped_skips(tables["skipped"]),
         "warnings": grouped_warnings(tables["warnings"]),

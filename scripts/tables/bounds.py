@@ -1,8 +1,8 @@
 """What the hardware allows: the bounds that were measured, and which of them applies to a result.
 
-`warm`: batches gathered from a tensor in RAM, through the same sink. `storage`: what fio reads from a tier at a clip's
-size, with as many readers as the loader keeps reads under way. `compute`: the steps alone, if nothing had to be waited
-for. `decode`: decoding alone, by what a loader saves when it leaves decoding out.
+`in_memory`: the consumer on batches that stream through memory, in the process of each visit. `storage`: what fio
+reads from a tier at a clip's size, with as many readers as the loader keeps reads under way. `compute`: the steps
+alone, if nothing had to be waited for. `decode`: decoding alone, by what a loader saves when it leaves decoding out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,11 +20,11 @@ Record = Mapping[str, Any]
 def rows(
     plan: Mapping[str, Any], records: Iterable[Record], tiers: Mapping[str, Record | None], sizes: Mapping[str, int]
 ) -> Iterator[Row]:
-    """Yield the rows of bounds.csv: the warm ones, without a speed where none could be measured, and the storage ones.
+    """Yield the rows of bounds.csv: the in-memory ceilings, without a speed where none could be measured, and storage.
 
-    `records`: those of the warm bounds. `tiers`: the profiles. `sizes`: the bytes that a clip takes in each format.
+    `records`: those of the control runs. `tiers`: the profiles. `sizes`: the bytes that a clip takes in each format.
     """
-    yield from _warm_rows(plan, records)
+    yield from _memory_rows(plan, records)
     readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["runs"]})
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
@@ -36,7 +36,7 @@ def rows(
                 yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
-def _warm_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
+def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
     measured = (record for record in records if record["status"] == "ok")
     works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
     for same in grouped(works, "bound", "device", "batch_size"):
@@ -62,9 +62,10 @@ def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | N
 def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: float) -> list[Row]:
     """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
 
-    It is the lowest that applies: the warm bound to all on its device that read every byte; the storage bound to a cold
-    cache, and to what does not fit into a limited one; the steps alone to a task that computes. None applies to a plain
-    loop, which need not read what it is given, nor the warm one alone to a tier that fio did not measure.
+    It is the lowest that applies: the in-memory ceiling, that of its own visits, to all that read every byte; the
+    storage bound to a cold cache, and to what does not fit into a limited one; the steps alone to a task that
+    computes. None applies to a plain loop, which need not read what it is given, nor the ceiling alone to a tier
+    that fio did not measure.
     """
     bound_rows = list(bound_rows)
     return [_with_bound(row, bound_rows, limited_share) for row in results]
@@ -73,7 +74,7 @@ def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: floa
 def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
     found = dict(_applying(row, bound_rows, limited_share))
     if row["cache"] != "warm" and "storage" not in found:
-        found.pop("warm", None)  # what limits it was not measured
+        found.pop("in_memory", None)  # what limits it was not measured
     name = min(found, key=found.__getitem__, default=None)
     return {**row, "bound": name, "bound_clips_per_second": name and found[name]}
 
@@ -84,14 +85,18 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
         speed = bound["clips_per_second"]
         if not speed or row["task"] == "iterate":
             continue
-        if bound["bound"] == "warm" and (bound["device"], bound["batch_size"]) == (row["device"], row["batch_size"]):
-            yield "warm", speed
+        if bound["bound"] == "in_memory" and (bound["device"], bound["batch_size"]) == _work(row):
+            yield "in_memory", row["ceiling_clips_per_second"] or speed
         if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
             missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
             if missed and row["format"] in bound["formats"].split(", "):
                 yield "storage", speed / missed
     if row["au_percent"] and row["clips_per_second"]:
         yield "compute", row["clips_per_second"] * 100 / row["au_percent"]
+
+
+def _work(row: Row) -> tuple[str, int]:
+    return row["device"], row["batch_size"]
 
 
 def decode_rows(results: Iterable[Row]) -> Iterator[Row]:

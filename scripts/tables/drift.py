@@ -1,4 +1,4 @@
-"""How steady the machine was: what the warm bound, the same work all through the session, says of noise and drift."""
+"""How steady the machine was: what the control run, the same work all through the session, says of noise and drift."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -21,13 +21,13 @@ _WORK = ("device", "batch_size")
 
 
 def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return the rows of noise.csv from bounds' records: one for each device and batch size with an ok warm bound.
+    """Return the rows of noise.csv from bounds' records: one for each device and batch size with an ok control run.
 
     `variation_percent` (standard deviation in % of the mean) and `range_percent` (in % of the median) are None for a
     single control run. `drift_percent`, the median of the later half in % above that of the earlier half, negative
     where the machine became slower, and `drift_seen`, whether that is distinguishable, are None for fewer than four.
     """
-    measured = [one for one in bounds if one["bound"] == "warm" and one["status"] == "ok"]
+    measured = [one for one in bounds if one["bound"] == "in_memory" and one["status"] == "ok"]
     works = [{**one, **{key: one["settings"][key] for key in _WORK}} for one in measured]
     works.sort(key=lambda one: (*(one[key] for key in _WORK), _moment(one), one["repeat"]))
     return [_noise_row(same) for same in grouped(works, *_WORK)]
@@ -65,7 +65,7 @@ def _later_half(speeds: Sequence[float]) -> tuple[float, Comparison]:
 def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield the rows of warnings.csv that follow from rows of noise.csv: `noisy-machine` and `drift`."""
     for row in noise:
-        place = {"slug": f"bound warm {row['device']} batch {row['batch_size']}"}
+        place = {"slug": f"control run {row['device']} batch {row['batch_size']}"}
         if row["control_runs"] >= FEWEST_NOISY and row["variation_percent"] > NOISY_PERCENT:
             yield place | {
                 "code": "noisy-machine",

@@ -21,7 +21,7 @@ from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
-from scripts.tables.records import planned_runs, read_plan, read_record, setting_columns, tier_name, tried
+from scripts.tables.records import control_runs, planned_runs, read_plan, read_record, setting_columns, tier_name, tried
 
 Record = dict[str, Any]
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
@@ -35,10 +35,8 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     _check_out(out)
     pairs = list(planned_runs(plan, root))
     records = [record for _, record in pairs if record]
-    bounds, tensors = (
-        [record for entry in plan[kind] if (record := read_record(root / entry["path"])) is not None]
-        for kind in ("bounds", "tensors")
-    )
+    bounds = list(control_runs(plan, root))
+    tensors = [record for entry in plan["tensors"] if (record := read_record(root / entry["path"])) is not None]
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
     formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
     called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
@@ -158,7 +156,7 @@ def _warning_rows(
         for record in records
     ]
     for record in bounds:
-        kind = f"bound {record['bound']}" if record["record"] == "bound" else record["record"]
+        kind = "control run" if record["record"] == "bound" else record["record"]
         slug = f"{kind} {record['settings']['device']} batch {record['settings']['batch_size']}"
         sources.append(({"slug": slug, "repeat": record["repeat"]}, record))
     sources += [({"tier": called[name]}, record) for name, record in tiers.items() if record]
@@ -183,8 +181,14 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
-        "repeats": max((entry["repeat"] + 1 for entry in plan["runs"]), default=0),
+        "sessions": _sessions(plan, root),
     }
+
+
+def _sessions(plan: Mapping[str, Any], root: Path) -> list[Record]:
+    """Return what the sessions said of themselves when they ended."""
+    folder = Path(root, "results", "runs", plan["dataset"])
+    return [read_json(path) for path in sorted(folder.glob("session-*.json"))]
 
 
 def _host(records: Iterable[Record]) -> dict[str, Any]:

@@ -91,21 +91,54 @@ def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None) -> Iterator[tuple[dict, dict | None]]:
-    """Yield (plan entry, record or None where there is no file) of each planned run, of one loader or of all.
+    """Yield (plan entry, record or None where there is none) of each visit of the planned results, of one loader or
+    all.
 
-    Raises UserError where a file holds the record of another run than the one that the plan expects there.
+    A result whose proof failed has that as its only run, one that was never visited an entry without a record. What was
+    found out about a result besides (trials.json) is in the record of its first visit. Raises UserError where a file
+    holds the record of another result than the one that the plan expects there.
     """
     for entry in plan["runs"]:
         if loader is not None and entry["loader"] != loader:
             continue
-        record = read_record(root / entry["path"])
-        for key in ("loader", "tier", "format", "slug", "repeat") if record else ():
-            if record.get(key) != entry[key]:
-                raise UserError(
-                    f"{root / entry['path']}: {key}: found {record.get(key)!r}, the plan expects {entry[key]!r}. "
-                    "Delete the file to have it measured again."
-                )
-        yield entry, record
+        proof = _checked(root / entry["proof"], entry, ("loader", "tier", "format")) if entry.get("proof") else None
+        if proof and proof["status"] != "ok":
+            yield entry, {**proof, **{key: entry[key] for key in ("slug", "task", "cache", "step_ms")}}
+            continue
+        folder = (root / entry["path"]).parent
+        files = sorted((file for file in folder.glob("*.json") if file.stem.isdigit()), key=lambda file: int(file.stem))
+        trials = _checked(folder / "trials.json", entry, _SAME) or {}
+        for number, file in enumerate(files):
+            record = _checked(file, entry, _SAME)
+            found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None} if number == 0 else {}
+            more = trials.get("warnings", []) if number == 0 else []
+            yield {**entry, "repeat": int(file.stem)}, {**record, **found, "warnings": [*record["warnings"], *more]}
+        if not files:
+            yield entry, None
+
+
+_SAME = ("loader", "tier", "format", "slug")
+_OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
+
+
+def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return a record, or None where there is no file."""
+    record = read_record(path)
+    for key in names if record else ():
+        if record.get(key) != entry[key]:
+            raise UserError(
+                f"{path}: {key}: found {record.get(key)!r}, the plan expects {entry[key]!r}. Delete the file to have "
+                "it measured again."
+            )
+    return record
+
+
+def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the control runs, of all sessions."""
+    for entry in plan["bounds"]:
+        files = (root / entry["path"]).parent.glob("*.json")
+        for file in sorted(files, key=lambda file: int(file.stem)):
+            yield read_record(file)
 
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -138,6 +171,12 @@ def reason_of(record: Mapping[str, Any]) -> str:
 def disturbed(record: Mapping[str, Any]) -> bool:
     """Return whether a warning of a run says that something else slowed it down."""
     return any(warning["code"] in DISTURBANCES for warning in record["warnings"])
+
+
+def ceiling(record: Mapping[str, Any]) -> float | None:
+    """Return the in-memory ceiling of a visit in clips/s, the mean of before and after it; None of other runs."""
+    found = record.get("ceiling")
+    return None if found is None else (found["before"] + found["after"]) / 2
 
 
 def payload(record: Mapping[str, Any]) -> float | None:

@@ -12,7 +12,7 @@ import torch
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.measure import protocol
+from scripts.measure import protocol, sink
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
@@ -188,10 +188,34 @@ def one_huge_batch(batches):
     batches[:] = [{key: torch.cat([batch[key] for batch in batches]) for key in batches[0]}]
 
 
+def reversed_in_time(batches):
+    for batch in batches:
+        batch["audio"] = batch["audio"].flip(2)
+
+
+def halves_exchanged(batches):
+    for batch in batches:
+        batch["audio"] = batch["audio"].roll(batch["audio"].shape[2] // 2, dims=2)
+
+
+def shifted_by_one(batches):
+    for batch in batches:
+        batch["audio"] = batch["audio"].roll(1, dims=2)
+
+
+def inverted(batches):
+    for batch in batches:
+        batch["audio"] = -batch["audio"]
+
+
 CHEATS = {
     stale_audio: "other data than in the verify epoch in timed epoch 2: clip ",
     nothing_but_clips: "wrong batch in timed epoch 2: ",
     other_label: "other data than in the verify epoch in timed epoch 2: clip ",
+    **dict.fromkeys(
+        (reversed_in_time, halves_exchanged, shifted_by_one, inverted),
+        "other data than in the verify epoch in timed epoch 2: clip ",
+    ),
     one_huge_batch: "long batches in timed epoch 2: 23 clips, asked were 8",
 }
 
@@ -376,6 +400,44 @@ def test_sink_sees_every_value(batches, key):
         changed = sink.consume(batch)
         differs = torch.stack([old != new for old, new in zip(receipt, changed, strict=True)]).any(dim=0)
         assert differs.nonzero().flatten().tolist() == [3]
+
+
+@pytest.mark.parametrize("samples", [1, 2, 15, 31, 32, 33, 62, 63, 997, 1000, 1601])
+def test_the_checksum_depends_on_the_order_of_any_number_of_samples(samples):
+    """It is that of the definition, the same for any layout in memory, and another one for another order."""
+    made = torch.Generator().manual_seed(samples)
+    audio = torch.randint(-32768, 32768, (3, 1, samples), generator=made) / 32768
+    weights = torch.tensor(sink.WEIGHTS)
+    found = sink.checksum(audio, weights)
+    assert found.tolist() == [defined_checksum(clip[0]) for clip in audio.numpy()]
+    offset = torch.cat([torch.zeros(3, 1, 1), audio, torch.zeros(3, 1, samples % 2)], dim=2)[:, :, 1 : samples + 1]
+    columns = audio.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    for same in (offset, columns, audio.expand(3, 1, samples)):
+        assert torch.equal(sink.checksum(same, weights), found)
+    if samples > 2:
+        others = [audio.flip(2), audio.roll(1, 2), audio.roll(2, 2), audio.roll(samples // 2, 2), -audio]
+        assert all((sink.checksum(other, weights) != found).all() for other in others)
+
+
+def defined_checksum(clip) -> int:
+    """Return the checksum of float32 (samples,) by numbers of any length."""
+    bits, width = (clip.view("int32"), 32) if len(clip) % 2 else (clip.view("int64"), 64)
+    words = bits.tolist()
+    size = len(words) // sink.CHUNKS
+    sums = [signed(sum(words[part * size : (part + 1) * size]), width) for part in range(sink.CHUNKS)]
+    weighted = zip(sums + words[sink.CHUNKS * size :], sink.WEIGHTS, strict=False)
+    return signed(words[0] * sink.FIRST_WEIGHT + sum(value * weight for value, weight in weighted), 64)
+
+
+def signed(number: int, width: int) -> int:
+    """Return a number as two's complement of so many bits holds it."""
+    return (number + 2 ** (width - 1)) % 2**width - 2 ** (width - 1)
+
+
+def test_a_batch_without_channels_in_a_timed_epoch_is_an_error(batches, corpus):
+    epochs = [batches, [{**batch, "audio": batch["audio"][:, 0]} for batch in shuffled(batches, 1)]]
+    with pytest.raises(ValueError):
+        problems_of(corpus, epochs)
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,9 @@ def loader_env(wildcards):
 
 
 def run_code(wildcards):
-    """Return the hashes of the loader's and the task's files; PROTOCOL stands for all else that a run goes through."""
-    run = plan.by_path.get(run_path(wildcards))
-    return f"{plan.loader_code(run.loader)}-{plan.task_code(run.task)}" if run else ""
+    """Return the hash of the loader's own file; PROTOCOL stands for all else that a run goes through."""
+    run = plan.by_path.get(proof_path(wildcards))
+    return plan.loader_code(run.loader) if run else ""
 
 
 def placed_data(tier):
@@ -100,10 +100,15 @@ def placed_copy(tier):
 
 def loader_data(wildcards):
     """Return the folder or file that holds the run's data on its tier; the copy's record where none is local."""
-    place = plan.location(wildcards.tier, wildcards.loader).held_in
-    format = plan.loaders[wildcards.loader].FORMAT
-    name = plan.copy_name(wildcards.tier).format(loader=wildcards.loader, format=format)
-    return str(place or f"{PLACED}/{wildcards.tier}/{name}.json")
+    return data_of(wildcards.tier, wildcards.loader)
+
+
+def data_of(tier, loader):
+    """Return the folder or file that holds a loader's data on a tier; the copy's record where none is local."""
+    format = plan.loaders[loader].FORMAT
+    name = plan.copy_name(tier).format(loader=loader, format=format)
+    place = plan.location(tier, loader).held_in
+    return str(place or f"{PLACED}/{tier}/{name}.json")
 
 
 def loader_format(wildcards):
@@ -111,19 +116,44 @@ def loader_format(wildcards):
     return f"{FORMATS}/{plan.loaders[wildcards.loader].FORMAT}.json"
 
 
-def loader_runs(wildcards):
-    """Return the records of all runs of a loader."""
-    return [run.path for run in plan.runs if run.loader == wildcards.loader]
+def loader_sessions(wildcards):
+    """Return the sessions that a loader is measured in."""
+    groups = dict.fromkeys(
+        run.group for run in plan.runs if run.loader == wildcards.loader
+    )
+    return [f"{RUNS}/session-{group}.json" for group in groups]
 
 
-def run_path(wildcards):
-    """Return the path of the run's record."""
-    return f"{RUNS}/{wildcards.tier}/{wildcards.loader}/{wildcards.slug}/{wildcards.repeat}.json"
+def session_runs(group):
+    """Return the results that a session measures: where loaders are asked for by name, only theirs."""
+    return [
+        run
+        for run in plan.runs
+        if run.group == group and (not asked or run.loader in asked)
+    ]
 
 
-def bound_path(wildcards):
-    """Return the path of the bound's record."""
-    return f"{RUNS}/bounds/warm/{wildcards.slug}/{wildcards.repeat}.json"
+def session_proofs(group):
+    """Return the proofs of the results that a session measures."""
+    return list(dict.fromkeys(run.proof for run in session_runs(group)))
+
+
+def session_data(group):
+    """Return the data that a session reads."""
+    return list(
+        dict.fromkeys(data_of(run.tier, run.loader) for run in session_runs(group))
+    )
+
+
+def proof_path(wildcards):
+    """Return the path of the record of a proof."""
+    return f"{RUNS}/{wildcards.tier}/{wildcards.loader}/{wildcards.slug}/proof.json"
+
+
+def proof_threads(wildcards):
+    """Return how many cores a proof takes: one, and one for each worker. Proofs run beside one another."""
+    run = plan.by_path.get(proof_path(wildcards))
+    return 1 + (run.settings["workers"] or 0) if run else 1
 
 
 def planned(path_of):
@@ -133,11 +163,6 @@ def planned(path_of):
         if path_of(wildcards) in plan.by_path
         else ""
     )
-
-
-def in_order(path_of):
-    """Return what gives a job's place in the seeded random order of runs."""
-    return lambda wildcards: plan.order(path_of(wildcards))
 
 
 def ended_early(wildcards):

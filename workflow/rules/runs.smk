@@ -1,42 +1,51 @@
-rule run_loader:
-    """Measure one loader once, in a process of its own, with nothing beside it."""
+rule prove_loader:
+    """Prove that one loader delivers every clip of its data once, right, and with its labels: nothing is timed."""
     input:
         data=ancient(loader_data),
         format=loader_format,
         manifest=f"{CORPUS}/manifest.csv",
     output:
-        record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.json",
+        record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/proof.json",
     log:
-        f"{LOGS}/run_loader/{{tier}}/{{loader}}/{{slug}}/{{repeat}}.log",
-    priority: in_order(run_path)
+        f"{LOGS}/prove_loader/{{tier}}/{{loader}}/{{slug}}.log",
     conda:
         loader_env
-    threads: workflow.cores
+    threads: proof_threads
     params:
         protocol=PROTOCOL,
         code=run_code,
-        run=planned(run_path),
+        run=planned(proof_path),
     shell:
         "python -m scripts.measure.run_loader --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
 
 
-rule measure_bound:
-    """Measure once what this machine gives when the data is in RAM and nothing has to be loaded."""
-    input:
-        info=f"{CORPUS}/corpus.json",
-    output:
-        record=f"{RUNS}/bounds/warm/{{slug}}/{{repeat}}.json",
-    log:
-        f"{LOGS}/measure_bound/{{slug}}/{{repeat}}.log",
-    priority: in_order(bound_path)
-    conda:
-        env("loaders")
-    threads: workflow.cores
-    params:
-        code=code_hash("scripts.measure.measure_bound"),
-        run=planned(bound_path),
-    shell:
-        "python -m scripts.measure.measure_bound --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
+for group in plan.groups:
+
+    rule:
+        """Measure all proven results in blocks, one visit after the other, with nothing beside them."""
+        name:
+            f"measure_session_{group}".replace("-", "_")
+        input:
+            plan=ancient(f"{RUNS}/plan.json"),
+            info=f"{CORPUS}/corpus.json",
+            proofs=session_proofs(group),
+            data=[ancient(path) for path in session_data(group)],
+        output:
+            session=f"{RUNS}/session-{group}.json",
+        log:
+            f"{LOGS}/measure_session/{group}.log",
+        priority: 1000
+        conda:
+            env("loaders")
+        threads: workflow.cores
+        params:
+            protocol=PROTOCOL,
+            group=group,
+            loaders=asked,
+            measure=json.dumps(plan.session_settings),
+        shell:
+            "python -m scripts.measure.run_session --plan {input.plan:q} --group {params.group:q}"
+            " --loaders {params.loaders:q} --out {output.session:q} --log {log:q}"
 
 
 rule measure_tensors:
@@ -48,7 +57,6 @@ rule measure_tensors:
         record=f"{RUNS}/tensors/{{slug}}/{{repeat}}.json",
     log:
         f"{LOGS}/measure_tensors/{{slug}}/{{repeat}}.log",
-    priority: in_order(tensors_path)
     conda:
         env("loaders")
     threads: workflow.cores

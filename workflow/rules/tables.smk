@@ -21,8 +21,8 @@ rule make_tables:
     """Derive the tables from the runs."""
     input:
         plan=f"{RUNS}/plan.json",
-        runs=[run.path for run in plan.runs],
-        bounds=[bound.path for bound in plan.bounds],
+        proofs=list(plan.proofs),
+        sessions=collect(f"{RUNS}/session-{{group}}.json", group=plan.groups),
         tensors=[move.path for move in plan.tensors],
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
@@ -44,7 +44,7 @@ rule summarize_loader:
     """Gather all runs of one loader with their summary."""
     input:
         plan=f"{RUNS}/plan.json",
-        runs=loader_runs,
+        sessions=loader_sessions,
     output:
         summary="results/{loader}.json",
     log:

@@ -143,14 +143,14 @@ def _bound(row: Row) -> float | None:
 
 
 def _bound_lines(axis: Axes, rows: Rows) -> None:
-    """Draw the warm bounds of a panel as lines, with their numbers above it."""
+    """Draw the in-memory ceilings of a panel as lines, with their numbers above it."""
     styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
-    bounds = {row["batch_size"]: row["bound_clips_per_second"] for row in rows if row.get("bound") == "warm"}
+    bounds = {row["batch_size"]: row["bound_clips_per_second"] for row in rows if row.get("bound") == "in_memory"}
     labels = []
     for number, (size, speed) in enumerate(sorted(bounds.items())):
         name, style = styles[number % len(styles)]
         axis.axvline(speed, color=INK, linestyle=style, linewidth=1.2)
-        labels.append(f"{name}: the warm bound for batch {size}, {number_text(speed)} clips/s")
+        labels.append(f"{name}: the in-memory ceiling for batch {size}, {number_text(speed)} clips/s")
     axis.set_title("\n".join(labels), loc="right", fontsize=8, fontweight="normal")
 
 

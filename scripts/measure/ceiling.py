@@ -1,0 +1,53 @@
+"""The in-memory ceiling: how fast the consumer reads batches that stream through memory, with nothing to load.
+
+It is measured in the process of a visit, right before and after its window. The batches are more than the last-level
+cache holds, so that each comes from memory, as batches do that a loader has just made. No loader can pass it, but by
+the noise between the two moments. On a GPU the batches are copied from page-locked memory, as the consumer does it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+from scripts.measure.sink import Sink
+
+POOL_BYTES = 256 << 20  # of batches: several times the last-level cache of most processors
+LEAST_BATCHES, MOST_BATCHES = 3, 64
+SECONDS = 0.06  # each of the two measurements
+
+
+def pool_of(clips: int, shape: tuple[int, ...]) -> Any:
+    """Return a float32 array (batches, clips, *shape), touched, in huge pages where numpy asks for them.
+
+    It is filled by one thread, so that a process which has no threads yet can be forked afterwards.
+    """
+    import numpy as np
+
+    size = 4 * clips * int(np.prod(shape))
+    count = min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // size)))
+    return np.full((count, clips, *shape), 0.25, dtype=np.float32)
+
+
+def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], seconds: float = SECONDS) -> float:
+    """Return clips/s of the consumer on the batches of `pool`, each read once in turn, for at least `seconds`."""
+    import torch
+
+    count = min(request.batch_size, pool.shape[1])
+    rest = {
+        "target": torch.zeros(count, dtype=torch.int64),
+        "labels": torch.zeros((count, request.classes)),
+        "clip": torch.arange(count),
+    }
+    batches = [{request.sample.key: torch.from_numpy(one[:count]), **rest} for one in pool]
+    if request.device != "cpu":
+        batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
+    sink = Sink(request.device)
+    sink.consume(batches[-1])
+    sink.finish()
+    consumed, turn, began = 0, 0, clock()
+    while clock() - began < seconds or turn < len(batches):
+        sink.consume(batches[turn % len(batches)])
+        turn += 1
+        consumed += count
+    sink.finish()
+    return consumed / (clock() - began)

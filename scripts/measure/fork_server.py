@@ -1,0 +1,105 @@
+"""A process that has imported torch once and forks for each visit: fresh in all that a loader can see, in 20 ms.
+
+It has one thread, nothing of CUDA and no file of a loader open, so that a fork of it is a process as a new interpreter
+would be after its imports. It takes a JSON object a line on stdin and answers with the child's number, and then with
+how it ended. What cannot be forked starts an interpreter instead (`run_session.py`), and its record says which.
+
+All children would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
+each child begins with random allocations.
+"""
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from scripts.common.errors import run_main
+from scripts.common.files import write_json
+from scripts.measure import child
+from scripts.plan.runs import Bound, Run
+
+SHAKEN = 200  # allocations at most, of up to SHAKEN_BYTES each, half of which are freed again
+SHAKEN_BYTES = 1 << 18
+
+
+def main() -> None:
+    """Serve visits until stdin ends."""
+    if not child.is_child():
+        sys.exit("error: the fork server is started by run_session only")
+    first = json.loads(sys.stdin.readline())
+    pool = preloaded(first["clips"], tuple(first["shape"]))
+    gc.collect()
+    gc.freeze()
+    said = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a loader prints is no answer
+    print(json.dumps({"ready": True}), file=said)
+    for line in sys.stdin:
+        job = json.loads(line)
+        number = os.fork()
+        if number == 0:
+            serve(job, pool)
+        print(json.dumps({"pid": number}), file=said)
+        _, status = os.waitpid(number, 0)
+        try:
+            os.killpg(number, signal.SIGKILL)  # what it started ends with it
+        except ProcessLookupError:
+            pass
+        print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), file=said)
+
+
+def preloaded(clips: int, shape: tuple[int, ...]) -> Any:
+    """Import what every visit needs, and return the batches that the in-memory ceiling streams."""
+    import torch.utils.data
+
+    from scripts.measure import ceiling, measure_bound, run, run_loader  # noqa: F401
+
+    torch.set_num_threads(1)
+    return ceiling.pool_of(clips, shape)
+
+
+def serve(job: dict[str, Any], pool: Any) -> None:
+    """Be a visit: measure, write the record aside, end the process."""
+    code = 1
+    try:
+        os.setsid()
+        ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != job["server"]:
+            os._exit(1)
+        kept = shaken(random.Random(job["heap_seed"]))
+        write_json(Path(job["out"]), measured(job, pool))
+        del kept
+        code = 0
+        atexit._run_exitfuncs()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def measured(job: dict[str, Any], pool: Any) -> dict[str, Any]:
+    """Return the record of a visit, or of a control run."""
+    from scripts.measure import measure_bound, run_loader
+
+    if "bound" in job:
+        return measure_bound.measure(Bound(**job["bound"]), pool)
+    asked = Run(**job["run"])
+    return {**run_loader.measure(run_loader.loader_of(asked), asked, pool), "started_by": "fork"}
+
+
+def shaken(chance: random.Random) -> list[bytearray]:
+    """Return allocations of random sizes between which others were freed: a heap that is another one each time."""
+    made = [bytearray(chance.randrange(1, SHAKEN_BYTES)) for _ in range(chance.randrange(SHAKEN))]
+    return made[::2]
+
+
+if __name__ == "__main__":
+    run_main(main)

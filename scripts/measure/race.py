@@ -1,0 +1,165 @@
+"""Which result is visited when: blocks in random order, visits made again where disturbed, who leaves, when to stop.
+
+It knows no process and no file but what it is given, so that tests can play a session with planted speeds. In a block
+each live result is visited once, with visits of the control run between. What differs between blocks is the machine,
+what differs within one is the loader: results are compared within blocks (scripts/common/blocks.py).
+"""
+
+import random
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scripts.common.blocks import Table
+
+LEAST_BLOCKS = 3  # before anything is concluded
+ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
+FAR = 4.0  # times slower than the fastest is far behind
+DISTURBED_PERCENT = 15.0  # of all cores, taken by others or withheld: such a visit is made again
+ATTEMPTS = 3  # of one visit, at most; of several disturbed ones the least disturbed counts
+CONTROLS = 2  # visits of the control run in a block
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a visit gave: clips/s, None where it failed, and what share of the cores others had meanwhile."""
+
+    speed: float | None
+    disturbed_percent: float = 0.0
+
+
+@dataclass
+class Limits:
+    """When a session ends: after so many seconds, or blocks, whichever is given."""
+
+    seconds: float | None
+    blocks: int | None = None  # as many for each result, and nobody leaves early
+    resolution: float = 0.05  # differences that do not matter
+
+
+@dataclass
+class Race:
+    """A session of blocks. `conditions` maps each result to the condition within which alone results compare.
+
+    `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
+    block, attempt)` makes an attempt the one that counts. `say(race)` is called after each visit. `keep` stay to the
+    end. `speeds` may hold what earlier calls measured; `first_block` is the next number.
+    """
+
+    conditions: Mapping[Hashable, Hashable]
+    visit: Callable[[Hashable, int, int], Visit]
+    control: Callable[[int, int], None]
+    accept: Callable[[Hashable, int, int], None]
+    clock: Callable[[], float]
+    limits: Limits
+    chance: random.Random
+    say: Callable[["Race"], None] = lambda _race: None
+    keep: Collection[Hashable] = ()
+    speeds: dict[Hashable, dict[int, float]] = field(default_factory=dict)
+    first_block: int = 0
+    most_blocks: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
+    live: list[Hashable] = field(default_factory=list)
+    failed: set[Hashable] = field(default_factory=set)
+    block: int = 0
+    visits: int = 0
+    made_again: int = 0
+    began: float = 0.0
+    ended: str = ""
+
+    def run(self) -> str:
+        """Take the session to its end; return why it ended: `time`, `blocks`, `resolved` or `nothing to measure`."""
+        self.began = self.clock()
+        self.live = list(self.conditions)
+        self.block = self.first_block
+        while not self.ended:
+            todo = [one for one in self.live if self._wanted(one)]
+            if not todo:
+                self.ended = "blocks" if self.visits else "nothing to measure"
+                break
+            self._one_block(todo)
+            self.block += 1
+            if not self.ended:
+                self._look()
+        return self.ended
+
+    @property
+    def looks(self) -> int:
+        """How many whole blocks this session has had."""
+        return self.block - self.first_block
+
+    @property
+    def seconds(self) -> float:
+        """Since the session began."""
+        return self.clock() - self.began
+
+    def _wanted(self, one: Hashable) -> bool:
+        most = self.most_blocks.get(one, self.limits.blocks)
+        return one not in self.failed and (most is None or self.looks < most)
+
+    def _one_block(self, todo: Sequence[Hashable]) -> None:
+        order: list[Hashable | None] = [one for one in todo if self.block not in self.speeds.get(one, {})]
+        self.chance.shuffle(order)
+        for number in range(CONTROLS):  # spread evenly
+            order.insert(round((number + 0.5) * len(order) / CONTROLS), None)
+        controls = 0
+        for one in order:
+            if self._time_is_up():
+                self.ended = "time"
+                return
+            if one is None:
+                self.control(self.block, controls)
+                controls += 1
+            else:
+                self._visit(one)
+            self.say(self)
+
+    def _time_is_up(self) -> bool:
+        limit = self.limits.seconds
+        return limit is not None and self.seconds >= limit and self.looks >= LEAST_BLOCKS
+
+    def _visit(self, one: Hashable) -> None:
+        """Visit a result until a visit was undisturbed; of several disturbed ones the least disturbed counts."""
+        made: list[Visit] = []
+        while len(made) < ATTEMPTS and (not made or self._again(made[-1])):
+            made.append(self.visit(one, self.block, len(made)))
+            if made[-1].speed is None:
+                self.failed.add(one)
+                self.speeds.pop(one, None)
+                break
+        self.visits += 1
+        self.made_again += len(made) - 1
+        counts = min(range(len(made)), key=lambda attempt: made[attempt].disturbed_percent)
+        if made[-1].speed is None:
+            counts = len(made) - 1
+        else:
+            self.speeds.setdefault(one, {})[self.block] = made[counts].speed
+        self.accept(one, self.block, counts)
+
+    def _again(self, last: Visit) -> bool:
+        """Return whether a visit is made again: by what disturbed it, before any speed is looked at."""
+        return last.disturbed_percent > DISTURBED_PERCENT and not self._time_is_up()
+
+    def tables(self) -> dict[Hashable, Table]:
+        """Return the comparisons within each condition, of what has speeds."""
+        grouped: dict[Hashable, dict[Hashable, dict[int, float]]] = {}
+        for one, speeds in self.speeds.items():
+            if one in self.conditions:
+                grouped.setdefault(self.conditions[one], {})[one] = speeds
+        return {name: Table(found) for name, found in grouped.items()}
+
+    def leaders(self) -> set[Hashable]:
+        """Return the results than which none is surely faster, over all conditions."""
+        return {one for table in self.tables().values() for one in table.results if table.rank_interval(one)[0] == 1}
+
+    def _look(self) -> None:
+        """After a block: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
+        if self.limits.blocks is not None or self.looks < LEAST_BLOCKS:
+            return
+        resolved = True
+        for table in self.tables().values():
+            out = table.leaving(self.looks, FAR if self.looks < ALL_STAY_BLOCKS else 1 + self.limits.resolution)
+            self.live = [one for one in self.live if one not in out or one in self.keep]
+            first = [one for one in table.results if table.rank_interval(one)[0] == 1]
+            pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
+            resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
+        if resolved and self.looks >= ALL_STAY_BLOCKS:
+            self.ended = "resolved"

@@ -1,0 +1,88 @@
+"""What later visits of a result are held to: the receipts of the epoch that was verified in full.
+
+A receipt says what a clip's tensors held (scripts/measure/sink.py). Those of the verify epoch are kept in a file, so
+that a later process need not hash every clip against the manifest again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from scripts.common.files import whole_file
+from scripts.measure.sink import Receipt
+
+COLUMNS = ("clip", "target", "audio", "labels")  # of a file
+SHOWN = 5  # clips named in full; the rest is counted
+
+
+def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
+    """Return (clip, target, audio, labels) of each delivered clip, and what is wrong with whole batches.
+
+    The sum of the labels is given as the bits of its float32, so that all are whole numbers; of a task that takes no
+    sums the rows are (clip, target). A batch whose tensors have different numbers of clips has no rows.
+    """
+    rows: list[tuple[int, ...]] = []
+    wrong = []
+    for receipt in receipts:
+        columns = [column.tolist() for column in receipt[:3] if column is not None]
+        if receipt.labels is not None:
+            columns.append(receipt.labels.cpu().numpy().view(np.int32).tolist())
+        if len({len(column) for column in columns}) > 1:
+            wrong.append(f"tensors of {', '.join(str(len(column)) for column in columns)} clips")
+            continue
+        rows += zip(*columns, strict=True)
+    return rows, wrong
+
+
+def receipts_of(receipts: Iterable[Receipt]) -> dict[int, tuple[int, ...]]:
+    """Return {clip: (target, audio, labels)} of an epoch, of a clip that came twice the last one."""
+    return {index: tuple(sums) for index, *sums in rows_of(receipts)[0]}
+
+
+def save(path: Path, expected: Mapping[int, tuple[int, ...]]) -> None:
+    """Write what `receipts_of` returned: int64 (clips, 4), in order of the clips; whole or not at all.
+
+    Raises ValueError for receipts without sums.
+    """
+    rows = np.array([(index, *expected[index]) for index in sorted(expected)], dtype=np.int64)
+    with whole_file(path, "wb") as file:
+        np.save(file, rows.reshape(len(expected), len(COLUMNS)), allow_pickle=False)
+
+
+def load(path: Path) -> dict[int, tuple[int, ...]]:
+    """Return what `save` wrote. Raises ValueError for any other array."""
+    rows = np.load(path, allow_pickle=False)
+    if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
+        raise ValueError(f"{path} holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
+    return {index: tuple(sums) for index, *sums in rows.tolist()}
+
+
+def check_against(expected: Mapping[int, tuple[int, ...]], receipts: Iterable[Receipt], whole: bool) -> list[str]:
+    """Return what is wrong with one epoch, a line for each kind of fault; none where it holds what was verified.
+
+    `whole`: the epoch was not ended early, so that every clip must be there. Receipts without sums are held to the
+    clips and the targets only.
+    """
+    rows, wrong = rows_of(receipts)
+    counts = Counter(index for index, *_ in rows)
+    unknown = sorted(counts.keys() - expected.keys())
+    doubled = sorted(index for index, count in counts.items() if count > 1)
+    known = [(index, tuple(sums), expected[index][: len(sums)]) for index, *sums in rows if index in expected]
+    other = sorted({index for index, found, right in known if found != right})
+    missing = sorted(expected.keys() - counts.keys()) if whole else []
+    kinds = {
+        "clips that are not in the split": unknown,
+        "doubled clips": doubled,
+        "other data than was verified": other,
+        "missing clips": missing,
+    }
+    problems = [f"wrong batch: {'; '.join(wrong[:SHOWN])}"] if wrong else []
+    return problems + [f"{kind}: {len(found)}: {some(found)}" for kind, found in kinds.items() if found]
+
+
+def some(numbers: list[int]) -> str:
+    """Return the first few numbers as text."""
+    more = ", ..." if len(numbers) > SHOWN else ""
+    return ", ".join(map(str, numbers[:SHOWN])) + more

@@ -1,0 +1,265 @@
+"""Measures the proven results of a plan in blocks, one visit after the other, until the time is up.
+
+    python -m scripts.measure.run_session --plan results/runs/demo/plan.json --out results/runs/demo/session.json
+
+Each visit writes a record beside the result's others, `BLOCK.json`. What is killed goes on where it was: visits that
+are there count, as long as the proof that they rely on is the same. Ctrl-C ends the session as if its time were up.
+"""
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scripts.common import sample
+from scripts.common.errors import run_main
+from scripts.common.files import read_json, write_json
+from scripts.common.vocabulary import PROTOCOL, TRAINING
+from scripts.measure.race import Limits, Race, Visit
+from scripts.measure.visits import Visitor
+from scripts.plan.runs import Run
+
+SEARCH_SHARE = 0.2  # of a session's time, for what explains its finalists
+FINALISTS = 3  # at most, of each device; and what the user has now
+
+
+class Session:
+    """The results of a plan, their files, and a race over them."""
+
+    def __init__(self, plan: Mapping[str, Any], group: str, loaders: Iterable[str], out: Path) -> None:
+        self.plan, self.measure, self.out = plan, plan["config"]["measure"], out
+        asked = set(loaders)
+        runs = [Run(**entry) for entry in plan["runs"] if entry["group"] == group]
+        runs = [run for run in runs if not asked or run.loader in asked]
+        self.runs = {run.path: run for run in runs if self._proven(run)}
+        self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
+        self.interrupted = False
+        corpus = read_json(Path(plan["runs"][0]["corpus"]) / "corpus.json")
+        self.shape = sample.from_json(corpus["sample"]).shape
+        self.name = group
+
+    @staticmethod
+    def _proven(run: Run) -> bool:
+        proof = Path(run.proof)
+        return proof.is_file() and read_json(proof)["status"] == "ok"
+
+    def known(self) -> dict[str, dict[int, float]]:
+        """Return the speeds of earlier visits by result and block; visits of another proof are deleted."""
+        found: dict[str, dict[int, float]] = {}
+        for path, run in self.runs.items():
+            proof = read_json(Path(run.proof))
+            said = {name: proof[name] for name in ("started", "code")}
+            for file in visits_of(path):
+                record = read_json(file)
+                if record["protocol"] != PROTOCOL or record["proof"] != said:
+                    file.unlink()
+                elif record["clips_per_second"]:
+                    found.setdefault(path, {})[int(file.stem)] = record["clips_per_second"]
+        return found
+
+    def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
+        """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
+        known = self.known()
+        new = {path for path in self.runs if path not in known}
+        before = read_json(self.out) if self.out.is_file() else {}
+        whole = bool(before) and before.get("ended") not in (None, "interrupted")
+        if whole or not new:  # measured before: only what is new, beside what leads
+            taking = new | (set(before.get("finalists", ())) & set(self.runs) if new else set())
+        else:
+            taking = set(self.runs)
+        blocks = [block for speeds in known.values() for block in speeds]
+        first = max(blocks) + 1 if whole and blocks else max(blocks, default=0)
+        minutes = self.measure["minutes"]
+        share = len(taking) / max(1, len(self.runs))
+        race = Race(
+            conditions={path: condition(self.runs[path]) for path in sorted(taking)},
+            visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
+            control=lambda block, number: self._control(visitor, block, number),
+            accept=self._accept,
+            clock=time.monotonic,
+            limits=Limits(
+                None if minutes == "none" else 60 * minutes * (1 - SEARCH_SHARE) * share,
+                self.measure["repeats"] if minutes == "none" else None,
+                self.measure["resolution"],
+            ),
+            chance=self.chance,
+            say=say,
+            keep={path for path in taking if self.runs[path].loader == self.plan["config"]["report"]["now"]},
+            speeds={path: known[path] for path in known if path in self.runs},
+            first_block=first,
+            most_blocks={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
+        )
+        began = time.monotonic()
+        try:
+            race.run() if taking else None
+            finalists = self._finalists(race) if race.speeds else []
+            for path in finalists:
+                self._search(visitor, path)
+            ended = race.ended or "nothing to measure"
+        except KeyboardInterrupt:
+            ended, self.interrupted = "interrupted", True
+            finalists = self._finalists(race) if race.speeds else []
+        return {
+            "group": self.name,
+            "ended": ended,
+            "minutes": minutes,
+            "seconds": time.monotonic() - began,
+            "blocks": race.block,
+            "visits": race.visits,
+            "made_again": race.made_again,
+            "left_early": sorted(set(race.conditions) - set(race.live)),
+            "finalists": finalists,
+            "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+    def _visit(self, visitor: Visitor, path: str, block: int, attempt: int) -> Visit:
+        run = self.runs[path]
+        file = attempt_of(Path(path), block, attempt)
+        asked = replace(run, repeat=block, attempt=attempt, path=str(file), seed=run.seed + block)
+        record = visitor.make(asked, file)
+        used = record["resources"] or {}
+        disturbed = used.get("others_percent", 0.0) + used.get("stolen_percent", 0.0)
+        return Visit(record["clips_per_second"], disturbed)
+
+    def _accept(self, path: str, block: int, attempt: int) -> None:
+        os.replace(attempt_of(Path(path), block, attempt), Path(path).with_name(f"{block}.json"))
+
+    def _control(self, visitor: Visitor, block: int, number: int) -> None:
+        for bound in self.plan["bounds"]:
+            if bound["group"] == self.name:
+                visitor.control(bound, Path(bound["path"]).with_name(f"{block * 10 + number}.json"))
+
+    def _finalists(self, race: Race) -> list[str]:
+        """Return the results that are explained: of each device what leads from a warm cache, and what one has now."""
+        leading, found = race.leaders(), []
+        now = self.plan["config"]["report"]["now"]
+        middle = {path: sorted(speeds.values())[len(speeds) // 2] for path, speeds in race.speeds.items()}
+        for device in sorted({run.settings["device"] for run in self.runs.values()}):
+            plain = [
+                path
+                for path in sorted(middle, key=middle.__getitem__, reverse=True)
+                if (run := self.runs.get(path)) and run.settings["device"] == device and plain_read(run)
+            ]
+            first = [path for path in plain if path in leading][:FINALISTS]
+            had = [path for path in plain if self.runs[path].loader == now][:1]
+            found += dict.fromkeys([*first, *had])
+        return found
+
+    def _search(self, visitor: Visitor, path: str) -> None:
+        """Look for the bottleneck, the minimum step and the timeline of a result, unless that is there already."""
+        out = Path(path).with_name("trials.json")
+        asked = self.measure
+        if out.is_file() or (asked["bottlenecks"] == "none" and asked["timeline"] == "none"):
+            return
+        run = replace(
+            self.runs[path],
+            mode="trials",
+            path=str(out),
+            bottlenecks=asked["bottlenecks"] != "none",
+            timeline=asked["timeline"] != "none",
+            step_limit_ms=asked["step_limit_ms"],
+            asked_step_ms=self.plan["config"]["report"]["step_ms"],
+        )
+        visitor.make(run, out)
+
+
+def plain_read(run: Run) -> bool:
+    """Return whether a result reads every byte from a warm cache, with no training step."""
+    return (run.task, run.cache, run.step_ms) == ("read", "warm", 0)
+
+
+def condition(run: Run) -> tuple[Any, ...]:
+    """Return within what alone results are compared."""
+    return run.settings["device"], run.task, run.cache, run.step_ms
+
+
+def visits_of(path: str) -> list[Path]:
+    """Return the records of a result's visits that count, in the order of their blocks."""
+    found = [file for file in Path(path).parent.glob("*.json") if file.stem.isdigit()]
+    return sorted(found, key=lambda file: int(file.stem))
+
+
+def attempt_of(path: Path, block: int, attempt: int) -> Path:
+    """Return where an attempt of a visit is written; the one that counts is renamed to BLOCK.json."""
+    return path.with_name(f"{block}.attempt-{attempt}.json")
+
+
+class Display:
+    """The progress of a session: a line redrawn in place on a terminal, else a line a block."""
+
+    def __init__(self, minutes: float | str, results: int) -> None:
+        self.minutes, self.results, self.block = minutes, results, -1
+        self.inplace = sys.stderr.isatty()
+
+    def __call__(self, race: Race) -> None:
+        """Say where the race is."""
+        if race.block == self.block and not self.inplace:
+            return
+        limit = race.limits.seconds
+        left = f", {max(0.0, limit - race.seconds) / 60:.1f} min left" if limit else ""
+        text = f"block {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
+        if self.inplace:
+            width = shutil.get_terminal_size((100, 20)).columns - 1
+            print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
+        else:
+            self.block = race.block
+            print(text, file=sys.stderr, flush=True)
+
+    def _leaders(self, race: Race) -> str:
+        middle = {path: sorted(found.values())[len(found) // 2] for path, found in race.speeds.items() if found}
+        first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
+        names = [f"{Path(path).parts[-3]} on {Path(path).parts[-4]} {middle[path]:,.0f}" for path in first]
+        return f"; so far: {', '.join(names)} clips/s" if names else ""
+
+    def close(self) -> None:
+        """End the line."""
+        if self.inplace:
+            print(file=sys.stderr)
+
+
+def main() -> None:
+    """Measure one session."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
+    parser.add_argument("--group", default="main", help="of the results that are there at the same time")
+    parser.add_argument("--loaders", nargs="*", default=[], help="only these (default: all of the group)")
+    parser.add_argument("--out", required=True, type=Path, help="JSON file of the session")
+    parser.add_argument("--log", type=Path, help="file for what the visits print (default: stderr)")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    session = Session(read_json(arguments.plan), arguments.group, arguments.loaders, arguments.out)
+    display = Display(session.measure["minutes"], len(session.runs))
+    with contextlib.ExitStack() as stack:
+        stack.callback(display.close)
+        if arguments.log:
+            _log_to(arguments.log, stack)
+        visitor = stack.enter_context(Visitor(session.shape, session.chance))
+        found = session.run(visitor, display)
+    write_json(arguments.out, found)
+
+
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _log_to(path: Path, stack: contextlib.ExitStack) -> None:
+    """Send what this process's children print to a file; this process itself goes on printing where it did."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = os.fdopen(os.dup(2), "w", buffering=1)
+    file = stack.enter_context(open(path, "w", encoding="utf-8"))
+    os.dup2(file.fileno(), 1)
+    os.dup2(file.fileno(), 2)
+    sys.stderr = own
+
+
+if __name__ == "__main__":
+    run_main(main)

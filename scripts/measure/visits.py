@@ -1,0 +1,170 @@
+"""How a visit is made: a process for each, forked from a warm server where that may be, else a new interpreter."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from scripts.common import isolated
+from scripts.common.code import commit
+from scripts.common.errors import UserError
+from scripts.common.files import read_json, write_json
+from scripts.machine import allocator
+from scripts.measure import child, run_loader, sampler
+from scripts.measure.record import threads_of, without_speed
+from scripts.plan.runs import Bound, Measurement, Run
+
+
+def forkable(run: Run) -> bool:
+    """Return whether a visit may be a fork of the warm server: not with a GPU, limits, or another environment."""
+    settings = run.settings
+    return (
+        settings["device"] == "cpu"
+        and run.cache != "limited"
+        and run.emulate is None
+        and settings.get("allocator") not in allocator.LIBRARIES
+        and not isolated.folder(isolated.env_of(run_loader.loader_of(run))).is_dir()
+    )
+
+
+class Server:
+    """A warm process that forks for each visit (`fork_server.py`); closing it ends what it has started."""
+
+    def __init__(self, threads: int, clips: int, shape: tuple[int, ...]) -> None:
+        program = [sys.executable, "-m", "scripts.measure.fork_server"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.process = subprocess.Popen(
+            program, env=child.environment_of(threads), start_new_session=True, cwd=Path.cwd(), **pipes
+        )
+        self._say({"clips": clips, "shape": list(shape)})
+        self._hear(time.monotonic() + 300)
+
+    def make(self, job: Mapping[str, Any], seconds: float, watch: sampler.Sampler) -> str | None:
+        """Have one child do the job; return why it crashed, or None. Raises TimeoutError after `seconds`."""
+        kills = child.out_of_memory_kills()
+        self._say({**job, "server": self.process.pid})
+        deadline = time.monotonic() + seconds
+        number = self._hear(deadline)["pid"]
+        try:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                watch.start(number)
+            status = self._hear(deadline, watch)["status"]
+        except (TimeoutError, KeyboardInterrupt):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(number, signal.SIGKILL)
+            self._hear(time.monotonic() + 60)
+            raise
+        finally:
+            watch.stop()
+        return child.crash_of(status, kills) if status else None
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def _hear(self, deadline: float, watch: sampler.Sampler | None = None) -> dict[str, Any]:
+        """Return the server's next line, while `watch` looks at its child."""
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            pause = watch.take() if watch and watch.tree else 1.0
+            if poll.poll(1000 * max(0.001, min(pause, left))):
+                line = self.process.stdout.readline()
+                if not line:
+                    raise UserError(f"the fork server ended with status {self.process.wait()}; its log says why")
+                return json.loads(line)
+
+    def close(self) -> None:
+        """End the server and its child."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Visitor:
+    """Makes visits, one after the other; a context manager that ends the servers."""
+
+    def __init__(self, shape: tuple[int, ...], chance: Any) -> None:
+        self.shape, self.chance = shape, chance
+        self.servers: dict[tuple[int, int], Server] = {}
+        self.code = {"commit": commit()}
+
+    def __enter__(self) -> "Visitor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self.servers.values():
+            server.close()
+        self.servers = {}
+
+    def make(self, run: Run, out: Path) -> dict[str, Any]:
+        """Return the record of one visit, written to `out`."""
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if not forkable(run):
+            return self._interpreted(run, out)
+        module = run_loader.loader_of(run)
+        watch = sampler.Sampler(gpu=False)
+        aside = out.with_name(f".{out.name}.measured")
+        aside.unlink(missing_ok=True)
+        job = {"run": asdict(run), "out": str(aside), "heap_seed": self.chance.randrange(1 << 30)}
+        server = self._server(run)
+        try:
+            crash = server.make(job, run.limit_minutes * 60, watch)
+        except TimeoutError:
+            crash = f"no end after {run.limit_minutes:g} minutes (measure.limit_minutes)"
+        if aside.is_file():
+            record = {**run_loader.completed(read_json(aside), watch, crash), **self.code}
+            aside.unlink()
+        else:
+            begun = run_loader.new_record(module, run)
+            record = {**without_speed(begun, "failed", crash or "the visit left no record"), **self.code}
+        write_json(out, record)
+        return record
+
+    def control(self, entry: Mapping[str, Any], out: Path) -> None:
+        """Make one control run, the in-memory ceiling by itself, and write its record."""
+        bound = Bound(**{**entry, "path": str(out), "repeat": int(out.stem)})
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if bound.settings["device"] == "cpu":
+            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
+            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
+        else:
+            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
+            subprocess.run([*program, "--run", json.dumps(asdict(bound)), "--out", str(out)], check=False)
+
+    def _server(self, run: Measurement) -> Server:
+        key = (threads_of(run.threads), run.settings["batch_size"])
+        if key not in self.servers:
+            self.servers[key] = Server(*key, self.shape)
+        return self.servers[key]
+
+    def _interpreted(self, run: Run, out: Path) -> dict[str, Any]:
+        program = [sys.executable, "-m", "scripts.measure.run_loader"]
+        command = [*program, "--run", json.dumps(asdict(run)), "--out", str(out)]
+        out.unlink(missing_ok=True)
+        process = subprocess.Popen(command, start_new_session=True)
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+        if out.is_file():
+            return read_json(out)
+        begun = run_loader.new_record(run_loader.loader_of(run), run)
+        record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
+        write_json(out, record)
+        return record

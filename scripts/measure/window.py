@@ -1,0 +1,137 @@
+"""A visit's clock: an untimed part that fills queues and maps pages, then a window of batches that is timed.
+
+A window begins and ends between two batches. It may end inside an epoch, so that a slow loader need not deliver all
+clips to show that it is slow. How often an epoch began in it is then chance, so that epoch starts are taken out and
+charged again at their share: `rate` is that of whole epochs, `steady_rate` that between epoch starts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from scripts.measure import protocol
+from scripts.measure.protocol import EpochTimes
+
+WARM_UP_SECONDS = 0.3  # at most, unless the queues hold more: the untimed part ends with the first epoch, or after it
+QUEUES = 4  # a window has at least so many times the batches that workers and queues hold
+
+
+@dataclass
+class Window:
+    """What was timed: a part of each epoch that it lies in; an epoch that began before it has no start."""
+
+    parts: list[EpochTimes] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)  # seconds from asking for an epoch to its first batch
+    receipts: list[tuple[bool, list[Any]]] = field(default_factory=list)  # of each epoch: (whole, its receipts)
+
+    @property
+    def seconds(self) -> float:
+        """Of all parts together."""
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def clips(self) -> int:
+        """Delivered in the window."""
+        return sum(part.clips for part in self.parts)
+
+    def interval(self) -> float | None:
+        """Return the median seconds between two batches of one epoch; None of fewer than two."""
+        gaps = [
+            later - earlier
+            for part in self.parts
+            for earlier, later in zip(part.arrivals_seconds, part.arrivals_seconds[1:], strict=False)
+        ]
+        return median(gaps) if gaps else None
+
+    def start_seconds(self) -> float | None:
+        """Return what an epoch start costs beyond a batch, in seconds; None where no epoch began in the window."""
+        usual = self.interval()
+        if not self.starts or usual is None:
+            return None
+        return max(0.0, median(self.starts) - usual)
+
+    def steady_rate(self, start_seconds: float) -> float:
+        """Return clips/s without epoch starts, each of which cost `start_seconds`."""
+        return self.clips / max(self.seconds - len(self.starts) * start_seconds, 0.01 * self.seconds)
+
+    def rate(self, start_seconds: float, epoch_clips: int) -> float:
+        """Return clips/s of whole epochs of so many clips, each with one start."""
+        return 1 / (1 / self.steady_rate(start_seconds) + start_seconds / epoch_clips)
+
+    def utilisation(self) -> float | None:
+        """Return AU in percent: the time in steps over all time; None of a task without steps."""
+        if any(part.compute_seconds is None for part in self.parts):
+            return None
+        return 100 * sum(part.compute_seconds for part in self.parts) / self.seconds
+
+
+def timed(
+    epoch: protocol.Epoch,
+    sink: protocol.Sink,
+    clock: Callable[[], float],
+    seconds: float,
+    held_batches: int = 0,
+    around: Callable[[str], None] = lambda _phase: None,
+    first_batch: Callable[[], None] = lambda: None,
+    warm_up_seconds: float = WARM_UP_SECONDS,
+    queues: int = QUEUES,
+) -> Window:
+    """Take an open loader through the untimed part and a window of at least `seconds`; return the window.
+
+    `held_batches`: what workers and queues hold: the untimed part has twice as many batches, which brings queues to
+    their steady state, and the window `queues` times as many, so that what they hold at its ends is small beside it.
+    `around` is called with "before" and "after" the window, `first_batch` when the first batch is there. The untimed
+    part ends with the first epoch, or inside it: the window of a loader whose epochs are that short is of whole
+    epochs as far as they are shorter than the window.
+    """
+    window = Window()
+    began, opened = clock(), None  # when the window opened
+    warming, counted, number = 0, 0, 0
+
+    def open_window() -> float:
+        sink.finish()
+        sink.computed()
+        around("before")
+        return clock()
+
+    def enough() -> bool:
+        return counted >= queues * held_batches and clock() - opened >= seconds
+
+    while opened is None or not enough():
+        asked = mark = clock()
+        from_start = opened is not None
+        arrivals: list[float] = []
+        receipts: list[Any] = []
+        untimed, whole = 0, True
+        stream = iter(epoch(number))
+        for batch in stream:
+            arrivals.append(clock())
+            if len(arrivals) == 1 and number == 0:
+                first_batch()
+            receipts.append(sink.consume(batch))
+            if opened is not None:
+                counted += 1
+                if enough():
+                    whole = False
+                    break
+            elif (warming := warming + 1) > 2 * held_batches and clock() - began >= warm_up_seconds:
+                opened = mark = open_window()
+                untimed = len(arrivals)
+        sink.finish()
+        end = clock()
+        if opened is None:  # the first epoch is over
+            opened = open_window()
+        else:
+            sizes = [len(receipt.clip) for receipt in receipts[untimed:]]
+            at = [arrival - mark for arrival in arrivals[untimed:]]
+            if from_start and at:
+                window.starts.append(arrivals[0] - asked)
+            gap = at[0] if at else 0.0
+            window.parts.append(EpochTimes(end - mark, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
+        window.receipts.append((whole, receipts))
+        number += 1
+    around("after")
+    if not whole and hasattr(stream, "close"):
+        stream.close()
+    return window

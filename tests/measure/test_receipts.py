@@ -1,0 +1,108 @@
+"""Receipts that are kept: later visits are held to what was verified."""
+
+import numpy as np
+import pytest
+import torch
+
+from scripts.measure import receipts
+from scripts.measure.sink import PlainLoop, Receipt, Sink
+
+
+def batch_of(*clips):
+    """A batch of these clips, whose tensors depend on the clip."""
+    index = torch.tensor(clips)
+    audio = (index[:, None, None] + torch.arange(50.0)) / 32768
+    return {"clip": index, "target": index % 3, "labels": torch.eye(40)[index % 40], "audio": audio}
+
+
+@pytest.fixture
+def verified():
+    return receipts.receipts_of([Sink("cpu").consume(batch_of(*clips)) for clips in ((3, 1), (2, 0))])
+
+
+def consumed(*batches):
+    sink = Sink("cpu")
+    return [sink.consume(batch) for batch in batches]
+
+
+def test_receipts_are_those_of_the_clips_in_any_order(verified):
+    assert set(verified) == {0, 1, 2, 3}
+    assert verified == receipts.receipts_of(consumed(batch_of(0, 1, 2, 3)))
+    assert [sums[0] for _, sums in sorted(verified.items())] == [0, 1, 2, 0]
+
+
+def test_what_is_saved_is_loaded(tmp_path, verified):
+    path = tmp_path / "receipts.npy"
+    receipts.save(path, verified)
+    assert receipts.load(path) == verified
+    rows = np.load(path, allow_pickle=False)
+    assert (rows.dtype, rows.shape) == (np.int64, (4, 4)) and rows[:, 0].tolist() == [0, 1, 2, 3]
+    assert rows[:, 3].astype(np.int32).view(np.float32).tolist() == [1.0, 2.0, 3.0, 4.0]
+    receipts.save(path, {})
+    assert receipts.load(path) == {}
+
+
+def test_a_sum_of_labels_is_kept_to_the_bit(tmp_path):
+    third = Receipt(torch.tensor([7]), torch.tensor([1]), torch.tensor([-(2**63)]), torch.tensor([1 / 3]))
+    expected = receipts.receipts_of([third])
+    receipts.save(tmp_path / "receipts.npy", expected)
+    assert receipts.load(tmp_path / "receipts.npy") == expected
+    assert receipts.check_against(expected, [third], whole=True) == []
+    nearly = third._replace(labels=torch.nextafter(third.labels, torch.tensor(1.0)))
+    assert receipts.check_against(expected, [nearly], whole=True) == ["other data than was verified: 1: 7"]
+
+
+@pytest.mark.parametrize("rows", [np.zeros((2, 3), dtype=np.int64), np.zeros((2, 4)), np.zeros(4, dtype=np.int64)])
+def test_another_array_is_refused(tmp_path, rows):
+    np.save(tmp_path / "receipts.npy", rows)
+    with pytest.raises(ValueError, match="expected int64"):
+        receipts.load(tmp_path / "receipts.npy")
+
+
+def test_receipts_without_sums_are_not_saved(tmp_path):
+    plain = receipts.receipts_of([PlainLoop().consume(batch_of(0, 1))])
+    with pytest.raises(ValueError):
+        receipts.save(tmp_path / "receipts.npy", plain)
+    assert not (tmp_path / "receipts.npy").exists()
+
+
+def test_what_was_verified_passes(verified):
+    assert receipts.check_against(verified, consumed(batch_of(2, 3), batch_of(0, 1)), whole=True) == []
+    assert receipts.check_against(verified, consumed(batch_of(2)), whole=False) == []
+    assert receipts.check_against(verified, [PlainLoop().consume(batch_of(2, 3))], whole=False) == []
+
+
+def reversed_audio(batch):
+    batch["audio"][1] = batch["audio"][1].flip(1)
+
+
+def other_target(batch):
+    batch["target"][1] += 1
+
+
+def other_labels(batch):
+    batch["labels"][1] = batch["labels"][1].roll(1)
+
+
+@pytest.mark.parametrize("fault", [reversed_audio, other_target, other_labels])
+def test_other_data_is_found(verified, fault):
+    batch = batch_of(2, 3)
+    fault(batch)
+    problems = receipts.check_against(verified, consumed(batch), whole=False)
+    assert problems == ["other data than was verified: 1: 3"]
+
+
+def test_faults_of_the_epoch_are_found(verified):
+    problems = receipts.check_against(verified, consumed(batch_of(2, 9), batch_of(2)), whole=True)
+    assert problems == ["clips that are not in the split: 1: 9", "doubled clips: 1: 2", "missing clips: 3: 0, 1, 3"]
+    short = batch_of(0, 1)
+    short["target"] = short["target"][:1]
+    problems = receipts.check_against(verified, consumed(short), whole=False)
+    assert problems == ["wrong batch: tensors of 2, 1, 2, 2 clips"]
+    target = PlainLoop().consume({**batch_of(0), "target": torch.tensor([1])})
+    assert receipts.check_against(verified, [target], whole=False) == ["other data than was verified: 1: 0"]
+
+
+def test_many_faults_are_counted(verified):
+    problems = receipts.check_against(verified, consumed(batch_of(*range(10, 30))), whole=False)
+    assert problems == ["clips that are not in the split: 20: 10, 11, 12, 13, 14, ..."]
