@@ -119,7 +119,7 @@ def leaving(
 ) -> set[Hashable]:
     """Return which of the live results leave: those surely slower than another by more than `resolution`.
 
-    `look` counts from 1, the look after the third block. Look n spends `error` / (n (n + 1)), all looks together at most
+    `look` counts from 1, the look after the third block. Look n spends `error` / (n (n + 1)), all looks at most
     `error`. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal. `keep`
     never leave.
     """
