@@ -9,10 +9,9 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-CHUNKS = 16  # of a clip, each with a sum of its own
-# Odd, so that no change of a single sum is lost; of the chunks, then of up to 15 words after them.
+CHUNKS = 32  # of a clip, each with a sum of its own
+# Odd, so that no change of a single sum is lost; of the chunks, then of up to 31 words after them.
 WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHUNKS - 1)]
-FIRST_WEIGHT = random.Random(len(WEIGHTS)).getrandbits(62) | 1
 
 
 class Receipt(NamedTuple):
@@ -67,33 +66,30 @@ class Sink:
 def checksum(audio: Any, weights: Any) -> Any:
     """Return int64 (clips,) of `audio`, float32 (clips, channels, samples): it depends on the samples' bits and order.
 
-    A clip is read as 64-bit words of two samples (32-bit words, where the samples are of an odd number). The wrapping
-    sums of CHUNKS equal parts, the words that remain and the first word count with a weight each: `weights`, int64 on
-    the device of `audio`, holds WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless
-    the words stay in their part and the first word is the same.
+    A clip is read as 64-bit words of two samples (32-bit words, where their number is odd). The wrapping sums of CHUNKS
+    equal parts and the words that remain count with a weight each: `weights`, int64 on the device of `audio`, holds
+    WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless each word stays in its part.
     """
     import torch
 
     clips, channels, samples = audio.shape
-    words = audio.view(torch.int32).reshape(clips, channels * samples)
-    if words.shape[1] % 2 == 0:
-        if words.stride(0) % 2 or words.storage_offset() % 2:  # the words would not be aligned
-            words = words.clone(memory_format=torch.contiguous_format)
-        words = words.view(torch.int64)
-    size = words.shape[1] // CHUNKS
-    rest = words[:, CHUNKS * size :]
-    sums = words[:, : CHUNKS * size].view(clips, CHUNKS, size).sum(dim=2, dtype=words.dtype)
-    whole = _dot(words[:, 0], sums, weights[:CHUNKS], FIRST_WEIGHT)
-    return _dot(whole, rest, weights[CHUNKS : CHUNKS + rest.shape[1]], 1) if rest.shape[1] else whole
-
-
-def _dot(column: Any, values: Any, weights: Any, weight: int) -> Any:
-    """Return int64 `column` * `weight` + `values` @ `weights`, wrapping; (n,), (n, m) and (m,)."""
-    import torch
-
-    if column.is_cuda:  # which has no product of integer matrices
-        return column.long() * weight + (values * weights).sum(dim=1)
-    return torch.addmv(column.long(), values.long(), weights, beta=weight)
+    if channels * samples % 2:
+        words = audio.view(torch.int32)
+    else:
+        try:
+            words = audio.view(torch.int64)
+        except RuntimeError:  # it begins or goes on at half a word
+            words = audio.clone(memory_format=torch.contiguous_format).view(torch.int64)
+    words = words.reshape(clips, channels * words.shape[2])
+    size, rest = divmod(words.shape[1], CHUNKS)
+    whole = words[:, : CHUNKS * size] if rest else words
+    sums = whole.view(clips, CHUNKS, size).sum(dim=2, dtype=words.dtype)
+    if rest:
+        sums = torch.cat([sums, words[:, CHUNKS * size :]], dim=1)
+    weights = weights[: CHUNKS + rest]
+    if sums.is_cuda:  # which has no product of integer matrices
+        return (sums * weights).sum(dim=1)
+    return sums.long() @ weights
 
 
 class PlainLoop:

@@ -426,7 +426,7 @@ def defined_checksum(clip) -> int:
     size = len(words) // sink.CHUNKS
     sums = [signed(sum(words[part * size : (part + 1) * size]), width) for part in range(sink.CHUNKS)]
     weighted = zip(sums + words[sink.CHUNKS * size :], sink.WEIGHTS, strict=False)
-    return signed(words[0] * sink.FIRST_WEIGHT + sum(value * weight for value, weight in weighted), 64)
+    return signed(sum(value * weight for value, weight in weighted), 64)
 
 
 def signed(number: int, width: int) -> int:

@@ -1,0 +1,205 @@
+"""Sessions in blocks: equal results drawn many times, races in which results leave, and what the tables say."""
+
+from math import exp, inf, log, sqrt
+
+import numpy as np
+import pytest
+
+from scripts.common import blocks
+from scripts.common.blocks import Table, compare, leaving
+
+BLOCKS = 12
+SD = sqrt(log(1 + 0.15**2))  # of logarithms, at a coefficient of variation of 15 %
+
+
+def two_modes(random, shape):
+    return random.normal(0, 0.05, shape) - log(2.1) * (random.random(shape) < 0.5)
+
+
+def bursts(random, shape):
+    """One visit in ten is 1.5 to 3 times slower."""
+    return random.normal(0, SD, shape) - (random.random(shape) < 0.1) * np.log(random.uniform(1.5, 3, shape))
+
+
+NOISES = {  # of log speeds
+    "lognormal": lambda random, shape: random.normal(0, SD, shape),
+    "bursts": bursts,
+    "heavy tails": lambda random, shape: 0.1 * random.standard_t(3, shape),
+    "two modes": two_modes,
+    "unequal": lambda random, shape: (
+        random.normal(0, 1, shape) * random.choice([0.03, 0.08, 0.15, 0.4], (*shape[:-1], 1))
+    ),
+}
+
+
+def drawn(random, noise, levels, tables):
+    """Log speeds (tables, results, blocks), with what the machine does from block to block."""
+    machine = random.normal(0, 0.3, (tables, 1, BLOCKS))
+    return np.log(levels)[:, None] + machine + NOISES[noise](random, (tables, len(levels), BLOCKS))
+
+
+def speeds_of(logs):
+    return {key: {block: exp(value) for block, value in enumerate(row)} for key, row in enumerate(logs)}
+
+
+def race(logs):
+    """Take a session of all blocks; return who left, the results with the blocks that each was in, and the table."""
+    results, left = speeds_of(logs), {}
+    for look in range(1, BLOCKS - 1):
+        live = {key: speeds for key, speeds in results.items() if key not in left}
+        seen = {key: {block: speeds[block] for block in range(look + 2)} for key, speeds in live.items()}
+        left |= dict.fromkeys(leaving(seen, look), look + 2)
+    visited = {key: {block: speeds[block] for block in range(left.get(key, BLOCKS))} for key, speeds in results.items()}
+    return left, Table(visited, 0.04)
+
+
+def false_difference(table, group) -> bool:
+    return any(table.compare(one, other).faster for one in group for other in group)
+
+
+def wrong_sessions(sessions):
+    """Which sessions (of equal results) have a false difference: `race` of all of them at once."""
+    wrong = np.zeros(len(sessions), dtype=bool)
+    for look in range(1, BLOCKS - 1):
+        means, halves = blocks.pair_intervals(sessions[..., : look + 2], 0.005 / (look * (look + 1)))
+        wrong |= (abs(means) - halves > log(1.05)).any(axis=1)
+    means, halves = blocks.pair_intervals(sessions, 0.04)
+    return wrong | (abs(means) > halves).any(axis=1)
+
+
+@pytest.mark.parametrize(("noise", "results"), [*((noise, 20) for noise in NOISES), ("lognormal", 6), ("unequal", 6)])
+def test_equal_results_are_rarely_set_apart_in_a_whole_session(noise, results):
+    """Ten looks and the last table: in at most 5 % of sessions any of the results left or is called different."""
+    assert wrong_sessions(drawn(np.random.default_rng(7), noise, np.ones(results), 2500)).mean() <= 0.05
+
+
+def test_a_session_of_equal_results_is_told_as_by_the_simulation():
+    sessions = drawn(np.random.default_rng(7), "unequal", np.ones(6), 200)
+    raced = [bool(left) or false_difference(table, range(6)) for left, table in map(race, sessions)]
+    assert raced == wrong_sessions(sessions).tolist() and any(raced)
+
+
+def test_a_race_ends_early_for_the_slow_and_never_for_the_fastest():
+    """Three groups of equal results: those 3 times slower leave by the fifth block, and no equal ones are set apart."""
+    groups = range(8), range(8, 14), range(14, 20)
+    levels = np.array([1.0] * 8 + [1 / 1.5] * 6 + [1 / 3] * 6)
+    sessions = drawn(np.random.default_rng(8), "lognormal", levels, 40)
+    wrong = early = 0
+    for logs in sessions:
+        left, table = race(logs)
+        wrong += any(key in left for key in groups[0]) or any(false_difference(table, group) for group in groups)
+        early += sum(left.get(key, BLOCKS) <= 5 for key in groups[2])
+        assert all(table.compare(0, key).faster and table.rank_interval(key)[0] > 8 for key in groups[2])
+    assert wrong <= 0.05 * len(sessions)
+    assert early >= 0.95 * len(sessions) * len(groups[2])
+
+
+@pytest.mark.parametrize("results", [2, 10, 20])
+def test_a_factor_of_one_and_a_half_is_found_by_eight_blocks(results):
+    levels = np.array([1.5] + [1.0] * (results - 1))
+    logs = drawn(np.random.default_rng(9), "lognormal", levels, 1000)[..., :8]
+    means, halves = blocks.pair_intervals(logs, 0.05)
+    assert (means - halves > 0)[:, : results - 1].mean() >= 0.95
+
+
+def test_intervals_of_all_pairs_hold_the_true_ratios():
+    levels = np.geomspace(1, 8, 12)
+    logs = drawn(np.random.default_rng(10), "unequal", levels, 1000)[..., :8]
+    means, halves = blocks.pair_intervals(logs, 0.05)
+    first, second = np.triu_indices(12, 1)
+    away = abs(means - np.log(levels[first] / levels[second]))
+    assert (away > halves).any(axis=1).mean() <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("results", "degrees", "error", "factor"),
+    [
+        *((2, 1, 0.05, 12.706), (2, 2, 0.01, 9.925), (2, 10, 0.05, 2.228), (2, 120, 0.01, 2.617)),
+        *((3, 2, 0.05, 8.33 / sqrt(2)), (20, 10, 0.05, 6.47 / sqrt(2)), (10, 20, 0.01, 6.09 / sqrt(2))),
+    ],
+)
+def test_critical_values_are_those_of_the_tables(results, degrees, error, factor):
+    """Student's t, and the studentized range."""
+    assert blocks.critical(results, degrees, error) == pytest.approx(factor, rel=1e-3)
+
+
+def test_two_results_have_the_paired_t_interval():
+    one, other = {3: 200.0, 4: 220.0, 5: 150.0, 9: 5.0}, {3: 100.0, 4: 100.0, 5: 100.0, 10: 7.0}
+    ratios = np.log([2.0, 2.2, 1.5])
+    half = 9.925 * ratios.std(ddof=1) / sqrt(3)
+    found = compare(one, other)
+    expected = (exp(ratios.mean()), exp(ratios.mean() - half), exp(ratios.mean() + half))
+    assert found[:3] == pytest.approx(expected, rel=2e-3)
+    assert found.method == "blocks" and not found.faster
+    assert compare(other, one)[:3] == pytest.approx([1 / found.ratio, 1 / found.high, 1 / found.low])
+    assert compare(one, other, 0.9).faster
+
+
+def test_what_differs_between_blocks_does_not_count():
+    one = {block: 1000.0 * 3**block for block in range(4)}
+    other = {block: speed / (2 + block / 100) for block, speed in one.items()}
+    assert compare(one, other).low > 1.9
+
+
+def test_two_blocks_have_an_interval_and_one_has_none():
+    assert compare({1: 200.0, 2: 202.0}, {1: 100.0, 2: 100.0}).faster
+    wild = compare({1: 1e9, 2: 1.0}, {1: 1.0, 2: 1e9})
+    assert (wild.low, wild.high) == (pytest.approx(0), inf) and not wild.faster
+    for one, other in (({1: 200.0}, {1: 100.0}), ({1: 200.0, 2: 200.0}, {3: 100.0, 2: 100.0})):
+        assert compare(one, other) == (pytest.approx(2), None, None, "none")
+    assert compare({1: 300.0}, {2: 100.0}) == (pytest.approx(3), None, None, "none")
+    assert not compare({1: 300.0}, {2: 100.0}).faster
+
+
+def test_results_without_scatter():
+    table = Table({key: dict.fromkeys(range(3), speed) for key, speed in {"a": 4.0, "b": 2.0, "c": 2.0}.items()})
+    assert table.compare("a", "b") == pytest.approx((2, 2, 2, "blocks"))
+    assert [table.rank_interval(key) for key in "abc"] == [(1, 1), (2, 3), (2, 3)]
+    assert table.equal("b", "c") and not table.equal("a", "b") and table.equal("a", "a")
+    assert leaving({"a": {1: 4.0, 2: 4.0}, "b": {1: 3.8, 2: 3.8}, "c": {1: 3.9, 2: 3.9}}, 1) == {"b"}
+
+
+def test_one_result_and_none():
+    alone = Table({"a": {1: 5.0, 2: 20.0}})
+    assert alone.rank_interval("a") == (1, 1) and alone.center("a").speed == pytest.approx(10)
+    assert leaving({"a": {1: 5.0, 2: 20.0}}, 1) == leaving({}, 1) == set()
+    assert Table({"a": {7: 5.0}}).center("a") == (pytest.approx(5), None, None)
+    assert Table({"a": {7: 5.0}, "b": {7: 1.0}}).rank_interval("b") == (1, 2)
+
+
+@pytest.mark.parametrize("speeds", [{}, {1: 0.0}, {1: -1.0}, {1: float("nan")}])
+def test_speeds_that_are_none(speeds):
+    with pytest.raises(ValueError, match="must be above 0"):
+        Table({"a": {1: 5.0}, "b": speeds})
+
+
+def test_blocks_that_a_result_lacks():
+    """One that left early is compared by its own blocks, and its speed is as of the mean block."""
+    results = {
+        "first": {1: 100.0, 2: 200.0, 3: 400.0, 4: 800.0, 5: 1601.0, 6: 3200.0},
+        "other": {1: 100.0, 2: 201.0, 3: 400.0, 4: 800.0, 5: 1600.0, 6: 3200.0},
+        "left": {1: 50.0, 2: 100.0, 3: 200.0},
+        "late": {6: 1600.0},
+    }
+    table = Table(results)
+    assert table.compare("first", "left").ratio == pytest.approx(2, rel=0.01) and table.compare("first", "left").faster
+    assert table.compare("first", "late") == (pytest.approx(2), None, None, "none")
+    assert table.compare("left", "late").method == "none"
+    assert table.equal("first", "other")
+    assert [table.rank_interval(key) for key in results] == [(1, 3), (1, 3), (3, 4), (1, 4)]
+    middle = 100 * sqrt(32)
+    assert [table.center(key).speed for key in results] == pytest.approx([middle, middle, middle / 2, middle / 2], 0.01)
+    low, high = table.center("first")[1:]
+    assert low < middle < high
+    levels = np.log(list(results["first"].values()))
+    assert high / low == pytest.approx(exp(2 * 2.571 * levels.std(ddof=1) / sqrt(6)), rel=0.02)
+
+
+def test_who_leaves():
+    random = np.random.default_rng(12)
+    results = speeds_of(log(100) + random.normal(0, 0.02, (6, 3)) - np.array([[0, 0, 0.03, 2, 2, 0.5]]).T)
+    assert leaving(results, 1) == {3, 4, 5}
+    assert leaving(results, 1, keep=[3]) == {4, 5}
+    assert leaving(results, 1, resolution=3) == {3, 4}
+    assert leaving(results, 1, resolution=10) == set()
+    assert leaving(results, 10**9) == set(), "a late look has little left to spend"
