@@ -33,6 +33,7 @@ from scripts.common.statistics import Comparison
 Speeds = Mapping[int, float]  # {number of the block: clips per second} of one result
 FEW = 7  # visits, below which no variance counts as smaller than the pooled one
 CENTER_ERROR = 0.05  # of the interval of a single speed
+FINAL_ERROR = 0.04  # of a session's last table: with what `leaving` spends the whole stays within 5 %
 
 
 class Center(NamedTuple):

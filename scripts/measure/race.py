@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import Table
+from scripts.common.blocks import FINAL_ERROR, Table, leaving
 
 LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
@@ -144,21 +144,23 @@ class Race:
         for one, speeds in self.speeds.items():
             if one in self.conditions:
                 grouped.setdefault(self.conditions[one], {})[one] = speeds
-        return {name: Table(found) for name, found in grouped.items()}
+        return {name: Table(found, FINAL_ERROR) for name, found in grouped.items()}
 
     def leaders(self) -> set[Hashable]:
         """Return the results than which none is surely faster, over all conditions."""
-        return {one for table in self.tables().values() for one in table.results if table.rank_interval(one)[0] == 1}
+        return {one for table in self.tables().values() for one in table.place if table.rank_interval(one)[0] == 1}
 
     def _look(self) -> None:
         """After a block: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
         if self.limits.blocks is not None or self.looks < LEAST_BLOCKS:
             return
         resolved = True
+        behind = FAR - 1 if self.looks < ALL_STAY_BLOCKS else self.limits.resolution
         for table in self.tables().values():
-            out = table.leaving(self.looks, FAR if self.looks < ALL_STAY_BLOCKS else 1 + self.limits.resolution)
-            self.live = [one for one in self.live if one not in out or one in self.keep]
-            first = [one for one in table.results if table.rank_interval(one)[0] == 1]
+            racing = {one: self.speeds[one] for one in table.place if one in self.live}
+            out = leaving(racing, self.looks - LEAST_BLOCKS + 1, self.keep, behind) if racing else set()
+            self.live = [one for one in self.live if one not in out]
+            first = [one for one in table.place if table.rank_interval(one)[0] == 1]
             pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
             resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
         if resolved and self.looks >= ALL_STAY_BLOCKS:

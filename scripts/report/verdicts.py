@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
+from scripts.common import blocks
 from scripts.common.statistics import compare
 from scripts.common.text import duration_text
 from scripts.report.verdict_texts import (
@@ -83,8 +84,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     first, *others = sorted(ranked, key=lambda row: -row["clips_per_second"])
-    speeds = _of_runs(tables, first, "clips_per_second")
-    ties = [row for row in others if not _more(speeds, _of_runs(tables, row, "clips_per_second"))]
+    ties = [row for row in others if row["rank"] == 1]
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     return _verdict(tables, named, [first, *ties], fact, "")
 
@@ -154,11 +154,11 @@ def _cheapest(tables: Tables, device: str) -> Verdict:
     if not timed:
         return _none(named, LACKING["preparation"])
     first, *others = sorted(timed, key=lambda row: (formats[row["format"]]["seconds"], -row["clips_per_second"]))
-    speeds = _of_runs(tables, first, "clips_per_second")
+    speeds = _speeds(tables, first)
     ties = [
         row
         for row in others
-        if row["format"] == first["format"] and not _more(speeds, _of_runs(tables, row, "clips_per_second"))
+        if row["format"] == first["format"] and not blocks.compare(speeds, _speeds(tables, row)).faster
     ]
     written = formats[first["format"]]
     rule = (
@@ -197,7 +197,7 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
     if _key(had) == _key(row):
         same = {"row": had, "times_faster": 1.0, "faster_low": None, "faster_high": None}
         return {**same, "text": "It is what you have now."}
-    found = compare(_of_runs(tables, row, "clips_per_second"), _of_runs(tables, had, "clips_per_second"))
+    found = blocks.compare(_speeds(tables, row), _speeds(tables, had))
     ratios = {"times_faster": found.ratio, "faster_low": found.low, "faster_high": found.high}
     return {"row": had, **ratios, "text": against_text(found, had)}
 
@@ -229,6 +229,15 @@ def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
     """Return what the ok runs of a result have in a column."""
     runs = [run for run in tables["runs"] if _key(run) == _key(row) and run["status"] == "ok"]
     return [run[column] for run in runs if run[column]]
+
+
+def _speeds(tables: Tables, row: Row) -> dict[int, float]:
+    """Return the clips/s of a result's visits by their block."""
+    return {
+        run["repeat"]: run["clips_per_second"]
+        for run in tables["runs"]
+        if _key(run) == _key(row) and run["status"] == "ok" and run["clips_per_second"]
+    }
 
 
 def _more(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -7,7 +7,7 @@ What comes before is the same for all formats, and copying to a tier is not coun
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.statistics import compare
+from scripts.common.blocks import compare
 from scripts.common.vocabulary import CONDITIONS
 from scripts.tables.groups import grouped
 

@@ -135,7 +135,7 @@ _SHARED = {
         Column("lowest", float, doc="the slowest run, in clips/s"),
         Column("highest", float, heading="Lowest to highest", doc="the fastest run, in clips/s"),
         Column("interval_low", float,
-               doc="of the median, in clips/s: 95 % bootstrap interval; of 2 to 4 runs their range; blank for one"),
+               doc="in clips/s: 95 % interval by the scatter of its own visits; blank for one"),
         Column("interval_high", float, doc="its upper end"),
         Column("repeat", int, "plan: repeat", heading="Repeat", doc="number of the run, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
@@ -185,8 +185,9 @@ _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
 _RANKING = (
-    Column("rank", int, heading="Rank", doc="by the median, within one condition; a row that is not distinguishably "
-           "slower than the best of its group (`scripts/common/statistics.py`) shares its rank; blank without a speed"),
+    Column("rank", int, heading="Rank", doc="within one condition: 1 + the results that are surely faster; blank "
+           "without a speed, and of a single visit"),
+    Column("rank_high", int, doc="the number of results less those that are surely slower"),
     *_RESULT,
     *_shared("batch_lifetime runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
@@ -195,7 +196,7 @@ _RANKING = (
     Column("bound_clips_per_second", float, doc="that bound"),
     Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the median as a share of it"),
     Column(_SLOWER, float, heading="Times slower", doc="than the best of the condition"),
-    Column("slower_low", float, doc="its 99 % interval; blank for the best itself, and of single runs"),
+    Column("slower_low", float, doc="its interval, by ratios within blocks; blank for the best itself, and of one visit"),
     Column("slower_high", float, doc="its upper end"),
     *_of_runs("median", "au_percent"),
     replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.statistics import compare
+from scripts.common.blocks import compare
 from scripts.common.vocabulary import NOT_TRIED
 from scripts.tables.records import tier_name
 

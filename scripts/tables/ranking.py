@@ -7,7 +7,8 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.statistics import compare, interval, median_of, outliers, shared_ranks
+from scripts.common.blocks import FINAL_ERROR, Center, Table
+from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
@@ -16,7 +17,7 @@ from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import setting_columns, tier_name
 
 Row = dict[str, Any]
-_SAME = COLUMNS["ranking"][1 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
+_SAME = COLUMNS["ranking"][2 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
 _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "median": median_of,
     "largest": lambda values: max((value for value in values if value is not None), default=None),
@@ -55,17 +56,18 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
     status = next(name for name in ("failed", "ok", "skipped", "missing") if by_status[name])
     ok = by_status["ok"]
     measured = ok if status == "ok" else []
-    speeds = [run["clips_per_second"] for run in measured]
-    middle = interval(speeds)
+    speeds = {run["repeat"]: run["clips_per_second"] for run in measured}
+    middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: by_status[status][0][column] for column in _SAME},
-        **speed_columns(speeds),
+        **speed_columns(list(speeds.values())),
+        "clips_per_second": middle.speed,
         "runs": len(ok),
         "failed": len(by_status["failed"]),
-        "interval_low": middle and middle.low,
-        "interval_high": middle and middle.high,
+        "interval_low": middle.low,
+        "interval_high": middle.high,
         "speeds": speeds,
-        "outliers": outliers(speeds),
+        "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in ok),
         "minimum_step_ms": _minimum_step(measured),
         **_of_runs(measured),
@@ -142,9 +144,10 @@ def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     last.
 
     `percent_of_bound` is by the row's `bound_clips_per_second`, and blank where there is none.
-    `slower_low` and `slower_high` are the 99 % interval of `times_slower_than_best`: a row whose interval holds 1
-    cannot be distinguished from the best. Blank for the best itself, and where one of the two is a single run. Rows
-    are not changed.
+    `rank` to `rank_high` is the rank interval: 1 + those surely faster, to all less those surely slower; single visits
+    have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within blocks: the
+    chance of any false difference in a condition is at most 4 %. Speeds are as of the mean block, also of what left
+    early. Rows are not changed.
     """
     ordered = sorted(rows, key=_order)
     return [row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same))]
@@ -157,19 +160,26 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
     if rows[0]["status"] != "ok":
-        blank = ("rank", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
+        blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
-    leader = rows[0]
+    table = Table({place: row["speeds"] for place, row in enumerate(rows)}, FINAL_ERROR)
+    centers = [table.center(place) for place in range(len(rows))]
+    order = sorted(range(len(rows)), key=lambda place: -centers[place].speed)
     ranked = []
-    for row, place in zip(rows, shared_ranks([row["speeds"] for row in rows]), strict=True):
-        bound, speed = row.get("bound_clips_per_second"), row["clips_per_second"]
-        slower = compare(leader["speeds"], row["speeds"]) if row is not leader else None
+    for place in order:
+        row, center = rows[place], centers[place]
+        bound = row.get("bound_clips_per_second")
+        slower = table.compare(order[0], place) if place != order[0] else None
+        first, last = table.rank_interval(place)
+        alone = len(rows) > 1 and row["runs"] == 1
         ranked.append(
             {
                 **row,
-                "rank": place,
-                "percent_of_bound": 100 * speed / bound if bound else None,
-                "times_slower_than_best": leader["clips_per_second"] / speed,
+                "clips_per_second": center.speed,
+                "rank": None if alone else first,
+                "rank_high": None if alone else last,
+                "percent_of_bound": 100 * center.speed / bound if bound else None,
+                "times_slower_than_best": slower.ratio if slower else 1.0,
                 "slower_low": slower and slower.low,
                 "slower_high": slower and slower.high,
             }

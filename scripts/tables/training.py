@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
 from typing import Any
 
-from scripts.common.statistics import compare
+from scripts.common.blocks import compare
 from scripts.common.vocabulary import RESULT_SETTINGS, TRAINING
 from scripts.tables.groups import grouped
 
