@@ -1,13 +1,13 @@
-"""What a set of repeated runs says: its median with an interval, outliers, and which results tie."""
+"""What a set of repeated values says: median, outliers, and how two sets compare that are no pairs."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from math import comb, exp, log, sqrt
+from math import comb, exp, log
 from statistics import NormalDist, median
 from typing import NamedTuple
 
 CONFIDENCE = 0.95  # of a median's interval
-# Of the ratio of two results. A table makes dozens of comparisons, so two equal results may differ in 1 % of cases.
+# Of the ratio of two sets of values: two equal ones may differ in 1 % of cases.
 # It cannot be much higher: five runs against five have no more to say than p = 1/126 (0.8 %).
 RATIO_CONFIDENCE = 0.99
 FEW = 5  # runs, below which a bootstrap interval of the median is no better than the range, and outliers are not told
@@ -29,19 +29,10 @@ class Spread(NamedTuple):
     count: int
 
 
-class Interval(NamedTuple):
-    """A median and where it may be; `method` is ``bootstrap`` (95 %), or ``range`` for the ends of few values."""
-
-    median: float
-    low: float
-    high: float
-    method: str
-
-
 class Comparison(NamedTuple):
     """How many times faster one result is than another, with the 99 % interval of that.
 
-    `method` is ``exact`` (Mann-Whitney), ``range`` for few runs, or ``none`` where a single run allows no interval.
+    `method` is ``blocks`` (common/blocks.py), ``exact`` (Mann-Whitney), ``range`` for few values, or ``none``.
     """
 
     ratio: float
@@ -70,68 +61,6 @@ def median_of(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are there, or None where none is."""
     middle = spread(value for value in values if value is not None)
     return middle.median if middle else None
-
-
-def interval(values: Iterable[float]) -> Interval | None:
-    """Return the median of `values` with its 95 % bootstrap interval, or their range for 2 to 4; None for fewer.
-
-    It is the percentile bootstrap, with all resamples in closed form instead of some by chance. Its tails are made
-    smaller for few values as Hesterberg does (What Teachers Should Know About the Bootstrap, 2015: the expanded
-    percentile interval). The plain one of 7 values covers the true median in 88 % of cases, this one in 98 %, and of
-    any number from 5 to 20 in 93 to 98 %.
-    """
-    known = sorted(values)
-    if len(known) < 2:
-        return None
-    if len(known) < FEW:
-        return Interval(median(known), known[0], known[-1], "range")
-    tail = _expanded_tail(len(known))
-    below, low, high = 0.0, None, known[-1]
-    for middle, chance in _resampled_medians(known):
-        below += chance
-        if low is None and below > tail:
-            low = middle
-        if below >= 1 - tail:
-            high = middle
-            break
-    assert low is not None
-    return Interval(median(known), low, high, "bootstrap")
-
-
-def _expanded_tail(count: int) -> float:
-    """Return the share of resamples beyond each end: that of the normal beyond Student's quantile for `count` values.
-
-    Student's quantile is the expansion 26.7.5 of Abramowitz and Stegun, within 0.3 % from 5 values on.
-    """
-    z, freedom = NormalDist().inv_cdf((1 + CONFIDENCE) / 2), count - 1
-    student = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    student += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    return NormalDist().cdf(-student * sqrt(count / freedom))
-
-
-def _resampled_medians(known: Sequence[float]) -> list[tuple[float, float]]:
-    """Return (median, its chance) of the resamples of the sorted values, in rising order of the medians."""
-    count, middle = len(known), (len(known) + 1) // 2
-    # up_to[k]: the chance that the resample's value number `middle` is among the lowest k values
-    up_to = [
-        sum(
-            comb(count, some) * (k / count) ** some * (1 - k / count) ** (count - some)
-            for some in range(middle, count + 1)
-        )
-        for k in range(count + 1)
-    ]
-    at = [up_to[k + 1] - up_to[k] for k in range(count)]
-    if count % 2:
-        return list(zip(known, at, strict=True))
-    chances = []
-    for lower in range(count):
-        for upper in range(lower + 1, count):  # half of the resample at `lower` or below it, half at `upper` or above
-            half_below = ((lower + 1) / count) ** middle - (lower / count) ** middle
-            half_above = ((count - upper) / count) ** middle - ((count - upper - 1) / count) ** middle
-            chance = comb(count, middle) * half_below * half_above
-            at[lower] -= chance
-            chances.append(((known[lower] + known[upper]) / 2, chance))
-    return sorted([*chances, *zip(known, at, strict=True)])
 
 
 def outliers(values: Iterable[float]) -> int | None:
@@ -190,22 +119,3 @@ def _outer_ratios(count: int, other: int) -> int:
         total += ways[cut]
         cut += 1
     return cut
-
-
-def shared_ranks(results: Sequence[Sequence[float]]) -> list[int]:
-    """Return one rank per result (the speeds of its runs), given in falling order of their medians, as 1, 1, 3.
-
-    A result that is not distinguishably slower than the leader of the current group shares the leader's rank. It is
-    compared with the leader alone: comparing neighbours would chain the fastest to the slowest through a row of small
-    overlaps.
-    """
-    ranks: list[int] = []
-    leader: Sequence[float] | None = None
-    for position, one in enumerate(results, start=1):
-        assert position == 1 or median(one) <= median(results[position - 2]), "results are not sorted"
-        if leader is not None and not compare(leader, one).faster:
-            ranks.append(ranks[-1])
-        else:
-            leader = one
-            ranks.append(position)
-    return ranks

@@ -56,7 +56,7 @@ class Race:
     keep: Collection[Hashable] = ()
     speeds: dict[Hashable, dict[int, float]] = field(default_factory=dict)
     first_block: int = 0
-    most_blocks: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
+    most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
     live: list[Hashable] = field(default_factory=list)
     failed: set[Hashable] = field(default_factory=set)
     block: int = 0
@@ -92,11 +92,11 @@ class Race:
         return self.clock() - self.began
 
     def _wanted(self, one: Hashable) -> bool:
-        most = self.most_blocks.get(one, self.limits.blocks)
-        return one not in self.failed and (most is None or self.looks < most)
+        most = self.most_visits.get(one, self.limits.blocks)
+        return one not in self.failed and (most is None or len(self.speeds.get(one, ())) < most)
 
     def _one_block(self, todo: Sequence[Hashable]) -> None:
-        order: list[Hashable | None] = [one for one in todo if self.block not in self.speeds.get(one, {})]
+        order: list[Hashable | None] = list(todo)
         self.chance.shuffle(order)
         for number in range(CONTROLS):  # spread evenly
             order.insert(round((number + 0.5) * len(order) / CONTROLS), None)

@@ -214,7 +214,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
     if refused:
         return without_speed(record, "skipped", refused)
     if proof:
-        record["proof"] = {name: proof[name] for name in ("started", "code")}
+        record["proof"] = relied_on(proof, asked)
         pool = ceiling.pool_of(request.batch_size, request.sample.shape) if pool is None else pool
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
@@ -234,6 +234,12 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
         logs=Path(asked.logs) if asked.logs else None,
     )
     return run.measure(module, request, corpus, record, wanted)
+
+
+def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
+    """Return what a visit relies on: which proof, and how it was asked to measure. Other visits do not compare."""
+    how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
+    return {**{name: proof[name] for name in ("started", "code")}, **how}
 
 
 def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location) -> LoaderRequest:

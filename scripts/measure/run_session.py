@@ -1,6 +1,6 @@
 """Measures the proven results of a plan in blocks, one visit after the other, until the time is up.
 
-    python -m scripts.measure.run_session --plan results/runs/demo/plan.json --out results/runs/demo/session.json
+    python -m scripts.measure.run_session --config CONFIG.json --out results/runs/demo/session-main.json
 
 Each visit writes a record beside the result's others, `BLOCK.json`. What is killed goes on where it was: visits that
 are there count, as long as the proof that they rely on is the same. Ctrl-C ends the session as if its time were up.
@@ -8,24 +8,26 @@ are there count, as long as the proof that they rely on is the same. Ctrl-C ends
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL, TRAINING
+from scripts.measure import run_loader
 from scripts.measure.race import Limits, Race, Visit
 from scripts.measure.visits import Visitor
+from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
 
 SEARCH_SHARE = 0.2  # of a session's time, for what explains its finalists
@@ -35,16 +37,14 @@ FINALISTS = 3  # at most, of each device; and what the user has now
 class Session:
     """The results of a plan, their files, and a race over them."""
 
-    def __init__(self, plan: Mapping[str, Any], group: str, loaders: Iterable[str], out: Path) -> None:
-        self.plan, self.measure, self.out = plan, plan["config"]["measure"], out
+    def __init__(self, plan: Plan, group: str, loaders: Iterable[str], out: Path) -> None:
+        self.plan, self.measure, self.out = plan, plan.config["measure"], out
+        self.now = plan.config["report"]["now"]
         asked = set(loaders)
-        runs = [Run(**entry) for entry in plan["runs"] if entry["group"] == group]
-        runs = [run for run in runs if not asked or run.loader in asked]
+        runs = [run for run in plan.runs if run.group == group and (not asked or run.loader in asked)]
         self.runs = {run.path: run for run in runs if self._proven(run)}
         self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
-        self.interrupted = False
-        corpus = read_json(Path(plan["runs"][0]["corpus"]) / "corpus.json")
-        self.shape = sample.from_json(corpus["sample"]).shape
+        self.shape = plan.sample.shape
         self.name = group
 
     @staticmethod
@@ -53,33 +53,35 @@ class Session:
         return proof.is_file() and read_json(proof)["status"] == "ok"
 
     def known(self) -> dict[str, dict[int, float]]:
-        """Return the speeds of earlier visits by result and block; visits of another proof are deleted."""
+        """Return the speeds of earlier visits by result and block; what was measured otherwise is deleted."""
         found: dict[str, dict[int, float]] = {}
         for path, run in self.runs.items():
-            proof = read_json(Path(run.proof))
-            said = {name: proof[name] for name in ("started", "code")}
+            said = run_loader.relied_on(read_json(Path(run.proof)), run)
             for file in visits_of(path):
                 record = read_json(file)
                 if record["protocol"] != PROTOCOL or record["proof"] != said:
                     file.unlink()
+                    Path(path).with_name("trials.json").unlink(missing_ok=True)
                 elif record["clips_per_second"]:
                     found.setdefault(path, {})[int(file.stem)] = record["clips_per_second"]
         return found
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
-        known = self.known()
-        new = {path for path in self.runs if path not in known}
+        known, asked = self.known(), {key: self.measure[key] for key in ("minutes", "resolution", "repeats")}
         before = read_json(self.out) if self.out.is_file() else {}
-        whole = bool(before) and before.get("ended") not in (None, "interrupted")
-        if whole or not new:  # measured before: only what is new, beside what leads
-            taking = new | (set(before.get("finalists", ())) & set(self.runs) if new else set())
+        new = set(self.runs) - set(known)
+        spent = before.get("race_seconds", 0.0) if known else 0.0
+        if (
+            before and before["asked"] == asked and before["ended"] != "interrupted"
+        ):  # only what is new, with what leads
+            taking = new | (set(before["finalists"]) & set(self.runs) if new else set())
+            spent = 0.0
         else:
             taking = set(self.runs)
-        blocks = [block for speeds in known.values() for block in speeds]
-        first = max(blocks) + 1 if whole and blocks else max(blocks, default=0)
-        minutes = self.measure["minutes"]
         share = len(taking) / max(1, len(self.runs))
+        minutes = self.measure["minutes"]
+        blocks = [block for speeds in known.values() for block in speeds]
         race = Race(
             conditions={path: condition(self.runs[path]) for path in sorted(taking)},
             visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
@@ -87,31 +89,35 @@ class Session:
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                None if minutes == "none" else 60 * minutes * (1 - SEARCH_SHARE) * share,
+                None if minutes == "none" else max(0.0, 60 * minutes * (1 - SEARCH_SHARE) * share - spent),
                 self.measure["repeats"] if minutes == "none" else None,
                 self.measure["resolution"],
             ),
             chance=self.chance,
             say=say,
-            keep={path for path in taking if self.runs[path].loader == self.plan["config"]["report"]["now"]},
+            keep={path for path in taking if self.runs[path].loader == self.now},
             speeds={path: known[path] for path in known if path in self.runs},
-            first_block=first,
-            most_blocks={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
+            first_block=max(blocks) + 1 if blocks else 0,
+            most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
         )
         began = time.monotonic()
+        race_seconds = 0.0
         try:
-            race.run() if taking else None
+            if taking:
+                race.run()
+            race_seconds = time.monotonic() - began
             finalists = self._finalists(race) if race.speeds else []
             for path in finalists:
                 self._search(visitor, path)
             ended = race.ended or "nothing to measure"
         except KeyboardInterrupt:
-            ended, self.interrupted = "interrupted", True
+            ended, race_seconds = "interrupted", race_seconds or time.monotonic() - began
             finalists = self._finalists(race) if race.speeds else []
         return {
             "group": self.name,
             "ended": ended,
-            "minutes": minutes,
+            "asked": asked,
+            "race_seconds": spent + race_seconds,
             "seconds": time.monotonic() - began,
             "blocks": race.block,
             "visits": race.visits,
@@ -134,14 +140,13 @@ class Session:
         os.replace(attempt_of(Path(path), block, attempt), Path(path).with_name(f"{block}.json"))
 
     def _control(self, visitor: Visitor, block: int, number: int) -> None:
-        for bound in self.plan["bounds"]:
-            if bound["group"] == self.name:
-                visitor.control(bound, Path(bound["path"]).with_name(f"{block * 10 + number}.json"))
+        for bound in self.plan.bounds:
+            if bound.group == self.name:
+                visitor.control(bound, Path(bound.path).with_name(f"{block * 10 + number}.json"))
 
     def _finalists(self, race: Race) -> list[str]:
         """Return the results that are explained: of each device what leads from a warm cache, and what one has now."""
         leading, found = race.leaders(), []
-        now = self.plan["config"]["report"]["now"]
         middle = {path: sorted(speeds.values())[len(speeds) // 2] for path, speeds in race.speeds.items()}
         for device in sorted({run.settings["device"] for run in self.runs.values()}):
             plain = [
@@ -150,7 +155,7 @@ class Session:
                 if (run := self.runs.get(path)) and run.settings["device"] == device and plain_read(run)
             ]
             first = [path for path in plain if path in leading][:FINALISTS]
-            had = [path for path in plain if self.runs[path].loader == now][:1]
+            had = [path for path in plain if self.runs[path].loader == self.now][:1]
             found += dict.fromkeys([*first, *had])
         return found
 
@@ -167,7 +172,7 @@ class Session:
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"],
-            asked_step_ms=self.plan["config"]["report"]["step_ms"],
+            asked_step_ms=self.plan.config["report"]["step_ms"],
         )
         visitor.make(run, out)
 
@@ -229,14 +234,14 @@ class Display:
 def main() -> None:
     """Measure one session."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
+    parser.add_argument("--config", required=True, type=json.loads, help="the config as JSON")
     parser.add_argument("--group", default="main", help="of the results that are there at the same time")
     parser.add_argument("--loaders", nargs="*", default=[], help="only these (default: all of the group)")
     parser.add_argument("--out", required=True, type=Path, help="JSON file of the session")
     parser.add_argument("--log", type=Path, help="file for what the visits print (default: stderr)")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
-    session = Session(read_json(arguments.plan), arguments.group, arguments.loaders, arguments.out)
+    session = Session(Plan(arguments.config), arguments.group, arguments.loaders, arguments.out)
     display = Display(session.measure["minutes"], len(session.runs))
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
@@ -255,9 +260,10 @@ def _log_to(path: Path, stack: contextlib.ExitStack) -> None:
     """Send what this process's children print to a file; this process itself goes on printing where it did."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = os.fdopen(os.dup(2), "w", buffering=1)
-    file = stack.enter_context(open(path, "w", encoding="utf-8"))
-    os.dup2(file.fileno(), 1)
-    os.dup2(file.fileno(), 2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    stack.callback(os.close, file)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
     sys.stderr = own
 
 

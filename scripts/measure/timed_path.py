@@ -5,6 +5,7 @@ that. tests/measure/test_timed_path.py fails when this code changes and nobody h
 """
 
 import hashlib
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -46,7 +47,13 @@ def timed_code(loader: ModuleType) -> str:
     reached = closure("scripts.loaders._own_epochs" if own else f"scripts.loaders.{name}")
     files = [path for path in reached if path.is_relative_to(folder)]
     files += [Path(path) for path in ([own, *loader.LOCAL_IMPORTS] if own else [])]
-    return f"{_hash(FILES)}-{_hash(files)}"
+    return f"{shared_hash()}-{_hash(files)}"
+
+
+@cache
+def shared_hash() -> str:
+    """Return the hash of FILES."""
+    return _hash(FILES)
 
 
 def _hash(files: tuple[Path, ...] | list[Path]) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +134,9 @@ class Visitor:
         write_json(out, record)
         return record
 
-    def control(self, entry: Mapping[str, Any], out: Path) -> None:
+    def control(self, asked: Bound, out: Path) -> None:
         """Make one control run, the in-memory ceiling by itself, and write its record."""
-        bound = Bound(**{**entry, "path": str(out), "repeat": int(out.stem)})
+        bound = replace(asked, path=str(out), repeat=int(out.stem))
         out.parent.mkdir(parents=True, exist_ok=True)
         if bound.settings["device"] == "cpu":
             job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}

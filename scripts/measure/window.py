@@ -13,7 +13,7 @@ from typing import Any
 from scripts.measure import protocol
 from scripts.measure.protocol import EpochTimes
 
-WARM_UP_SECONDS = 0.3  # at most, unless the queues hold more: the untimed part ends with the first epoch, or after it
+WARM_UP_SECONDS = 0.2  # at most, unless the queues hold more: the untimed part ends with the first epoch, or after it
 QUEUES = 4  # a window has at least so many times the batches that workers and queues hold
 
 

@@ -228,7 +228,8 @@ class Plan:
         name = slug(settings, conditions)
         measure, folder = self.config["measure"], f"{self.folder('runs')}/{tier}/{loader}"
         path = f"{folder}/{name}/0.json"
-        plain = conditions.cache == "warm" and conditions.task not in TRAINING and not self.emulated(tier)
+        warm = conditions.cache == "warm" and not self.emulated(tier)
+        plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto"
         return Run(
             **self._measured(path, name, settings),
             **vars(conditions),
@@ -255,11 +256,9 @@ class Plan:
         return {run.proof: replace(run, slug=slug(run.settings), path=run.proof, **plain) for run in self.runs}
 
     @property
-    def session_settings(self) -> dict[str, Any]:
-        """What a session depends on beside its results: a change of it measures again."""
-        keys = ("minutes", "resolution", "repeats", "train_repeats", "seconds", "epochs", "threads", "seed")
-        tasks = {run.task: self.task_code(run.task) for run in self.runs}
-        return {key: self.config["measure"][key] for key in keys} | {"tasks": tasks}
+    def task_codes(self) -> dict[str, str]:
+        """The hash of the file of each task that is measured."""
+        return {task: self.task_code(task) for task in sorted({run.task for run in self.runs})}
 
     def group(self, tier: str, loader: str) -> str:
         """Return the session that measures a result: copies in RAM that are there one at a time have their own."""

@@ -3,27 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, CACHES, PARTS, TASKS
-from scripts.tables.columns import bytes_text, conditions, number_text, tied_with_best
+from scripts.common.vocabulary import PARTS
+from scripts.tables.columns import bytes_text, conditions, number_text
 
 Rows = list[dict[str, Any]]
-
-
-def verdict(best: Rows, condition: str) -> dict[str, Any]:
-    """Return the fastest row of a condition, the rows that cannot be distinguished from it, and what to say of it."""
-    first, *others = [row for row in best if row["condition"] == condition and tied_with_best(row)]
-    ties: dict[str, list[str]] = {}
-    for row in others:
-        ties.setdefault(row["loader"], []).append(row["tier"])
-    texts = (TASKS[first["task"]].text, CACHES[first["cache"]].text)
-    conditions = "".join(f", {text}" for text in texts if text)
-    return {
-        "row": first,
-        "ties": ties,
-        "conditions": conditions + (f", with a step of {first['step_ms']:g} ms" if first["step_ms"] else ""),
-        "bound": first["bound"] and BOUNDS[first["bound"]].text,
-        "held": first["bottleneck"] and BOTTLENECKS[first["bottleneck"]].text,
-    }
 
 
 def by_condition(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:

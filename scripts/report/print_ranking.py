@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import run_main
-from scripts.common.statistics import FEW
 from scripts.common.vocabulary import BOTTLENECKS
+from scripts.report.verdict_texts import choice_text, rank_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, read_tables, settings_text
 
 WIDTH = 100  # columns; nothing printed is wider
-_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "held by", "first s")
+_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
-_MOST_TIES = 4  # that are named; the rest are counted
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
 
 Row = Mapping[str, Any]
@@ -50,8 +49,7 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
 
 
 def _table(rows: Sequence[Row], colour: bool) -> list[str]:
-    ties = [row["rank"] for row in rows]
-    cells = [_heads(rows), *(_cells(row, ties) for row in rows)]
+    cells = [(*_HEADS, "95 %", *_LAST_HEADS), *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
@@ -68,20 +66,13 @@ def _table(rows: Sequence[Row], colour: bool) -> list[str]:
     return lines
 
 
-def _heads(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return the heads; that of the interval says whether it is one, or the range of few runs."""
-    several = [row["runs"] for row in rows if row["status"] == "ok" and row["runs"] > 1]
-    names = ["95 %"] * any(runs >= FEW for runs in several) + ["range"] * any(runs < FEW for runs in several)
-    return *_HEADS, " or ".join(names) or "range", *_LAST_HEADS
-
-
-def _cells(row: Row, ties: Sequence[int | None]) -> tuple[str, ...]:
+def _cells(row: Row) -> tuple[str, ...]:
     names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(_settings(row)))
     if row["status"] != "ok":
         return ("-", *names, row["status"], "", "", "", "")
     percent = row["percent_of_bound"]
     return (
-        f"{row['rank']}{'=' if ties.count(row['rank']) > 1 else ''}",
+        rank_text(row),
         *names,
         number_text(row["clips_per_second"]),
         _between(row),
@@ -99,7 +90,7 @@ def _settings(row: Row) -> str:
 
 def _between(row: Row) -> str:
     if row["runs"] == 1:
-        return "1 run"
+        return "1 visit"
     return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
 
 
@@ -108,16 +99,11 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     if not runs:
         return ["No loader has a verified speed.", ""]
     text = (
-        "Medians. Rows of one rank (=) cannot be distinguished from the first of them."
-        if max(runs) > 1
-        else "Single runs."
+        "Rank: 1 + the results that are surely faster, to all less those surely slower, by ratios within blocks; any "
+        "false difference in a table has a chance of 4 %. 95 %: the interval of a speed by itself."
     )
     if any(row["bottleneck"] for row in best):
-        text += " Held by: the part of its work that costs a loader the most time."
-    if max(runs) >= FEW:
-        text += " 95 %: the interval in which the median may be."
-    if min(runs) < FEW:
-        text += f" Fewer than {FEW} runs: not fit to publish; set preset: publishable in config.yaml."
+        text += " Bottleneck: looked for in what leads, and in what you have now."
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
@@ -131,7 +117,7 @@ def _steadiness(noise: Sequence[Row]) -> list[str]:
     lines = []
     for device, row in worst.items():
         text = (
-            f"The machine ({device.upper()}): the same work (the bound, batch {row['batch_size']}), repeated "
+            f"The machine ({device.upper()}): the control run (batch {row['batch_size']}), made "
             f"{row['control_runs']} times over the session, varied by {row['variation_percent']:.1f} % "
             f"(slowest to fastest {row['range_percent']:.1f} %)"
         )
@@ -169,12 +155,14 @@ def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
     row = verdict["row"]
     if row is None:
         return [(2, f"{verdict['title']}: no answer. {verdict['lacking']}", "")]
-    use = f"{verdict['title']}: {place_of(row)}"
     settings = ", ".join(filter(None, (f"format {row['format']}", settings_text(row))))
-    if verdict["goal"] != "fastest":
+    if verdict["goal"] not in ("fastest", "fastest_cold"):
+        use = f"{verdict['title']}: {place_of(row)}"
         return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], 0)}", "")]
-    texts = [(2, f"{use}{_tied(verdict['ties'], _MOST_TIES)}", _BOLD), (4, f"Settings: {settings}", "")]
-    texts += [(4, verdict["reason"], "")]
+    texts = [(2, f"{verdict['title']}: {choice_text(verdict)}", _BOLD)]
+    if verdict["form"] == "noisy":
+        return texts
+    texts += [(4, f"Settings: {settings}", ""), (4, verdict["reason"], "")]
     return texts + ([(4, verdict["against"]["text"], "")] if verdict["against"] else [])
 
 

@@ -23,7 +23,6 @@ from markupsafe import Markup
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
-from scripts.common.statistics import FEW
 from scripts.common.text import duration_text, percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
@@ -39,12 +38,11 @@ from scripts.report.groups import (
     minimum_steps,
     rows_of,
     step_text,
-    verdict,
 )
 from scripts.report.light import lightened
 from scripts.report.names import anonymous
 from scripts.report.snippets import companions, snippet
-from scripts.report.verdict_texts import bound_text, unusual_settings
+from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
 from scripts.tables.columns import TABLES, bytes_text, conditions, number_text, read_tables, settings_text
@@ -59,7 +57,6 @@ TAKES = (
     *("threads_peak", "open_files_peak"),
 )
 _UNSTEADY = ("noisy-machine", "drift")
-ENOUGH_RUNS = FEW  # fewer repeats do not carry a published ranking, see docs/
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
 _SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "tensors", "noise", "ladder", "break_even")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
@@ -101,6 +98,8 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
         "settings": settings_text,
         "unusual_settings": unusual_settings,
         "beyond": bound_text,
+        "rank": rank_text,
+        "choice": choice_text,
         "percent": percent_text,
         "step": step_text,
         "epochs": epochs_text,
@@ -144,7 +143,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template's variables: the tables, and what they say when put together."""
     best, ranking = tables["best"], tables["ranking"]
     goals = [with_program(goal, tables) for goal in verdicts(tables)]
-    counts = [row["runs"] for row in ranking if row["status"] == "ok"]
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
@@ -154,7 +152,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
-        "panel_verdicts": [verdict(best, condition) for condition in conditions(row for row in best if row["rank"])],
         "holding": holding(best, tables["parts"]),
         "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["waiting"])],
         "least_percent": LEAST_PERCENT,
@@ -171,8 +168,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
         "conditions": conditions(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
-        "runs_range": (min(counts), max(counts)) if counts else (0, 0),
-        "enough_runs": ENOUGH_RUNS,
         "warm_bounds": {
             (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
         },

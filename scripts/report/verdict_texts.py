@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scripts.common.statistics import CONFIDENCE, FEW, RATIO_CONFIDENCE, Comparison
+from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
+MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
 _MENDED = {  # by status: what makes a result of it
@@ -37,6 +38,13 @@ def place(row: Row) -> str:
     return f"{row['loader']} on {row['tier']}"
 
 
+def rank_text(row: Row) -> str:
+    """Return a rank interval such as ``1-4``; a dash for a single visit."""
+    if row["rank"] is None:
+        return "-"
+    return str(row["rank"]) if row["rank"] == row["rank_high"] else f"{row['rank']}-{row['rank_high']}"
+
+
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
     text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
@@ -46,7 +54,7 @@ def speed_text(row: Row) -> str:
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
         return f"{text}The bottleneck is inconclusive: the trials that look for it contradict one another."
-    return f"{text}Held back by {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
+    return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
 def _of_bound(row: Row) -> str:
@@ -64,28 +72,43 @@ def bound_text(percent: float) -> str:
 
 def _between(row: Row) -> str:
     if row["runs"] == 1:
-        return "a single run"
-    name = f"{100 * CONFIDENCE:g} % interval" if row["runs"] >= FEW else "range"
-    return f"{name} {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of {row['runs']} runs"
+        return "a single visit"
+    return (
+        f"{100 * CONFIDENCE:g} % interval {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of "
+        f"{row['runs']} visits"
+    )
+
+
+def choice_text(verdict: Mapping[str, Any]) -> str:
+    """Return in words which of the three forms a verdict by speed has: use one, equal ones, or too noisy to choose."""
+    names = [place(row) for row in (verdict["row"], *verdict["ties"])]
+    if verdict["form"] == "use":
+        return f"use {names[0]}"
+    if verdict["form"] == "equal":
+        return (
+            f"{_listed(names, 'or')}: equal here (within {100 * (verdict['within'] - 1):.0f} %), the first is cheapest"
+        )
+    certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
+    return f"too noisy to choose among {_listed(names, 'and')}. Certain: {certain}"
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    shown = list(names[:MOST_NAMED]) + ([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])
+    return f" {last} ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
 def against_text(found: Comparison, had: Row) -> str:
     """Return how a result's speed compares with that of `had`, which the user has now."""
     if found.low is None or found.high is None:
         return (
-            f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but a single run tells "
-            "nothing apart."
+            f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but a single visit tells "
+            "nothing."
         )
-    ratio, low, high = found.ratio, found.low, found.high
-    if found.slower:
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
-    between = f"{100 * RATIO_CONFIDENCE:g} % interval {number_text(low)} to {number_text(high)}"
+    low, high = (1 / found.high, 1 / found.low) if found.slower else (found.low, found.high)
+    between = f"{number_text(low)} to {number_text(high)} times"
     if found.faster or found.slower:
-        word = "faster" if found.faster else "slower"
-        return f"{number_text(ratio)} times {word} ({between}) than {place(had)}, which you have now."
-    return (
-        f"Not distinguishable in speed from {place(had)}, which you have now ({number_text(ratio)} times, {between})."
-    )
+        return f"{between} {'faster' if found.faster else 'slower'} than {place(had)}, which you have now."
+    return f"Not distinguishable in speed from {place(had)}, which you have now ({between})."
 
 
 def cautions(tables: Tables, row: Row) -> Iterator[str]:
@@ -111,16 +134,14 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
 
 
 def _doubts(row: Row) -> Iterator[str]:
-    advice = f"fewer than {FEW} are not fit to publish; set `preset: publishable` in config.yaml."
-    if row["runs"] == 1:
-        yield f"A single run, which tells nothing apart; {advice}"
-    elif row["runs"] < FEW:
-        yield f"{row['runs']} runs; {advice}"
+    if row["runs"] < FEW:
+        were = "A single visit" if row["runs"] == 1 else f"{row['runs']} visits"
+        yield f"{were} of {place(row)}: fewer than {FEW} say little. Raise `measure.minutes` in config.yaml."
     if row["reason"]:
         yield f"{place(row)}: {row['reason']}."
     if row["disturbed"]:
-        were = f"{row['disturbed']} of the {row['runs']} runs"
-        yield f"Something else was at work beside {were} of {place(row)}, and disturbed them."
+        were = f"{row['disturbed']} of {row['runs']} visits of {place(row)}"
+        yield f"Other programs used the CPU during {were}."
     more = (row["warnings"] or 0) - (row["disturbed"] or 0)
     if more > 0:
         other = " other" if row["disturbed"] else ""

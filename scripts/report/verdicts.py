@@ -4,6 +4,7 @@ One winner does not serve all: the fastest may take all memory, or need a conver
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from math import inf
 from typing import Any
 
@@ -21,11 +22,17 @@ from scripts.report.verdict_texts import (
     no_feeder,
     no_rival,
     no_speed,
+    place,
     speed_text,
 )
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
 
+CHEAPEST_RULE = (
+    "Of those that cannot be distinguished, the cheapest: no copy in RAM, batches that last, the fewest workers, the "
+    "least CPU time, the least memory. "
+)
+CLOSE = 1.25  # results that surely differ by less are called equal; beyond it the machine is too noisy to choose
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
 Row = Mapping[str, Any]
@@ -40,6 +47,8 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
       are not distinguishable from it by this goal. Single runs tell nothing apart.
+    - `form`, of goals by speed: `use` (one is surely the fastest), `equal` (those that tie surely differ by less than
+      CLOSE) or `noisy` (they may differ by more: none is recommended); `within`, that factor; `certain`: what is sure.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
@@ -74,19 +83,60 @@ def _fastest_cold(tables: Tables, device: str) -> Verdict:
     conditions = {"device": device, "task": "read", "cache": "cold", "step_ms": 0}
     rows = [row for row in tables["best"] if all(row[key] == value for key, value in conditions.items())]
     named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
-    random = [row for row in rows if row["rank"] and in_random_order(row)]
+    random = [row for row in rows if row["clips_per_second"] and in_random_order(row)]
     return _by_speed(tables, random or rows, named, LACKING["cold"])
 
 
 def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdict:
-    """Return the verdict for the fastest of `rows`; `absent`: what is lacking where there are none."""
-    ranked = [row for row in rows if row["rank"]]
+    """Return the verdict for the fastest of `rows`, or for the cheapest of those that cannot be distinguished from it.
+
+    `absent`: what is lacking where there are none.
+    """
+    ranked = _with_speed(rows)
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
-    first, *others = sorted(ranked, key=lambda row: -row["clips_per_second"])
-    ties = [row for row in others if row["rank"] == 1]
+    fastest = max(ranked, key=lambda row: row["clips_per_second"])
+    equals = [fastest, *(row for row in ranked if row is not fastest and row["rank"] in (1, None))]
+    first, *ties = sorted(equals, key=lambda row: _expense(tables, row))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
-    return _verdict(tables, named, [first, *ties], fact, "")
+    rule = CHEAPEST_RULE if ties else ""
+    found = _verdict(tables, named, [first, *ties], fact, rule)
+    return found | _choice(tables, ranked, equals)
+
+
+def _with_speed(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["clips_per_second"]]
+
+
+def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
+    """Return what makes one of several equal results the cheaper one, what counts most first."""
+    return (
+        bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
+        row["batch_lifetime"] != "lasting",
+        row["workers"] or 0,
+        row["cpu_seconds_per_1000_clips"] or inf,
+        row["pss_peak_bytes"] or inf,
+    )
+
+
+def _choice(tables: Tables, rows: Rows, equals: Rows) -> Verdict:
+    """Return `form`, `within` and `certain` of a verdict by speed (see `verdicts`)."""
+    if len(equals) == 1:
+        return {"form": "use", "within": None, "certain": ""}
+    table = blocks.Table({_key(row): _speeds(tables, row) for row in rows}, blocks.FINAL_ERROR)
+    pairs = [table.compare(_key(one), _key(other)) for one, other in combinations(equals, 2)]
+    within = max(inf if pair.low is None else max(pair.high, 1 / pair.low) for pair in pairs)
+    slower = {}
+    for row in rows:
+        if row not in equals:
+            lows = [table.compare(_key(one), _key(row)).low for one in equals]
+            if all(lows) and min(lows) > 1:
+                slower[place(row)] = min(lows), row["loader"] == asked(tables, "now")
+    certain = ""
+    if slower:
+        name = max(slower, key=lambda one: (slower[one][1], slower[one][0]))
+        certain = f"{name} is at least {number_text(slower[name][0], 2)} times slower than each of these"
+    return {"form": "equal" if within <= CLOSE else "noisy", "within": within, "certain": certain}
 
 
 def _least_memory(tables: Tables, device: str) -> Verdict:
@@ -146,7 +196,7 @@ def _workers_text(workers: int | None) -> str:
 
 def _cheapest(tables: Tables, device: str) -> Verdict:
     named = _named("cheapest", device, "Cheapest to prepare")
-    rows = [row for row in main_panel(tables["best"], device) if row["rank"]]
+    rows = [row for row in main_panel(tables["best"], device) if row["clips_per_second"]]
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     formats = {row["format"]: row for row in tables["formats"] if row["seconds"] is not None}
@@ -174,7 +224,16 @@ def _named(goal: str, device: str, title: str) -> Verdict:
 
 def _none(named: Verdict, lacking: str) -> Verdict:
     return named | {
-        **{"row": None, "ties": [], "fact": "", "reason": "", "against": None},
+        **{
+            "form": "use",
+            "within": None,
+            "certain": "",
+            "row": None,
+            "ties": [],
+            "fact": "",
+            "reason": "",
+            "against": None,
+        },
         **{"lacking": lacking, "cautions": [], "caveat": ""},
     }
 
@@ -184,7 +243,15 @@ def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -
     row, *ties = rows
     minded = list(cautions(tables, row))
     return named | {
-        **{"row": row, "ties": ties, "fact": fact, "reason": rule + speed_text(row)},
+        **{
+            "form": "use",
+            "within": None,
+            "certain": "",
+            "row": row,
+            "ties": ties,
+            "fact": fact,
+            "reason": rule + speed_text(row),
+        },
         **{"against": _against(tables, row), "cautions": minded, "caveat": " ".join(minded)},
         "lacking": no_rival(one for one in tables["best"] if one["condition"] == row["condition"]),
     }
@@ -205,7 +272,7 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
 def _ranked(tables: Tables, device: str) -> Rows:
     """Return all settings with a speed in the device's main condition, the fastest first."""
     names = {row["condition"] for row in main_panel(tables["best"], device)}
-    return [row for row in tables["ranking"] if row["condition"] in names and row["rank"]]
+    return [row for row in tables["ranking"] if row["condition"] in names and row["clips_per_second"]]
 
 
 def _one_each(rows: Iterable[Row]) -> list[Row]:

@@ -1,22 +1,31 @@
 """Names what the bottleneck is, from its speeds with parts of its work left out (measure/bottleneck_trials.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
+from math import sqrt
+from statistics import mean, median, stdev
 from typing import Any
 
 from scripts.common.vocabulary import PARTS
 
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
+LEAST_ROUNDS = 3
+STUDENT = {3: 2.92, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943}  # one-sided 95 % by number of rounds
 TARGET_AU_PERCENT = 90.0  # AU from which a training waits for its own steps alone
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:
     """Return the seconds a clip that each part costs, the most expensive first; from speeds in clips/s.
 
-    What is saved by leaving out that part alone. For reading, which cannot be left out alone, it is what is saved
-    beyond what leaving out storage or decoding saves. `python` is what is left without any stage, less the sink: with
-    less to do a loader cannot take longer, so where it did, the shortest of its trials counts.
+    What is saved by leaving out only that part. For reading, which cannot be left out by itself, it is what is saved
+    beyond what leaving out storage or decoding saves. `framework` is what is left without any stage, less the sink:
+    with less to do a loader cannot take longer, so where it did, the shortest of its trials counts.
     """
+    found = _differences(trials)
+    return dict(sorted(((part, max(0.0, cost)) for part, cost in found.items()), key=lambda pair: -pair[1]))
+
+
+def _differences(trials: Mapping[str, Any]) -> dict[str, float]:
+    """Return the seconds a clip that each part costs; below 0 where leaving it out took longer."""
     full, times = _seconds(trials)
     consumer = 1 / trials["consumer"]
     found = {part: full - seconds for part, seconds in times.items() if part not in ("read", "everything")}
@@ -25,7 +34,7 @@ def costs(trials: Mapping[str, Any]) -> dict[str, float]:
     if "everything" in times:
         found["framework"] = min(times["everything"], _shortest(times)) - consumer
     found["consumer"] = min(consumer, full)
-    return dict(sorted(((part, max(0.0, cost)) for part, cost in found.items()), key=lambda pair: -pair[1]))
+    return found
 
 
 def contradiction(trials: Mapping[str, Any]) -> float:
@@ -55,6 +64,8 @@ def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return one explanation of medians from those of several runs of a result; None of none."""
     if not explanations:
         return None
+    if len(explanations) == 1:
+        return dict(explanations[0])
     parts = set.intersection(*(set(one["without"]) for one in explanations))
     return {
         "full": median(one["full"] for one in explanations),
@@ -66,8 +77,8 @@ def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 def name(trials: Mapping[str, Any]) -> tuple[str, float | None, str]:
     """Return (part, its share of the time in percent, the evidence in words).
 
-    The part is "none" where none stands out, "unclear" where the trials contradict one another by more than it costs,
-    and all is blank where nothing could be left out: then nothing is known.
+    The part is "none" where none takes LEAST_PERCENT, "unclear" where none stands out for sure, and all is blank where
+    nothing could be left out: then nothing is known.
     """
     if not trials["without"]:
         return "", None, ""
@@ -75,12 +86,32 @@ def name(trials: Mapping[str, Any]) -> tuple[str, float | None, str]:
     part, cost = next(iter(found.items()))
     percent = 100 * cost * trials["full"]
     evidence = "; ".join(_saving(part, trials, cost) for part, cost in found.items() if cost > 0)
+    if percent < LEAST_PERCENT:
+        return "none", percent, evidence
+    if len(trials.get("rounds", ())) >= LEAST_ROUNDS:
+        return (part if _stands_out(part, trials["rounds"]) else "unclear"), percent, evidence
     against = contradiction(trials)
     if against >= LEAST_PERCENT:
         evidence += f"; its trials contradict one another by {against:.0f} % of the time: they were disturbed"
-    if percent < LEAST_PERCENT:
-        return "none", percent, evidence
     return (part if percent > against else "unclear"), percent, evidence
+
+
+def _stands_out(part: str, rounds: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a part costs more than each other one, and more than nothing left out differs by, for sure.
+
+    By Student's one-sided 95 % interval of the differences within rounds.
+    """
+    found = [_differences(one) for one in rounds]
+    again = [abs(1 / one["full"] - 1 / one["again"]) for one in rounds]
+    cost = [one[part] for one in found]
+    others = [[one[other] for one in found] for other in found[0] if other != part]
+    return all(_surely_more(cost, other) for other in (*others, again))
+
+
+def _surely_more(one: Sequence[float], other: Sequence[float]) -> bool:
+    differences = [left - right for left, right in zip(one, other, strict=True)]
+    half = STUDENT[len(differences)] * stdev(differences) / sqrt(len(differences))
+    return mean(differences) - half > 0
 
 
 def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,12 @@
 import itertools
 from collections import Counter
 from math import comb
-from statistics import median
 
 import numpy as np
 import pytest
 
 from scripts.common import statistics
-from scripts.common.statistics import Interval, Spread, compare, interval, outliers, shared_ranks, spread
+from scripts.common.statistics import Spread, compare, outliers, spread
 from scripts.tables import drift
 from tests.support.made_runs import bound_record
 
@@ -36,39 +35,6 @@ def test_spread_of_even_and_odd_counts():
     assert spread([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0, 3)
     assert spread([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
     assert spread([]) is None
-
-
-def test_few_values_have_their_range_and_one_has_no_interval():
-    assert interval([]) is interval([1.0]) is None
-    assert interval([4.0, 1.0]) == Interval(2.5, 1.0, 4.0, "range")
-    assert interval([4.0, 1.0, 2.0, 8.0]) == Interval(3.0, 1.0, 8.0, "range")
-    assert interval([4.0, 1.0, 2.0, 8.0, 3.0]) == Interval(3.0, 1.0, 8.0, "bootstrap")
-    assert interval([7.0] * 6) == Interval(7.0, 7.0, 7.0, "bootstrap")
-
-
-@pytest.mark.parametrize("values", [[1.0, 2.0, 4.0, 8.0, 16.0], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
-def test_the_bootstrap_is_that_of_all_resamples(values):
-    counted = Counter(median(drawn) for drawn in itertools.product(values, repeat=len(values)))
-    chances: Counter[float] = Counter()
-    for middle, chance in statistics._resampled_medians(values):
-        chances[middle] += chance
-    assert +chances == pytest.approx({key: count / len(values) ** len(values) for key, count in counted.items()})
-
-
-@pytest.mark.parametrize("runs", [5, 7, 10, 13, 20])
-def test_the_interval_covers_the_median(runs):
-    """In 93.5 % of cases at the least (five runs: 1 - 2 / 2^5), here less three standard errors of 1,500 drawn ones."""
-    random = np.random.default_rng(11)
-    for draw, true in ((NOISES["normal"], 1.0), (NOISES["skewed"], np.exp(-0.03))):
-        intervals = [interval(draw(random, runs).tolist()) for _ in range(1500)]
-        assert sum(one.low <= true <= one.high for one in intervals) / 1500 > 0.915
-
-
-def test_students_quantile_is_near_enough():
-    """Tables give 2.776 for 4 degrees of freedom and 2.093 for 19."""
-    for count, quantile in ((5, 2.776), (20, 2.093)):
-        expected = statistics.NormalDist().cdf(-quantile * (count / (count - 1)) ** 0.5)
-        assert statistics._expanded_tail(count) == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -134,20 +100,6 @@ def test_five_percent_are_found_as_often_as_the_documents_say(noise, runs, least
     random = np.random.default_rng(6)
     draws = [random.normal(1, noise, (2, runs)) * [[1.0], [0.95]] for _ in range(600)]
     assert least <= sum(compare(*pair.tolist()).faster for pair in draws) / 600 <= most
-
-
-def test_ranks_are_shared_with_the_leader_of_the_group_not_with_the_neighbour():
-    leader, overlaps = [95.0, 98.0, 100.0, 103.0, 105.0], [90.0, 94.0, 96.0, 98.0, 99.0]
-    chained = [88.0, 90.0, 91.0, 92.0, 94.0]  # overlaps its neighbour, not the leader
-    assert shared_ranks([leader, overlaps, chained, [9.0, 9.5, 10.0, 10.5, 11.0]]) == [1, 1, 3, 4]
-    assert shared_ranks([]) == []
-
-
-@pytest.mark.parametrize(("runs", "apart"), [(1, False), (2, False), (3, False), (4, True), (5, True)])
-def test_few_runs_must_lie_far_apart(runs, apart):
-    """Two ranges of length 10 with a gap of 8 between them."""
-    leader, other = ([low + 10 * run / max(1, runs - 1) for run in range(runs)] for low in (100.0, 82.0))
-    assert shared_ranks([leader, other]) == ([1, 2] if apart else [1, 1])
 
 
 def test_outliers_are_far_by_both_measures():

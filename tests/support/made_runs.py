@@ -208,10 +208,12 @@ def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]
         path = f"results/runs/{dataset}/{'/'.join(parts)}/{repeat}.json"
         if outcome is not None:
             write_json(root / path, run_record(made, repeat, dataset))
+        if repeat:
+            continue
         yield {
             **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
             **{"settings": made.settings, "cache": made.cache, "task": made.task, "step_ms": made.step_ms},
-            **{"bottlenecks": made.trials is not None, "repeat": repeat, "path": path},
+            **{"repeat": 0, "path": path, "group": "main"},
         }
 
 
@@ -220,11 +222,12 @@ def _write_bounds(
 ) -> Iterable[dict[str, Any]]:
     for (device, batch_size), speeds in bounds.items():
         for repeat, speed in enumerate(speeds):
-            path = f"results/runs/{dataset}/bounds/warm/{device}-b{batch_size}/{repeat}.json"
+            path = f"results/runs/{dataset}/bounds/main/{device}-b{batch_size}/{repeat}.json"
             write_json(root / path, bound_record(device, batch_size, repeat, speed, dataset))
             settings = {"device": device, "batch_size": batch_size}
             slug = f"{device}-b{batch_size}"
-            yield {"bound": "warm", "slug": slug, "settings": settings, "repeat": repeat, "path": path}
+            if not repeat:
+                yield {"bound": "in_memory", "slug": slug, "settings": settings, "repeat": 0, "path": path}
 
 
 def _write_tensors(root: Path, tensors: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:

@@ -150,12 +150,6 @@ def proof_path(wildcards):
     return f"{RUNS}/{wildcards.tier}/{wildcards.loader}/{wildcards.slug}/proof.json"
 
 
-def proof_threads(wildcards):
-    """Return how many cores a proof takes: one, and one for each worker. Proofs run beside one another."""
-    run = plan.by_path.get(proof_path(wildcards))
-    return 1 + (run.settings["workers"] or 0) if run else 1
-
-
 def planned(path_of):
     """Return what gives a rule's parameter `run`: the measurement as one object, of an unknown path nothing."""
     return lambda wildcards: (

@@ -10,7 +10,7 @@ rule prove_loader:
         f"{LOGS}/prove_loader/{{tier}}/{{loader}}/{{slug}}.log",
     conda:
         loader_env
-    threads: proof_threads
+    threads: 1  # nothing is timed: proofs run beside one another
     params:
         protocol=PROTOCOL,
         code=run_code,
@@ -26,7 +26,6 @@ for group in plan.groups:
         name:
             f"measure_session_{group}".replace("-", "_")
         input:
-            plan=ancient(f"{RUNS}/plan.json"),
             info=f"{CORPUS}/corpus.json",
             proofs=session_proofs(group),
             data=[ancient(path) for path in session_data(group)],
@@ -42,9 +41,10 @@ for group in plan.groups:
             protocol=PROTOCOL,
             group=group,
             loaders=asked,
-            measure=json.dumps(plan.session_settings),
+            tasks=plan.task_codes,
+            config=json.dumps({**plan.config, "preset": "none"}),
         shell:
-            "python -m scripts.measure.run_session --plan {input.plan:q} --group {params.group:q}"
+            "python -m scripts.measure.run_session --config {params.config:q} --group {params.group:q}"
             " --loaders {params.loaders:q} --out {output.session:q} --log {log:q}"
 
 

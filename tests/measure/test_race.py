@@ -1,0 +1,115 @@
+"""A session played with planted speeds: who is visited when, what is made again, who leaves, when it ends."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from scripts.measure import race
+
+
+class Played:
+    """A race over planted speeds, on a clock that a visit moves by a second."""
+
+    def __init__(self, planted, seconds=None, blocks=None, noise=0.02, disturbed=None, failing=(), **more):
+        self.planted, self.noise, self.failing = planted, noise, failing
+        self.disturbed = disturbed or (lambda _now: 0.0)
+        self.now, self.chance = 0.0, random.Random(1)
+        self.visited, self.accepted, self.controls, self.said = [], [], [], 0
+        self.race = race.Race(
+            conditions={one: more.get("condition", lambda _one: "cpu")(one) for one in planted},
+            visit=self.visit,
+            control=lambda block, number: self.controls.append((block, number)),
+            accept=lambda one, block, attempt: self.accepted.append((one, block, attempt)),
+            clock=lambda: self.now,
+            limits=race.Limits(seconds, blocks),
+            chance=random.Random(2),
+            say=self.say,
+            **{key: value for key, value in more.items() if key != "condition"},
+        )
+        self.ended = self.race.run()
+
+    def say(self, _race):
+        self.said += 1
+
+    def visit(self, one, block, attempt):
+        self.now += 1.0
+        self.visited.append((one, block, attempt))
+        if one in self.failing:
+            return race.Visit(None)
+        return race.Visit(self.planted[one] * self.chance.lognormvariate(0, self.noise), self.disturbed(self.now))
+
+
+def test_each_block_visits_each_result_once_in_another_order_with_controls_between():
+    played = Played(dict.fromkeys("abcdef", 100.0), blocks=5)
+    assert played.ended == "blocks"
+    blocks = [[one for one, block, _ in played.visited if block == number] for number in range(5)]
+    assert all(sorted(block) == list("abcdef") for block in blocks) and len({tuple(block) for block in blocks}) > 1
+    assert played.controls == [(block, number) for block in range(5) for number in range(race.CONTROLS)]
+    assert Counter(one for one, _, _ in played.accepted) == dict.fromkeys("abcdef", 5)
+    assert played.said == 5 * (6 + race.CONTROLS)
+
+
+def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
+    speeds = {"fast": 1000.0, "near": 990.0, "behind": 700.0, "far": 20.0, "kept": 10.0}
+    played = Played(speeds, seconds=200.0, keep={"kept"})
+    visits = Counter(one for one, _, _ in played.accepted)
+    assert visits["far"] <= 4 < race.ALL_STAY_BLOCKS <= visits["behind"] < visits["near"] == visits["fast"]
+    assert visits["kept"] == visits["fast"] and played.race.leaders() <= {"fast", "near"}
+
+
+def test_it_stops_where_nothing_is_left_to_find_out():
+    played = Played({"fast": 1000.0, "slow": 500.0}, seconds=1e6)
+    assert played.ended == "resolved" and played.race.looks == race.ALL_STAY_BLOCKS
+
+
+def test_the_time_ends_it_but_not_before_three_blocks():
+    played = Played(dict.fromkeys("abcd", 100.0), seconds=0.5, noise=0.2)
+    assert played.ended == "time" and Counter(one for one, _, _ in played.accepted) == dict.fromkeys("abcd", 3)
+    played = Played(dict.fromkeys("abcd", 100.0), seconds=30.0, noise=0.2)
+    assert played.ended == "time" and 30 <= played.now < 32
+
+
+def test_a_disturbed_visit_is_made_again_and_the_least_disturbed_counts():
+    shares = iter([50.0, 40.0, 60.0] + [0.0] * 99)
+    played = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: next(shares))
+    assert played.visited == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 1, 0)]
+    assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == 2
+
+
+def test_whether_a_visit_is_made_again_does_not_depend_on_its_speed():
+    order = [[one[0] for one in Played({"a": speed, "b": 5.0}, blocks=4).visited] for speed in (1.0, 1e9)]
+    assert order[0] == order[1]
+
+
+def test_a_result_that_fails_is_not_visited_again_and_has_no_speed():
+    played = Played({"a": 100.0, "b": 90.0}, blocks=3, failing={"b"})
+    assert Counter(one for one, _, _ in played.visited) == {"a": 3, "b": 1}
+    assert "b" not in played.race.speeds and ("b", 0, 0) in played.accepted
+
+
+def test_what_was_measured_before_is_not_measured_again_in_its_block():
+    before = {"a": {0: 100.0, 1: 101.0}, "b": {0: 90.0}}
+    played = Played({"a": 100.0, "b": 90.0}, blocks=2, speeds=before, first_block=2)
+    assert played.visited == [("b", 2, 0)]
+
+
+def test_trainings_are_visited_less_often():
+    played = Played({"a": 100.0, "train": 5.0}, blocks=4, most_visits={"train": 2})
+    assert Counter(one for one, _, _ in played.visited) == {"a": 4, "train": 2}
+
+
+def test_results_of_different_conditions_do_not_compete():
+    played = Played({"a": 1000.0, "b": 1.0}, seconds=30.0, condition=lambda one: one)
+    assert played.race.leaders() == {"a", "b"}
+
+
+def test_nothing_to_measure():
+    assert Played({}, blocks=3).ended == "nothing to measure"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_results_stay_equal(seed):
+    random.seed(seed)
+    played = Played(dict.fromkeys("abcdefgh", 100.0), seconds=120.0, noise=0.15)
+    assert len(played.race.leaders()) == 8

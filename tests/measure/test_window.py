@@ -1,0 +1,82 @@
+"""The timed window of a visit, by a planted clock: what is timed, what an epoch start costs, when it ends."""
+
+import pytest
+
+from scripts.measure import window
+from scripts.measure.sink import Receipt
+
+CLIPS = 8  # a batch
+
+
+class Machine:
+    """A loader of which a batch takes `batch` seconds and the start of an epoch `start` more, on a clock of its own."""
+
+    def __init__(self, batches, batch=1.0, start=0.0):
+        self.now, self.batches, self.batch, self.start = 0.0, batches, batch, start
+        self.phases, self.asked, self.closed = [], [], 0
+
+    def clock(self):
+        return self.now
+
+    def epoch(self, number):
+        self.asked.append(number)
+        self.now += self.start
+        try:
+            for _ in range(self.batches):
+                self.now += self.batch
+                yield {}
+        except GeneratorExit:
+            self.closed += 1
+            raise
+
+    def consume(self, _batch):
+        return Receipt(range(CLIPS), None, None, None)
+
+    def finish(self):
+        pass
+
+    def computed(self):
+        return None
+
+    def timed(self, seconds, held=0, **more):
+        return window.timed(
+            self.epoch, self, self.clock, seconds, held, lambda phase: self.phases.append((phase, self.now)), **more
+        )
+
+
+@pytest.mark.parametrize("start", [0.0, 3.0, 20.0])
+@pytest.mark.parametrize(("batches", "seconds"), [(10, 35.0), (10, 100.0), (1000, 50.0), (7, 7.0)])
+def test_the_rate_is_that_of_whole_epochs_wherever_the_window_ends(batches, seconds, start):
+    machine = Machine(batches, 1.0, start)
+    found = machine.timed(seconds, warm_up_seconds=0.5)
+    cost = start if found.start_seconds() is None else found.start_seconds()
+    assert found.start_seconds() in (None, pytest.approx(start))
+    assert found.steady_rate(cost) == pytest.approx(CLIPS)
+    assert found.rate(cost, batches * CLIPS) == pytest.approx(batches * CLIPS / (batches + start))
+    assert found.seconds >= seconds and found.utilisation() is None
+    (before, began), (after, ended) = machine.phases
+    assert (before, after) == ("before", "after") and ended - began == pytest.approx(found.seconds)
+
+
+def test_a_short_first_epoch_is_not_timed_and_a_long_one_is_left_within():
+    short = Machine(10).timed(15.0, warm_up_seconds=60.0)
+    assert [part.clips for part in short.parts] == [80, 40]
+    assert [whole for whole, _ in short.receipts] == [True, True, False]
+    long = Machine(1000)
+    found = long.timed(20.0, warm_up_seconds=5.0)
+    assert [part.clips for part in found.parts] == [20 * CLIPS] and found.start_seconds() is None
+    assert len(found.receipts[0][1]) == 25 and long.asked == [0] and long.closed == 1
+
+
+def test_queues_are_brought_to_their_steady_state_and_the_window_is_long_beside_them():
+    machine = Machine(1000)
+    found = machine.timed(1.0, held=6, warm_up_seconds=0.0)
+    assert sum(len(part.batch_clips) for part in found.parts) == window.QUEUES * 6
+    assert len(found.receipts[0][1]) == window.QUEUES * 6 + 2 * 6 + 1
+
+
+def test_the_first_batch_is_said_once():
+    seen = []
+    machine = Machine(3)
+    window.timed(machine.epoch, machine, machine.clock, 9.0, first_batch=lambda: seen.append(machine.now))
+    assert seen == [1.0]
