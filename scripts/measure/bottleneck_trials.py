@@ -60,7 +60,7 @@ class Explanation:
         stay on the CPU, unread), the loader's own stages, and `everything`: all stages and the step. Nothing is read
         from storage, nor decoded, where `read` is left out.
         """
-        self._held = request.workers * request.prefetch
+        self._held = request.workers  # a short window cannot be long beside all that queues hold
         trials = dict(self._trials(module, request, step))
         rounds: list[Found] = []
         began = self._clock()

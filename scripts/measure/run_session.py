@@ -3,7 +3,7 @@
     python -m scripts.measure.run_session --config CONFIG.json --out results/runs/demo/session-main.json
 
 Each visit writes a record beside the result's others, `BLOCK.json`. What is killed goes on where it was: visits that
-are there count, as long as the proof that they rely on is the same. Ctrl-C ends the session as if its time were up.
+are there count, as long as the proof that they rely on is the same.
 """
 
 import argparse
@@ -38,7 +38,8 @@ class Session:
     """The results of a plan, their files, and a race over them."""
 
     def __init__(self, plan: Plan, group: str, loaders: Iterable[str], out: Path) -> None:
-        self.plan, self.measure, self.out = plan, plan.config["measure"], out
+        self.plan, self.measure = plan, plan.config["measure"]
+        self.state = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
         self.now = plan.config["report"]["now"]
         asked = set(loaders)
         runs = [run for run in plan.runs if run.group == group and (not asked or run.loader in asked)]
@@ -69,16 +70,13 @@ class Session:
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
         known, asked = self.known(), {key: self.measure[key] for key in ("minutes", "resolution", "repeats")}
-        before = read_json(self.out) if self.out.is_file() else {}
+        before = read_json(self.state) if self.state.is_file() else None
         new = set(self.runs) - set(known)
-        spent = before.get("race_seconds", 0.0) if known else 0.0
-        if (
-            before and before["asked"] == asked and before["ended"] != "interrupted"
-        ):  # only what is new, with what leads
+        taking, spent = set(self.runs), 0.0
+        if before and before["asked"] == asked:  # only what is new, beside what leads
             taking = new | (set(before["finalists"]) & set(self.runs) if new else set())
-            spent = 0.0
-        else:
-            taking = set(self.runs)
+        elif before:
+            spent = before["race_seconds"]
         share = len(taking) / max(1, len(self.runs))
         minutes = self.measure["minutes"]
         blocks = [block for speeds in known.values() for block in speeds]
@@ -101,18 +99,13 @@ class Session:
             most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
         )
         began = time.monotonic()
-        race_seconds = 0.0
-        try:
-            if taking:
-                race.run()
-            race_seconds = time.monotonic() - began
-            finalists = self._finalists(race) if race.speeds else []
-            for path in finalists:
-                self._search(visitor, path)
-            ended = race.ended or "nothing to measure"
-        except KeyboardInterrupt:
-            ended, race_seconds = "interrupted", race_seconds or time.monotonic() - began
-            finalists = self._finalists(race) if race.speeds else []
+        if taking:
+            race.run()
+        race_seconds = time.monotonic() - began
+        finalists = self._finalists(race) if race.speeds else []
+        for path in finalists:
+            self._search(visitor, path)
+        ended = race.ended or "nothing to measure"
         return {
             "group": self.name,
             "ended": ended,
@@ -248,7 +241,11 @@ def main() -> None:
         if arguments.log:
             _log_to(arguments.log, stack)
         visitor = stack.enter_context(Visitor(session.shape, session.chance))
-        found = session.run(visitor, display)
+        try:
+            found = session.run(visitor, display)
+        except KeyboardInterrupt:  # the visits that are there count, and the same command goes on
+            sys.exit(128 + signal.SIGINT)
+    write_json(session.state, found)
     write_json(arguments.out, found)
 
 

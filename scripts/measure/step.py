@@ -13,8 +13,8 @@ from typing import Any
 from scripts.measure.protocol import Sink
 
 TARGET_PERCENT = 90.0
-PRECISION = 1.05  # the answer and the longest step that is known to be too short differ by this factor at most
-MOST_TRIALS = 12
+PRECISION = 1.1  # the answer and the longest step that is known to be too short differ by this factor at most
+MOST_TRIALS = 8
 SPIN_SECONDS = 0.0002  # before the end of a step: sleeping overshoots by about that much
 
 

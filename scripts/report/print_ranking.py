@@ -141,7 +141,7 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
             texts += _verdict_texts(verdict)
         needed |= set() if verdict["row"] else {verdict["lacking"]}
     said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
-    texts += [(2, f"Mind: {text}", "") for text in dict.fromkeys(said)]
+    texts += [(2, f"Caution: {text}", "") for text in dict.fromkeys(said)]
     lines = []
     for indent, text, code in texts:
         blank = " " * indent

@@ -13,7 +13,7 @@ from scripts.tables.columns import bytes_text, number_text, settings_text
 MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
-_MENDED = {  # by status: what makes a result of it
+_FIXED = {  # by status: what makes a result of it
     "failed": "fix the loader or its library, delete its records below results/runs, and type snakemake",
     "missing": "type snakemake, which makes the runs that are not there",
     "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
@@ -22,7 +22,7 @@ LACKING = {
     "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type snakemake.",
     "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml, name a tier on "
     "a disk below `storage`, and type snakemake.",
-    "memory": "No record says how much memory a run took; `pss_reason` in its `memory` says why. Mend that, delete the "
+    "memory": "No record says how much memory a run took; `pss_reason` in its `memory` says why. Fix that, delete the "
     "records below results/runs, and type snakemake.",
     "step": "The tables hold no training step. Write `step_ms: 20`, or that of your model, below `report` in "
     "config.yaml, and type snakemake.",
@@ -89,7 +89,7 @@ def choice_text(verdict: Mapping[str, Any]) -> str:
             f"{_listed(names, 'or')}: equal here (within {100 * (verdict['within'] - 1):.0f} %), the first is cheapest"
         )
     certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
-    return f"too noisy to choose among {_listed(names, 'and')}. Certain: {certain}"
+    return f"too noisy to choose among {_listed(names, 'and')}; the cheapest is {names[0]}. Certain: {certain}"
 
 
 def _listed(names: Sequence[str], last: str) -> str:
@@ -118,7 +118,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
         yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
     if not in_random_order(row):
         order = row["declared"]["order"]
-        yield f"{row['loader']}'s order is not quite random: {order}. Mind it where neighbours in a shard are alike."
+        yield f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
     if in_memory(tables, row["tier"]):
         size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
         took = f" ({bytes_text(size)} as {row['format']})" if size else ""
@@ -183,11 +183,11 @@ def had_now(tables: Tables, row: Row) -> Row | None:
 
 def no_speed(rows: Sequence[Row]) -> str:
     """Return what results (at least one) without any verified speed need."""
-    counts = {status: sum(row["status"] == status for row in rows) for status in _MENDED}
+    counts = {status: sum(row["status"] == status for row in rows) for status in _FIXED}
     found = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     first = next(row for status in counts for row in rows if row["status"] == status)
     why = f" ({place(first)}: {first['reason']})" if first["reason"] else ""
-    return f"No loader has a verified speed: {found}{why}. To go on, {_MENDED[first['status']]}."
+    return f"No loader has a verified speed: {found}{why}. To go on, {_FIXED[first['status']]}."
 
 
 def no_rival(rows: Iterable[Row]) -> str:

@@ -33,10 +33,10 @@ from scripts.common.request import LoaderRequest
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import cores_allowed, look
 from scripts.machine.page_cache import ColdCache, evict, files_of
-from scripts.measure.measure_bound import gathered
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
+from tests.bench.reference import gathered
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 

@@ -163,21 +163,5 @@ def test_no_epoch_is_cold_when_the_verify_epoch_was_wrong():
     assert scene.events == ["loader 0", "construct", *VERIFY, "tear down"]
 
 
-def test_what_is_found_out_afterwards_comes_with_the_loader_open_and_its_epochs_counted_on():
-    scene = Scene()
-
-    def afterwards(epoch, times):
-        scene.take(f"afterwards, {len(times.epochs)} timed", 5)
-        list(epoch(1))
-
-    times = protocol.run(
-        scene.opened, scene, scene, 2, scene.clock, around=lambda p: scene.take(p, 0), afterwards=afterwards
-    )
-    after = scene.events[scene.events.index("after") :]
-    assert after[:3] == ["after", "afterwards, 2 timed", "start 3"]
-    assert after[-3:] == ["tear down", "check epoch 1: 9", "check epoch 2: 9"]
-    assert times.teardown_seconds == 3
-
-
 def test_the_seconds_of_computing_are_those_of_each_epoch():
     assert [epoch.compute_seconds for epoch in Scene().run().epochs] == [0.3, 0.3]

@@ -4,7 +4,6 @@ config.yaml is the user's to edit: what it ships is tested where it is as commit
 """
 
 import copy
-import itertools
 import sys
 
 import pytest
@@ -196,27 +195,27 @@ def test_a_loader_may_override_the_sweep(raw):
     assert len(list(plan.settings("torchaudio"))) == 2
 
 
-def test_every_combination_is_a_run_for_each_tier_and_repeat(raw):
+def test_every_combination_is_a_result_on_each_tier_with_one_proof_for_all_tasks(raw):
     plan = Plan(raw)
-    results = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
-    assert len(plan.runs) == len({run.path for run in plan.runs}) == results * 3 * 3, "3 tasks, 3 repeats"
+    proofs = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == proofs * 3, "3 tasks"
     assert {run.task for run in plan.runs} == {"read", "train", "lightning"}
-    raw["measure"] |= {"repeats": 5, "train_repeats": 2}
-    tasks = [run.task for run in Plan(raw).runs]
-    assert [tasks.count(task) for task in ("read", "train", "lightning")] == [results * n for n in (5, 2, 2)]
-    assert {run.path: run for run in plan.runs}.keys() <= plan.by_path.keys()
+    assert len(plan.proofs) == proofs and {run.proof for run in plan.runs} == set(plan.proofs)
+    assert {(run.mode, run.task, run.cache) for run in plan.proofs.values()} == {("proof", "read", "warm")}
+    assert {(run.task, run.mode) for run in plan.runs} == {("read", "visit"), ("train", "run"), ("lightning", "run")}
+    raw["measure"]["epochs"] = 3
+    assert {run.mode for run in Plan(raw).runs} == {"run"}, "so many whole epochs"
 
 
-def test_order_of_runs_is_random_seeded_and_above_other_jobs(raw):
+def test_copies_in_ram_that_are_there_one_at_a_time_have_sessions_of_their_own(raw, tmp_path):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
     plan = Plan(raw)
-    order = [plan.order(run.path) for run in plan.runs]
-    again = Plan(raw)
-    assert order == [again.order(run.path) for run in plan.runs]
-    assert order != sorted(order)
-    assert min(order) >= 1000
-    raw["measure"]["seed"] = 1
-    other = Plan(raw)
-    assert order != [other.order(run.path) for run in plan.runs]
+    assert plan.groups == ["main"] and {bound.group for bound in plan.bounds} == {"main"}
+    raw["measure"]["ram_copies"] = "one"
+    plan = Plan(raw)
+    assert set(plan.groups) == {"main", *(f"ram-{loader}" for loader in plan.loaders)}
+    assert {bound.group for bound in plan.bounds} == set(plan.groups)
+    assert len({bound.path for bound in plan.bounds}) == len(plan.bounds)
 
 
 def test_gpu_rows_without_a_gpu_are_skipped_with_a_reason(raw, monkeypatch):
@@ -283,7 +282,7 @@ def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
         (tier, "cold") for tier in in_memory
     }
     assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
-    assert len(plan.by_path) == len(plan.runs) + len(plan.bounds) + len(plan.tensors), "no two runs have one record"
+    assert len(plan.by_path) == len(plan.proofs) + len(plan.tensors)
     lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
     assert [entry["loader"] for entry in lost] == list(plan.loaders)
     assert all("never cold" in entry["reason"] for entry in lost)
@@ -319,13 +318,6 @@ def test_trainings_may_take_the_last_of_each_list_alone(raw):
     assert {run.settings["workers"] for run in runs if run.task == "lightning"} == {2, None}
 
 
-def test_what_holds_a_result_back_is_looked_for_in_the_first_repeat_or_in_all_or_in_none(raw):
-    for explain, expected in (("first", {0}), ("all", {0, 1, 2}), ("none", set())):
-        raw["measure"]["bottlenecks"] = explain
-        assert {run.repeat for run in Plan(raw).runs if run.bottlenecks} == expected
-        assert {run.task for run in Plan(raw).runs if run.bottlenecks} <= {"read"}
-
-
 def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     raw["storage"] = {"slow": {"path": str(tmp_path), "emulate": "hdd_7200"}}
     raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
@@ -342,11 +334,11 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
 def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)
-    assert (plan.config["measure"]["epochs"], plan.repeats) == (5, 20)
+    assert (plan.config["measure"]["epochs"], plan.config["measure"]["repeats"]) == (5, 20)
     assert {run.task for run in plan.runs} == {"iterate", "lightning"}
-    assert Plan(raw, {"measure": {"repeats": 2}}).repeats == 2
-    assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).repeats == 10
-    assert Plan(raw, {"preset": "none"}).repeats == 3
+    assert Plan(raw, {"measure": {"repeats": 2}}).config["measure"]["repeats"] == 2
+    assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).config["measure"]["minutes"] == "none"
+    assert Plan(raw, {"preset": "none"}).config["measure"]["repeats"] == raw["measure"].get("repeats", 10)
     raw["preset"] = "publishible"
     assert "preset: found 'publishible'" in refused(raw) and "Did you mean 'publishable'?" in refused(raw)
 
@@ -426,24 +418,12 @@ def test_the_shipped_config_names_every_preset(shipped):
     assert all(path.stem in shipped for path in configuration.PRESETS.glob("*.yaml"))
 
 
-def test_the_sentinel_is_spread_over_the_campaign(raw):
-    """The first warm bound is measured once for every 12 runs, evenly among them."""
-    plan = Plan(raw)
-    control_runs = [bound for bound in plan.bounds if bound.slug == "cpu-b32"]
-    assert len(control_runs) == len(plan.runs) // 12
-    order = sorted(plan.order(bound.path) for bound in control_runs)
-    gaps = [after - before for before, after in itertools.pairwise(order)]
-    assert max(gaps) - min(gaps) <= 1 and order[0] < 1100 and order[-1] > 1900
-
-
 def test_disks_are_placed_before_any_run_and_ram_where_there_is_room_for_all(raw):
     raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(PROJECT / "results")}}
     plan = Plan(raw)
-    highest = max(plan.order(run.path) for run in plan.runs)
-    assert plan.placing_order("disk") > highest
-    assert plan.placing_order("ram") == 0
-    raw["measure"]["ram_copies"] = "all"
-    assert Plan(raw).placing_order("ram") > highest
+    assert plan.placing_order("disk") == plan.placing_order("ram") > 1000, "the priority of a session"
+    raw["measure"]["ram_copies"] = "one"
+    assert Plan(raw).placing_order("ram") == 0 < plan.placing_order("disk")
 
 
 def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(raw, tmp_path):

@@ -1,7 +1,6 @@
-"""How long a session is said to take: from the times of earlier records, else from assumptions that are named."""
+"""How long a session is said to take: its minutes, and assumptions for the rest."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from scripts.plan.experiment import Plan
 
 @pytest.fixture
 def plan(tmp_path) -> Plan:
-    """Two loaders on a tier, traversed and trained, three repeats each: 12 runs and 3 bounds."""
+    """Two loaders on a tier, read and trained: four results."""
     raw = {
         "dataset": "demo",
         "datasets": {"demo": {"source": "synthetic", "clips": 200}},
@@ -25,28 +24,23 @@ def plan(tmp_path) -> Plan:
     return Plan(raw, project=tmp_path)
 
 
-def record(plan: Plan, path: str, written: float) -> None:
-    """Make a record that was written at a moment, in seconds."""
-    file = plan.project / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("{}")
-    os.utime(file, (written, written))
-
-
-def test_without_earlier_times_it_is_said_to_be_assumed(plan):
+def test_a_session_takes_its_minutes_and_the_rest_is_assumed(plan):
     found = estimate(plan)
-    assert (found.measurements, found.left, found.clips, found.download_hours) == (15, 15, 180, None)
-    assert found.minutes > 15 * estimates.OTHER_START_SECONDS / 60
-    assert found.reckoned_from == "assumptions (no earlier times; 180 clips; docs/measuring.md)"
-    assert found.words().startswith("Measurements: 15 of 15 to go, about ")
+    assert (found.results, found.left, found.clips, found.download_hours) == (4, 4, 180, None)
+    assert found.session_minutes == plan.config["measure"]["minutes"] < found.minutes
+    assert found.words().startswith("Results: 4 of 4 to measure, about ")
+    assert "the rest is assumed (180 clips; docs/measuring.md)" in found.words()
 
 
-def test_more_repeats_clips_and_formats_take_longer(plan, tmp_path):
+def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
+    fixed = {**plan.config["measure"], "minutes": "none"}
+    plan = Plan({**plan.config, "measure": fixed}, project=tmp_path)
     longer = [
-        {"measure": {**plan.config["measure"], "repeats": 6}},
+        {"measure": {**fixed, "repeats": 20}},
         {"datasets": {"demo": {"source": "synthetic", "clips": 20_000}}},
         {"loaders": ["npy", "soundfile", "hdf5"]},
-        {"measure": {**plan.config["measure"], "seconds": 30}},
+        {"measure": {**fixed, "seconds": 30}},
+        {"measure": {**fixed, "epochs": 50}},
         {"sweep": {**plan.config["sweep"], "task": ["read", "train", "lightning"]}},
     ]
     for change in longer:
@@ -54,34 +48,19 @@ def test_more_repeats_clips_and_formats_take_longer(plan, tmp_path):
         assert estimate(other).minutes > estimate(plan).minutes, change
 
 
-def test_earlier_times_of_a_kind_are_taken_and_what_is_there_is_done(plan):
-    """Records a minute apart: what is left takes a minute each, whatever was assumed; a long pause changes nothing."""
-    paths = [run.path for run in plan.runs if run.task == "read"]
-    for number, path in enumerate(paths[:5]):
-        record(plan, path, 1_000_000 + 60 * number + (5000 if number == 4 else 0))
-    assert estimates.earlier_seconds(plan) == {"read": 60}
+def test_what_has_a_visit_is_done(plan):
+    for run in plan.runs[:3]:
+        (plan.project / run.path).parent.mkdir(parents=True)
+        (plan.project / run.path).write_text("{}")
     found = estimate(plan)
-    assert (found.measurements, found.left) == (15, 10)
-    assert found.reckoned_from.startswith("the times of earlier measurements of demo and from assumptions for ")
-    assert "train" in found.reckoned_from and "warm" in found.reckoned_from and "read" not in found.reckoned_from
-    for run in plan.runs:
-        record(plan, run.path, 2_000_000 + 600 * plan.runs.index(run))
-    for number, bound in enumerate(plan.bounds[:2]):
-        record(plan, bound.path, 3_000_000 + number)
-    left = estimate(plan)
-    assert left.left == 1
-    record(plan, plan.bounds[2].path, 3_000_003)
-    assert estimate(plan).words() == "All 15 measurements are there."
-
-
-def test_records_that_were_copied_have_no_times(plan):
-    for run in plan.runs:
-        record(plan, run.path, 1_000_000)
-    assert estimates.earlier_seconds(plan) == {}
+    assert found.left == 1 and found.session_minutes == plan.config["measure"]["minutes"] / 4
+    (plan.project / plan.runs[3].path).parent.mkdir(parents=True)
+    (plan.project / plan.runs[3].path).write_text("{}")
+    assert estimate(plan).words() == "All 4 results are there."
 
 
 def test_a_loader_by_itself_is_its_own_runs(plan):
-    assert estimate(plan, ["npy"]).measurements == 6
+    assert estimate(plan, ["npy"]).results == 2
     assert estimate(plan, ["npy"]).minutes < estimate(plan).minutes
 
 
@@ -118,7 +97,7 @@ def test_a_download_takes_its_hours_until_its_ledgers_are_there(plan, tmp_path, 
 
 
 def test_plan_json_holds_it(plan):
-    assert estimate(plan).as_json().keys() >= {"measurements", "left", "minutes", "download_hours", "reckoned_from"}
+    assert estimate(plan).as_json().keys() >= {"results", "left", "minutes", "session_minutes", "download_hours"}
 
 
 @pytest.mark.parametrize(

@@ -121,9 +121,9 @@ def test_without_a_sweep_the_rungs_alone_are_run(raw):
     assert {(run.loader, run.slug, run.tier) for run in plan.runs} == {
         (entry["loader"], entry["slug"], "first") for entry in plan.as_json()["ladder"]
     }
-    assert len(plan.runs) == len({run.path for run in plan.runs}) == 4 * plan.repeats
+    assert len(plan.runs) == len({run.path for run in plan.runs}) == 4
     assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("read", "warm", 0)}
-    assert plan.readers_at_once == [1, 4] and len(plan.bounds) == plan.repeats
+    assert plan.readers_at_once == [1, 4] and len(plan.bounds) == 1
 
 
 def test_no_run_is_made_twice(raw):
@@ -168,7 +168,7 @@ def test_a_change_without_meaning_is_skipped_with_its_reason(raw, ladder_step, r
     entries = plan.as_json()["ladder"]
     assert [entry["reason"] for entry in entries] == ["", "", "", reason, ""]
     assert entries[3]["slug"] is None and entries[3]["loader"] == "numpy_memmap"
-    assert len(plan.runs) == 4 * plan.repeats
+    assert len(plan.runs) == 4
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -176,7 +176,7 @@ def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
     monkeypatch.setattr(Plan, "has_gpu", gpu)
     shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
     plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
-    assert len(plan.ladder_steps) == 9 and plan.repeats == 5
+    assert len(plan.ladder_steps) == 9 and plan.config["measure"]["repeats"] == 7
     skipped = [ladder_step for ladder_step in plan.ladder_steps if ladder_step.reason]
     assert len(skipped) == (0 if gpu else 2)
     assert len(plan.runs) == (9 - len(skipped)) * 5
@@ -306,9 +306,10 @@ def test_from_the_config_to_the_table(raw, tmp_path):
     plan = Plan(raw, project=tmp_path)
     speeds = {entry["slug"]: 100.0 * 2**step for step, entry in enumerate(plan.as_json()["ladder"])}
     for run in plan.runs:
-        made = Made(run.loader, run.tier, [speeds[run.slug]] * plan.repeats, run.format)
-        record = run_record(made, run.repeat) | {"slug": run.slug, "settings": dict(run.settings)}
-        write_json(tmp_path / run.path, record)
+        made = Made(run.loader, run.tier, [speeds[run.slug] * (1 + block / 1000) for block in range(7)], run.format)
+        for block in range(7):
+            record = run_record(made, block) | {"slug": run.slug, "settings": dict(run.settings)}
+            write_json((tmp_path / run.path).with_name(f"{block}.json"), record)
     write_json(tmp_path / "plan.json", plan.as_json())
     make_tables.make_tables(read_plan(tmp_path / "plan.json"), tmp_path, tmp_path / "tables")
     rows = read_tables(tmp_path / "tables")["ladder"]
@@ -324,12 +325,12 @@ def test_snakemake_runs_the_rungs_on_one_tier():
         jobs = project.planned()
         plan = Plan(project.config, project=project.root)
     assert (
-        rules_of(jobs)["run_loader"]
+        rules_of(jobs)["prove_loader"]
         == len(plan.runs)
-        == 5 * sum(not ladder_step.reason for ladder_step in plan.ladder_steps)
+        == sum(not ladder_step.reason for ladder_step in plan.ladder_steps)
     )
-    assert values(jobs, "run_loader", "tier") == {"ram"}
-    assert rules_of(jobs)["place_on_ram"] == len(plan.loaders) and "place_on_disk" not in rules_of(jobs)
+    assert values(jobs, "prove_loader", "tier") == {"ram"}
+    assert rules_of(jobs)["place_on_ram"] == len(plan.formats) and "place_on_disk" not in rules_of(jobs)
     assert rules_of(jobs)["measure_tensors"] == 0
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from scripts.measure import protocol
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, wait
@@ -76,14 +75,8 @@ def named(case: Case, times: float = 1, clock: Any = time) -> tuple[str, float, 
         step = partial(Stepped, step_seconds=times * case.step / 1000, clock=clock.perf_counter)
         return step(Sink("cpu"), waiting=partial(wait, sleep=clock.sleep)) if case.step else Sink("cpu")
 
-    timed: list[protocol.EpochTimes] = []
-    with opened() as epoch:
-        for _ in epoch(0):
-            pass
-        protocol.time_epochs(epoch, sink(), 1, clock.perf_counter, 0.3, timed)
-    full = sum(one.clips for one in timed) / sum(one.seconds for one in timed)
     parts = Explanation(opened, sink, clock.perf_counter)
-    return bottlenecks.name(parts.speeds(module, asked, full, step=bool(case.step)))
+    return bottlenecks.name(parts.speeds(module, asked, step=bool(case.step)))
 
 
 def main() -> None:

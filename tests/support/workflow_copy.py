@@ -62,6 +62,9 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+ONE_BLOCK = {"minutes": "none", "repeats": 1, "train_repeats": 1, "bottlenecks": "none", "timeline": "none"}
+
+
 class ProjectCopy:
     """A copy of the project at `root` whose tiers are a folder in RAM and the project's own disk."""
 
@@ -76,7 +79,7 @@ class ProjectCopy:
             "storage": {"ram": {"path": str(ram)}, "disk": {"path": "results/placed"}},
             "loaders": LOADERS,
             "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["read"]},
-            "measure": {"repeats": 1, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False, "bottlenecks": "none"},
+            "measure": {**ONE_BLOCK, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False},
         }
         self.configure(**config)
 

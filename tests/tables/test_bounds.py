@@ -2,10 +2,6 @@
 
 import pytest
 
-from scripts.common.location import Location
-from scripts.common.request import LoaderRequest, epoch_order
-from scripts.common.sample import audio
-from scripts.measure import measure_bound
 from scripts.report.verdicts import verdicts
 from scripts.tables import bounds
 from scripts.tables.columns import read_tables
@@ -28,26 +24,10 @@ def applying(tables):
     return {row["condition"]: tuple(row[name] for name in names) for row in tables["ranking"]}
 
 
-@pytest.mark.parametrize("method", measure_bound.METHODS)
-def test_the_warm_bound_gathers_every_clip_once(way):
-    """The right row of each, in the order that a loader is asked for."""
-    request = LoaderRequest(Location("ram:///"), clips=21, sample=audio(50), classes=2, batch_size=4)
-    rows = {}
-    with measure_bound.gathered(request, way) as epoch:
-        for number in (0, 1):
-            order = []
-            for batch in epoch(number):
-                for clip, row in zip(batch["clip"].tolist(), batch["audio"], strict=True):
-                    assert rows.setdefault(clip, row.clone()).equal(row), clip
-                    order.append(clip)
-            assert order == epoch_order(request, number).tolist()
-    assert len({row.numpy().tobytes() for row in rows.values()}) == len(rows) == 21
-
-
 def test_each_state_of_the_cache_has_its_bound(tmp_path):
     made = [Made("a", "disk", [1000.0], cache=cache) for cache in ("warm", "cold", "limited")]
     found = applying(tables_of(tmp_path, made, bounds={("cpu", 32): [30000.0]}))
-    assert found["CPU"] == ("warm", 30000, pytest.approx(100 / 30))
+    assert found["CPU"] == ("in_memory", 30000, pytest.approx(100 / 30))
     assert found["CPU, cold cache"] == ("storage", pytest.approx(DISK[2]), pytest.approx(1e5 / DISK[2]))
     assert found["CPU, limited cache"] == ("storage", pytest.approx(DISK[2] / 0.5), pytest.approx(5e4 / DISK[2]))
 
@@ -55,7 +35,7 @@ def test_each_state_of_the_cache_has_its_bound(tmp_path):
 def test_the_lowest_bound_applies(tmp_path):
     made = [Made("a", "disk", [90.0], cache="cold")]
     found = applying(tables_of(tmp_path, made, bounds={("cpu", 32): [100.0]}))
-    assert found["CPU, cold cache"] == ("warm", 100, 90)
+    assert found["CPU, cold cache"] == ("in_memory", 100, 90)
 
 
 @pytest.mark.parametrize(("workers", "readers"), [(None, 1), (0, 1), (1, 1), (2, 2), (4, 4)])

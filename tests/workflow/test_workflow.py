@@ -12,11 +12,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +29,7 @@ from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, Projec
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "tensors", "training", "seconds", "noise", "skipped")
-ALONE = {"write_format", "place_format", "profile_tier", "run_loader", "measure_bound"}  # whose time is a result
+ALONE = {"write_format", "place_format", "profile_tier", "run_session"}  # whose time is a result
 AFTER_THE_RUNS = {"summarize_loader", "make_tables", "draw_figures", "render_report"}
 RECORDING_PYTHON = """#!/bin/bash
 echo "start $$ $EPOCHREALTIME ${{2##*.}}" >> {log}
@@ -74,7 +72,6 @@ class Experiment:
     project: ProjectCopy
     output: str
     spans: list[Span]
-    copies_in_ram: set[frozenset[str]]  # sets of copies, loader/format, that were in RAM at the same time
     put_back: Callable[[], None]
 
 
@@ -94,8 +91,7 @@ def experiment(places) -> Experiment:
     python.parent.mkdir()
     python.write_text(RECORDING_PYTHON.format(log=log, python=sys.executable))
     python.chmod(0o755)
-    with copies_in(ram) as seen:
-        output = project.snakemake("--cores", "4", path=str(python.parent))
+    output = project.snakemake("--cores", "4", path=str(python.parent))
     kept = disk / "kept"
     shutil.copytree(project.root, kept)
 
@@ -104,7 +100,7 @@ def experiment(places) -> Experiment:
         shutil.copytree(kept, project.root)
         project.configure(**yaml.safe_load((kept / "config.yaml").read_text()))
 
-    return Experiment(project, output, spans_of(log), seen, put_back)
+    return Experiment(project, output, spans_of(log), put_back)
 
 
 @pytest.fixture
@@ -119,27 +115,6 @@ def untouched(places) -> ProjectCopy:
     """A project in which nothing ever runs."""
     disk, ram = places
     return ProjectCopy(disk / "untouched", ram)
-
-
-@contextmanager
-def copies_in(ram: Path) -> Iterator[set[frozenset[str]]]:
-    """Look into the RAM tier every 20 ms while the block runs; yield what was seen, without looks at a change."""
-    seen, ended = set(), threading.Event()
-
-    def look() -> frozenset[str]:
-        return frozenset("/".join(path.relative_to(ram).parts[2:]) for path in ram.glob("feedrate-*/*/*/*"))
-
-    def watch() -> None:
-        while not ended.wait(0.02):
-            seen.add(look() & look())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        watcher.join()
 
 
 def spans_of(log: Path) -> list[Span]:
@@ -182,7 +157,8 @@ def test_every_stage_left_what_is_promised(experiment):
         *(f"placed/demo/{tier}.json" for tier in ("ram", "disk")),
         *(f"placed/demo/disk/{name}.json" for name in formats),
         "runs/demo/plan.json",
-        "runs/demo/bounds/warm/cpu-b8/0.json",
+        "runs/demo/bounds/main/cpu-b8/0.json",
+        "runs/demo/session-main.json",
         *(f"tables/demo/{name}.csv" for name in TABLES),
         *(f"tables/demo/{name}" for name in ("warnings.csv", "dataset.json", "host.json")),
         *(
@@ -193,7 +169,9 @@ def test_every_stage_left_what_is_promised(experiment):
         "../report/light.html",
     ]
     assert [path for path in wanted if not (results / path).exists()] == [], "promised and not there"
-    assert len(list(results.glob("runs/demo/*/*/*/0.json"))) == 2 * len(LOADERS) + 1, "one record a run, and the bound"
+    for name in ("proof.json", "proof.npy", "0.json"):
+        found = [path for path in results.glob(f"runs/demo/*/*/*/{name}") if "bounds" not in path.parts]
+        assert len(found) == 2 * len(LOADERS), f"one {name} a result"
     assert sorted(path.name for path in results.glob("placed/feedrate-*/demo/*")) == formats, "the copies on the disk"
     assert [str(path) for path in results.rglob("*.partial-*")] == [], "left behind half written"
 
@@ -214,17 +192,10 @@ def test_ram_is_given_back(experiment):
     assert experiment.project.files_in_ram() == [], "left in RAM"
 
 
-def test_one_copy_at_a_time_lies_in_ram(experiment):
-    crowded = [sorted(copies) for copies in experiment.copies_in_ram if len(copies) > 1]
-    assert crowded == [], "copies that were in RAM together"
-    seen = {copy.split("/")[0] for copies in experiment.copies_in_ram for copy in copies}
-    assert seen == set(LOADERS), "the look into RAM missed copies: it proves nothing"
-
-
 def test_nothing_runs_beside_a_measurement(experiment):
     counts = {program: sum(span.program == program for span in experiment.spans) for program in ALONE}
-    expected = {"write_format": 5, "place_format": 5 + len(LOADERS), "profile_tier": 2, "measure_bound": 1}
-    assert counts == {**expected, "run_loader": 2 * len(LOADERS)}, "programs that ran"
+    expected = {"write_format": 5, "place_format": 2 * 5, "profile_tier": 2, "run_session": 1}
+    assert counts == expected, "programs that ran"
     beside = [
         f"{other.program} beside {span.program}"
         for span in experiment.spans
@@ -262,7 +233,8 @@ CHANGE = "\nCHANGED = True\n"
 def stages() -> dict[Path, tuple[str, ...]]:
     """Return {file: the rules whose results it makes} for every file that the rules of this experiment reach.
 
-    Of a measured run it is the loader's own file: PROTOCOL stands for the rest (tests/measure/test_timed_path.py).
+    Of what is measured it is the loader's own file, and those of the tasks: PROTOCOL stands for the rest
+    (tests/measure/test_timed_path.py).
     """
     formats = {plugins.load("loaders", loader).FORMAT for loader in LOADERS}
     used = {"sources": ["synthetic"], "formats": sorted(formats), "tiers": ["posix"]}
@@ -270,13 +242,14 @@ def stages() -> dict[Path, tuple[str, ...]]:
     for rule in rules():
         for program in rule.programs:
             kind = PLUGINS_OF.get(program.rpartition(".")[2])
-            if rule.name in ("run_loader", "prepare_clips", "measure_tensors"):
+            if rule.name in ("prove_loader", "prepare_clips", "measure_tensors") or "session" in rule.name:
                 continue  # below; this source needs no preparation, and these benchmarks are off
             for plugin in used[kind] if kind else [None]:
                 for path in closure(program, *([f"scripts.{kind}.{plugin}"] if kind else [])):
                     found[path.relative_to(PROJECT)].add("place_on_disk" if "place_on" in rule.name else rule.name)
     for loader in LOADERS:
-        found[Path("scripts", "loaders", f"{loader}.py")].add("run_loader")
+        found[Path("scripts", "loaders", f"{loader}.py")].add("prove_loader")
+    found[Path("scripts", "measure", "tasks", "read.py")].add("measure_session_main")
     return {path: tuple(sorted(names)) for path, names in found.items()}
 
 
@@ -312,11 +285,10 @@ def test_an_edited_loader_runs_again_and_no_other(project):
         file.write(CHANGE)
     jobs = project.planned()
     assert rules_of(jobs) == {
-        **{"place_on_ram": 1, "run_loader": 2, "summarize_loader": 1},
+        **{"place_on_ram": 5, "prove_loader": 2, "measure_session_main": 1, "summarize_loader": len(LOADERS)},
         **{"make_tables": 1, "draw_figures": 1, "render_report": 1},
     }
-    for rule in ("place_on_ram", "run_loader", "summarize_loader"):
-        assert values(jobs, rule, "loader") == {"numpy_memmap"}, f"{rule} for other loaders"
+    assert values(jobs, "prove_loader", "loader") == {"numpy_memmap"}, "proofs of other loaders"
 
 
 def test_a_touched_file_runs_nothing(project):
@@ -329,14 +301,11 @@ def test_one_more_value_in_the_sweep_runs_that_value(project):
     """On a tier that keeps its copies; a copy in RAM is made again, and then all that read it run again."""
     jobs = project.planned("--config", "sweep={batch_size: [8, 16]}")
     on_disk = [job for job in jobs if job.wildcards.get("tier") == "disk"]
-    assert values(on_disk, "run_loader", "loader") == set(LOADERS)
-    assert rules_of(on_disk) == {"run_loader": len(LOADERS)}
-    assert all("-b16-" in job.wildcards["slug"] for job in on_disk), "an old setting on the disk runs again"
-    bounds = {(job.wildcards["slug"], job.wildcards["repeat"]) for job in jobs if job.rule == "measure_bound"}
-    assert bounds == {("cpu-b16", "0"), ("cpu-b8", "1")}, (
-        "the new bound, and the control run once more: 28 runs are more"
-    )
-    assert rules_of(jobs).keys() <= AFTER_THE_RUNS | {"run_loader", "measure_bound", "place_on_ram", "write_plan"}
+    assert values(on_disk, "prove_loader", "loader") == set(LOADERS)
+    assert rules_of(on_disk) == {"prove_loader": len(LOADERS)}
+    assert all("-b16" in job.wildcards["slug"] for job in on_disk), "an old setting on the disk is proven again"
+    known = {"prove_loader", "measure_session_main", "place_on_ram", "write_plan"}
+    assert rules_of(jobs).keys() <= AFTER_THE_RUNS | known
 
 
 def test_another_data_set_and_back_throws_nothing_away(project):

@@ -3,6 +3,8 @@ import json
 import os
 import re
 import shlex
+import signal
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -37,6 +39,7 @@ CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
 
 # How clips are fetched and not which: in the environment, since a change of a rule's parameter makes everything again.
 os.environ.update(FEEDRATE_FETCH_OPTIONS=json.dumps(plan.fetch_options))
+ended_well = []  # a word, once a call has done all that it was asked for
 # Which call of Snakemake a job belongs to: the jobs of a download share a rate limit, a lock and a reason to stop.
 os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
 
@@ -220,6 +223,27 @@ def closing_words():
     if not Path(TABLES, "ranking.csv").is_file():
         return ""
     return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
+
+
+def leave_report():
+    """Render what is there: a call that was stopped within a session leaves a ranking and a report too."""
+    planned = Path(RUNS, "plan.json")
+    if ended_well or not planned.is_file() or not any(Path(RUNS).glob("*/*/*/0.json")):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folders = ["--tables", TABLES]
+    programs = [
+        ["tables.make_tables", "--plan", str(planned), "--root", ".", "--out", TABLES],
+        ["report.draw_figures", *folders, "--out", "report/figures"],
+        ["report.render_report", *folders, "--figures", "report/figures"]
+        + ["--out", "report/index.html", "--light", "report/light.html"],
+        ["report.print_ranking", *folders, "--reports", "report/index.html"],
+    ]
+    print("Stopped early: this is of what was measured so far.", file=sys.stderr)
+    for program in programs:
+        done = subprocess.run([sys.executable, "-m", f"scripts.{program[0]}", *program[1:]])
+        if done.returncode:
+            break
 
 
 def drawn_folder(wildcards, output):
