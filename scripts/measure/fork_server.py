@@ -59,7 +59,7 @@ def preloaded(clips: int, shape: tuple[int, ...]) -> Any:
     """Import what every visit needs, and return the batches that the in-memory ceiling streams."""
     import torch.utils.data
 
-    from scripts.measure import ceiling, measure_bound, run, run_loader  # noqa: F401
+    from scripts.measure import ceiling, control_run, one_run, run  # noqa: F401
     from scripts.measure.timed_path import shared_hash
 
     torch.set_num_threads(1)
@@ -93,12 +93,12 @@ def serve(job: dict[str, Any], pool: Any) -> None:
 
 def measured(job: dict[str, Any], pool: Any) -> dict[str, Any]:
     """Return the record of a visit, or of a control run."""
-    from scripts.measure import measure_bound, run_loader
+    from scripts.measure import control_run, one_run
 
     if "bound" in job:
-        return measure_bound.measure(Bound(**job["bound"]), pool)
+        return control_run.measure(Bound(**job["bound"]), pool)
     asked = Run(**job["run"])
-    return {**run_loader.measure(run_loader.loader_of(asked), asked, pool), "started_by": "fork"}
+    return {**one_run.measure(one_run.loader_of(asked), asked, pool), "started_by": "fork"}
 
 
 def shaken(chance: random.Random) -> list[bytearray]:

@@ -4,64 +4,16 @@ A session measures it between its visits, as its control run: the same work all 
 noise. On a GPU the batches are copied from page-locked memory, so that it is the ceiling of the bus.
 """
 
-import time
-from pathlib import Path
-from typing import Any
-
 from scripts.common.errors import run_main
-from scripts.common.location import Location
-from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT
-from scripts.measure.record import begun, cannot_run, failed, measure_afresh, with_settings
+from scripts.measure import control_run
+from scripts.measure.record import measure_afresh, with_settings
 from scripts.plan.runs import Bound, measured_from, parser_of
 
 
 def main() -> None:
     """Measure the ceiling once in a fresh child process and write its record."""
     bound, out = measured_from(Bound, parser_of(Bound, __doc__), {"corpus": "--corpus"})
-    measure_afresh(with_settings(bound), out, new_record, measure)
-
-
-def new_record(bound: Bound) -> dict[str, Any]:
-    """Return the record of a bound that has not been measured."""
-    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("clips_per_second", "seconds")))
-
-
-def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
-    """Return the bound's record; `pool`: the batches to stream, where a fork server has them already."""
-    import torch
-
-    from scripts.common.corpus import Corpus
-    from scripts.machine import host
-    from scripts.measure import ceiling
-
-    record = new_record(bound)
-    torch.set_num_threads(record["threads"])
-    corpus = Corpus(Path(bound.corpus))
-    request = LoaderRequest(
-        location=Location("ram:///"),
-        clips=corpus.counts[SPLIT],
-        sample=corpus.sample,
-        classes=corpus.classes,
-        seed=bound.seed,
-        threads=record["threads"],
-        **bound.settings,
-    )
-    record |= {"clips": request.clips, "clip_bytes": corpus.sample.bytes}
-    reason = cannot_run(None, request)
-    if reason:
-        return {**record, "status": "skipped", "reason": reason}
-    record["host"], _ = host.describe(("torch",))
-    before = host.look(time.perf_counter)
-    try:
-        pool = ceiling.pool_of(request.batch_size, request.sample.shape) if pool is None else pool
-        record["clips_per_second"] = ceiling.ceiling(request, pool, time.perf_counter, bound.seconds)
-    except (RuntimeError, MemoryError) as error:
-        return failed(record, error)
-    after = host.look(time.perf_counter)
-    record["before"], record["after"] = before.as_json(), after.as_json()
-    record["warnings"] = host.disturbance(before, after)
-    return {**record, "seconds": after.wall_seconds - before.wall_seconds}
+    measure_afresh(with_settings(bound), out, control_run.new_record, control_run.measure)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
     wrong_data = (record["verification"] or {}).get("problems")
     if note is None or record["status"] != "failed" or not (own_line in reason or wrong_data):
         return record
-    again = f"snakemake results/{record['loader']}.json --forcerun run_loader"
+    again = f"snakemake results/{record['loader']}.json --forcerun prove_loader"
     reason = (
         f"{reason}; tried once, on {record['tier']} with {record['slug']}: {NOT_TRIED}. Correct it, or type: {again}"
     )

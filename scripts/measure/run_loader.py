@@ -3,47 +3,28 @@
 A loader that cannot run, that delivers wrong data or that breaks gives a record too, with the reason and no speed.
 """
 
-import traceback
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from scripts.common import isolated, location, plugins
+from scripts.common import isolated
 from scripts.common.code import commit
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, write_json
-from scripts.common.location import Location
-from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
-from scripts.loaders import _own, _own_epochs
-from scripts.machine import allocator, control_groups, emulation, folders
-from scripts.measure import child, own_fault, sampler
-from scripts.measure.declared import declared
-from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
-from scripts.measure.timed_path import timed_code
-from scripts.plan.config import check_loader
+from scripts.machine import allocator, control_groups, folders
+from scripts.measure import child, one_run, own_fault, sampler
+from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Run, measured_from, parser_of
-from scripts.plan.sweep import Conditions, combinations, slug
-
-QUEUES = 20  # a run must be longer than this many times what workers and queues hold
-# What a run's record has once it is known.
-FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
-FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
-FOUND += ("asked_step", "steady_clips_per_second", "epoch_start_seconds", "ceiling")
 
 
 def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
     run, out = parse()
-    module = loader_of(run)
+    module = one_run.loader_of(run)
     isolated.enter(isolated.env_of(module))
-    run = completed_run(module, run)
+    run = one_run.completed_run(module, run)
     aside = out.with_name(f".{out.name}.measured")
     if child.is_child():
-        write_json(aside, {**measure(module, run), "started_by": "interpreter"})
+        write_json(aside, {**one_run.measure(module, run), "started_by": "interpreter"})
         return
     for path in (out, aside):
         path.unlink(missing_ok=True)
@@ -51,23 +32,23 @@ def main() -> None:
     note = Path(run.broken) if run.broken else None
     fault = own_fault.known(note, module)
     if fault:
-        write_json(out, without_speed(new_record(module, run) | code, "skipped", fault))
+        write_json(out, without_speed(one_run.new_record(module, run) | code, "skipped", fault))
         return
     watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:
-        with group_for(run) as groups:
+        with one_run.group_for(run) as groups:
             preloaded = allocator.environment(run.settings["allocator"])
             crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups, preloaded)
     except control_groups.NotPermitted as reason:
-        write_json(out, without_speed(new_record(module, run) | code, "skipped", str(reason)))
+        write_json(out, without_speed(one_run.new_record(module, run) | code, "skipped", str(reason)))
         return
     if aside.is_file():
-        record = own_fault.noted(note, module, completed(read_json(aside), watch, crash))
+        record = own_fault.noted(note, module, one_run.completed(read_json(aside), watch, crash))
         write_json(out, {**record, **code})
         aside.unlink()
     elif crash:
         crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (run.cache == "limited")
-        write_json(out, without_speed(new_record(module, run) | code, "failed", crash))
+        write_json(out, without_speed(one_run.new_record(module, run) | code, "failed", crash))
 
 
 def parse() -> tuple[Run, Path]:
@@ -86,208 +67,6 @@ def parse() -> tuple[Run, Path]:
 def here(folder: str) -> dict[str, Any]:
     """Return the location of a local folder, as the plan has those of tiers."""
     return folders.location_of(Path(folder)).as_json()
-
-
-def loader_of(run: Run) -> ModuleType:
-    """Return the loader that a run names: what it declares, of one that is a file of the user's own."""
-    if run.file is None:
-        return plugins.load("loaders", run.loader)
-    try:
-        return _own.declared(run.loader, run.file)
-    except UserError as error:
-        raise UserError(f"--{error}") from None
-
-
-def completed_run(module: ModuleType, run: Run) -> Run:
-    """Return the run with its settings completed, and named by them and its conditions."""
-    settings = complete(module, run.settings)
-    return replace(run, settings=settings, slug=slug(settings, Conditions(run.task, run.cache, run.step_ms)))
-
-
-def group_for(run: Run) -> AbstractContextManager[list[str]]:
-    """Return what makes the control groups that the conditions ask for: their folders, none where they ask for none.
-
-    Entering it raises NotPermitted where this machine or user cannot have them.
-    """
-    limits = emulation.limits({"emulate": run.emulate})
-    if limits is None and run.cache != "limited":
-        return nullcontext([])
-    reads = {key: limits[key] for key in ("read_mbps", "read_iops")} if limits else {}
-    data = location.from_json(run.location).held_in if limits else None
-    return control_groups.group(data, memory=run.cache == "limited", **reads)
-
-
-def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None) -> dict[str, Any]:
-    """Return a run's record with the memory that its process tree was seen to use, and what is to be said of that."""
-    warnings = list(record["warnings"])
-    interval = record.pop("sampled", None)
-    if interval:
-        record["memory"] = watch.summary(**interval)
-        found = (sampler.growing(record["memory"]["growth"]), sampler.copying(record["memory"]))
-        warnings += [warning for warning in found if warning]
-    if crash:  # measured, verified and written: it crashed on its way out
-        warnings.append(crash_at_exit(crash))
-    return {**record, "warnings": warnings}
-
-
-def crash_at_exit(crash: str) -> dict[str, str]:
-    """Return the warning of a run whose process crashed after its record was written."""
-    return {
-        "code": "crash-at-exit",
-        "seen": f"after the measurement {crash}",
-        "cause": "a library ends badly",
-        "hint": "the number stands; expect the same at the end of a training",
-    }
-
-
-def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `given` settings completed and simplified as the plan does it; null where the loader has no use for one.
-
-    Raises UserError for a setting that the loader does not understand or a value that the config would not take.
-    """
-    lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    lists |= {"device_prefetch": [0], "allocator": ["default"]}
-    lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
-    told = {name: [value] for name, value in given.items() if value is not None}
-    own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
-    try:
-        check_loader({"name": module.__name__.rpartition(".")[2], **own, **told})
-    except UserError as error:
-        raise UserError(
-            str(error).replace("config: loaders[0].", "--settings: ").replace("--settings: name: ", "--loader: ")
-        ) from None
-    return next(combinations(module, lists | told))
-
-
-def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
-    """Return the record of a run that has not begun."""
-    data = location.from_json(run.location)
-    return begun(
-        "run",
-        run,
-        **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
-        protocol=PROTOCOL,
-        code=timed_code(module),
-        format=module.FORMAT,
-        split=SPLIT,
-        location=run.location["uri"],
-        declared=declared(module, run.settings, Path(run.corpus), data.path or Path(data.uri), run.dataset, run.seed),
-        emulated=emulation.limits({"emulate": run.emulate}),
-        **dict.fromkeys(FOUND),
-    )
-
-
-def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
-    """Take the loader through the protocol and return the run's record, whatever happens to the loader.
-
-    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already.
-    """
-    record = new_record(module, asked)
-    proof = read_json(Path(asked.proof)) if asked.proof else None
-    if asked.file:
-        try:
-            module = _own_epochs.imported(module)
-        except Exception as error:
-            traceback.print_exc()
-            return without_speed(
-                record, "failed", f"{type(error).__name__}: {error}{_own_epochs.users_line(error, module)}"
-            )
-    missing = [name for name, version in record["declared"]["versions"].items() if version is None]
-    if missing:
-        return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
-    reason = allocator.chosen(record["settings"]["allocator"])
-    if reason:
-        return without_speed(record, "skipped", reason)
-    import torch
-
-    from scripts.common.corpus import Corpus
-    from scripts.measure import ceiling, run
-
-    torch.set_num_threads(record["threads"])
-    corpus, placed = Corpus(Path(asked.corpus)), location.from_json(asked.location)
-    request = request_for(record, module, corpus, placed.split(SPLIT))
-    record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
-    reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
-    if reason:
-        return without_speed(record, "skipped", reason)
-    epochs, refused = epochs_for(str(asked.epochs), request)
-    if refused:
-        return without_speed(record, "skipped", refused)
-    if proof:
-        record["proof"] = relied_on(proof, asked)
-        pool = ceiling.pool_of(request.batch_size, request.sample.shape) if pool is None else pool
-    kept = asked.path if asked.mode == "proof" else asked.proof
-    wanted = run.Wanted(
-        mode=asked.mode,
-        receipts=Path(kept).with_suffix(".npy") if kept else None,
-        start_seconds=(proof or {}).get("epoch_start_seconds") or 0.0,
-        pool=pool,
-        epochs=epochs,
-        seconds=asked.seconds if asked.epochs == "auto" else 0.0,
-        bottlenecks=asked.bottlenecks,
-        timeline=asked.timeline,
-        step_limit_ms=asked.step_limit_ms,
-        asked_step_ms=asked.asked_step_ms,
-        groups=tuple(child.joined),
-        limited_share=asked.limited_share,
-        validation=placed.split(VALIDATION),
-        logs=Path(asked.logs) if asked.logs else None,
-    )
-    return run.measure(module, request, corpus, record, wanted)
-
-
-def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
-    """Return what a visit relies on: which proof, and how it was asked to measure. Other visits do not compare."""
-    how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
-    return {**{name: proof[name] for name in ("started", "code")}, **how}
-
-
-def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location) -> LoaderRequest:
-    """Return what the loader is asked for."""
-    settings = record["settings"]
-    return LoaderRequest(
-        location=split,
-        clips=corpus.counts[SPLIT],
-        sample=corpus.sample,
-        classes=corpus.classes,
-        batch_size=settings["batch_size"],
-        workers=settings["workers"] or 0,
-        prefetch=settings["prefetch"] or 1,
-        pin_memory=bool(settings["pin_memory"]),
-        device_prefetch=settings["device_prefetch"] or 0,
-        threads=record["threads"],
-        device=settings["device"],
-        seed=record["seed"],
-        options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
-    )
-
-
-def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
-    """Return why the loader cannot read the data, or no epoch of it can have this state of the page cache; or None."""
-    unreadable = placed.unreadable(getattr(module, "READS", (location.PATH,)))
-    if unreadable or cache not in COLD:
-        return unreadable
-    if getattr(module, "PRELOADS", False):
-        return f"it reads everything when it is opened: no epoch is {cache}"
-    never = placed.never(cache)
-    return f"{never}: measure on a tier that is a disk" if never else None
-
-
-def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
-    """Return (timed epochs, None), or (0, why the run would be too short): it would only drain its queues."""
-    batches = -(-request.clips // request.batch_size)
-    needed = max(LEAST_EPOCHS, -(-QUEUES * request.workers * request.prefetch // batches))
-    if wanted == "auto":
-        return needed, None
-    if not wanted.isdigit() or int(wanted) < 1:
-        raise UserError(f"--epochs: found {wanted!r}, allowed is auto or a whole number of at least 1")
-    if int(wanted) * batches < QUEUES * request.workers * request.prefetch:
-        return 0, (
-            f"too short: {wanted} epochs are {int(wanted) * batches} batches, and {request.workers} workers with "
-            f"prefetch {request.prefetch} need {QUEUES * request.workers * request.prefetch}; set measure.epochs to "
-            f"{needed} or auto"
-        )
-    return int(wanted), None
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import Any
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL, TRAINING
-from scripts.measure import run_loader
+from scripts.measure import one_run
 from scripts.measure.race import Limits, Race, Visit
 from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
@@ -57,7 +57,7 @@ class Session:
         """Return the speeds of earlier visits by result and block; what was measured otherwise is deleted."""
         found: dict[str, dict[int, float]] = {}
         for path, run in self.runs.items():
-            said = run_loader.relied_on(read_json(Path(run.proof)), run)
+            said = one_run.relied_on(read_json(Path(run.proof)), run)
             for file in visits_of(path):
                 record = read_json(file)
                 if record["protocol"] != PROTOCOL or record["proof"] != said:

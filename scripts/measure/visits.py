@@ -18,7 +18,7 @@ from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.machine import allocator
-from scripts.measure import child, run_loader, sampler
+from scripts.measure import child, one_run, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
@@ -31,7 +31,7 @@ def forkable(run: Run) -> bool:
         and run.cache != "limited"
         and run.emulate is None
         and settings.get("allocator") not in allocator.LIBRARIES
-        and not isolated.folder(isolated.env_of(run_loader.loader_of(run))).is_dir()
+        and not isolated.folder(isolated.env_of(one_run.loader_of(run))).is_dir()
     )
 
 
@@ -115,7 +115,7 @@ class Visitor:
         out.parent.mkdir(parents=True, exist_ok=True)
         if not forkable(run):
             return self._interpreted(run, out)
-        module = run_loader.loader_of(run)
+        module = one_run.loader_of(run)
         watch = sampler.Sampler(gpu=False)
         aside = out.with_name(f".{out.name}.measured")
         aside.unlink(missing_ok=True)
@@ -126,10 +126,10 @@ class Visitor:
         except TimeoutError:
             crash = f"no end after {run.limit_minutes:g} minutes (measure.limit_minutes)"
         if aside.is_file():
-            record = {**run_loader.completed(read_json(aside), watch, crash), **self.code}
+            record = {**one_run.completed(read_json(aside), watch, crash), **self.code}
             aside.unlink()
         else:
-            begun = run_loader.new_record(module, run)
+            begun = one_run.new_record(module, run)
             record = {**without_speed(begun, "failed", crash or "the visit left no record"), **self.code}
         write_json(out, record)
         return record
@@ -164,7 +164,7 @@ class Visitor:
             raise
         if out.is_file():
             return read_json(out)
-        begun = run_loader.new_record(run_loader.loader_of(run), run)
+        begun = one_run.new_record(one_run.loader_of(run), run)
         record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
         write_json(out, record)
         return record

@@ -176,6 +176,8 @@ def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
             {
                 **row,
                 "clips_per_second": center.speed,
+                "interval_low": center.low,
+                "interval_high": center.high,
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,

@@ -268,7 +268,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, monkeypatch, fa
     first, tried = again(text, 0)
     assert tried and first["status"] == "failed" and first["reason"].startswith(reason)
     assert "; tried once, on ram with cpu-b32-w0: the other runs" in first["reason"]
-    assert first["reason"].endswith("snakemake results/mine.json --forcerun run_loader")
+    assert first["reason"].endswith("snakemake results/mine.json --forcerun prove_loader")
     second, tried = again(text, 1, batch_size=4)
     assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
     rows = [
