@@ -419,5 +419,5 @@ def test_an_edit_beside_it_measures_it_again():
         project.snakemake("--cores", "2", *target)
         assert project.planned(*target) == []
         (disk / "user" / "gain.py").write_text("GAIN = 1.0\n")
-        jobs = [job for job in project.planned(*target) if job.rule == "run_loader"]
+        jobs = [job for job in project.planned(*target) if job.rule == "prove_loader"]
         assert jobs and {job.wildcards["loader"] for job in jobs} == {"mine"}
