@@ -48,8 +48,7 @@ def _gain(result: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[st
     if other is None or not other["speeds"]:
         return dict.fromkeys(("times_faster", "faster_low", "faster_high"))
     comparison = compare(result["speeds"], other["speeds"])
-    ratio = result["clips_per_second"] / other["clips_per_second"]
-    return {"times_faster": ratio, "faster_low": comparison.low, "faster_high": comparison.high}
+    return {"times_faster": comparison.ratio, "faster_low": comparison.low, "faster_high": comparison.high}
 
 
 def _compared_with(step: int, below: tuple[int, Any] | None) -> str:

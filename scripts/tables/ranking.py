@@ -41,7 +41,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return one row per loader x tier x slug from rows as in runs.csv: the medians of its ok runs, in clips/s and s.
+    """Return one row per loader x tier x slug from rows as in runs.csv: of its ok runs, in clips/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five
     delivers wrong data. `runs` counts the ok runs, `failed` the failed ones, `disturbed` the ok ones that something
@@ -89,10 +89,10 @@ def _of_runs(runs: list[Mapping[str, Any]]) -> Row:
     return found
 
 
-def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], planned: int) -> str:
+def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], made: int) -> str:
     if status == "ok":
         ok = len(by_status["ok"])
-        return "" if ok == planned else f"{ok} of {planned} planned runs are there"
+        return "" if ok == made else f"{ok} of {made} visits have a speed"
     kinds: dict[str, str] = {}
     for run in by_status[status]:
         if run["reason"]:
