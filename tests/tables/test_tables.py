@@ -139,6 +139,20 @@ def test_single_visits_have_no_rank_and_take_none_from_the_others(tmp_path):
     assert intervals_of(alone) == {"a": (1, 1)}, "nothing to be held against"
 
 
+def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
+    """What the other settings showed of a block in which a result was not visited is known of it in both tables."""
+    made = [
+        Made("a", "ram", [100.0, 204.0, 49.0, 118.0], workers=0),
+        Made("a", "ram", [94.0, 160.0, 52.0, 110.0], workers=2),
+        Made("b", "ram", [50.0, 108.0, None, None], workers=0),
+        Made("b", "ram", [31.0, 55.0, None, None], workers=2),
+    ]
+    tables = tables_of(tmp_path, made)
+    names = ("slug", "clips_per_second", "interval_low", "interval_high", "percent_of_bound")
+    among_all = {row["loader"]: [row[name] for name in names] for row in reversed(tables["ranking"])}
+    assert {row["loader"]: [row[name] for name in names] for row in tables["best"]} == among_all
+
+
 def test_what_left_early_stands_as_of_the_mean_block(tmp_path):
     """b was visited only while the machine was slow, a twice as fast all the time."""
     made = [
@@ -721,3 +735,24 @@ def test_the_terminal_fits_a_campaign(tmp_path):
     assert "CPU, training by Lightning, data set demo" in text
     assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "iterate", "train", "lightning", "step20"))
     assert "slow (emulated) b32-w2-p2" in text
+
+
+def test_a_gain_is_the_ratio_within_the_blocks_that_both_have(tmp_path):
+    """The machine is four times faster in blocks in which the lower step was not visited any more."""
+    made = [
+        Made("a", "ram", [100.0, 101.0, 99.0, None, None]),
+        Made("b", "ram", [200.0, 204.0, 197.0, 800.0, 801.0]),
+        Made("a", "ram", [100.0, 101.0, 99.0, None, None], task="train", au=9.0),
+        Made("a", "ram", [50.0, 50.4, 49.8, 200.0, 201.0], task="lightning", au=9.0),
+    ]
+    steps = [
+        {"change": one.loader, "loader": one.loader, "tier": "ram", "slug": one.slug, "reason": None}
+        for one in made[:2]
+    ]
+    tables = tables_of(tmp_path, made, ladder=steps)
+    _, second = tables["ladder"]
+    assert second["faster_low"] < second["times_faster"] < second["faster_high"]
+    assert second["times_faster"] == pytest.approx(2, rel=0.01)
+    [cost] = tables["training"]
+    assert cost["cost_low"] < cost["lightning_cost_percent"] < cost["cost_high"]
+    assert cost["lightning_cost_percent"] == pytest.approx(100, abs=1)
