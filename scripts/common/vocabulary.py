@@ -76,7 +76,7 @@ BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
     "waiting": Term("waiting", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term(
-        "inconclusive", "inconclusive", "trials contradict one another by more than the most expensive part costs"
+        "inconclusive", "inconclusive", "no part surely costs more than each other and than what differs by itself"
     ),
 }
 PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline

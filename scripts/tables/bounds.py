@@ -62,10 +62,10 @@ def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | N
 def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: float) -> list[Row]:
     """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
 
-    It is the lowest that applies: the in-memory ceiling, that of its own visits, to all that read every byte; the
-    storage bound to a cold cache, and to what does not fit into a limited one; the steps alone to a task that
-    computes. None applies to a plain loop, which need not read what it is given, nor the ceiling alone to a tier
-    that fio did not measure.
+    It is the lowest that applies: the in-memory ceiling, that of its own visits, else of the control runs, to all that
+    read every byte; the storage bound to a cold cache, and to what does not fit into a limited one; the steps alone to
+    a task that computes. None applies to a plain loop, which need not read what it is given, nor the ceiling alone to
+    a tier that fio did not measure.
     """
     bound_rows = list(bound_rows)
     return [_with_bound(row, bound_rows, limited_share) for row in results]
@@ -86,11 +86,13 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
         if not speed or row["task"] == "iterate":
             continue
         if bound["bound"] == "in_memory" and (bound["device"], bound["batch_size"]) == _work(row):
-            yield "in_memory", row["ceiling_clips_per_second"] or speed
+            yield "in_memory", speed
         if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
             missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
             if missed and row["format"] in bound["formats"].split(", "):
                 yield "storage", speed / missed
+    if row["ceiling_clips_per_second"] and row["task"] != "iterate":
+        yield "in_memory", row["ceiling_clips_per_second"]  # in place of the control runs'
     if row["au_percent"] and row["clips_per_second"]:
         yield "compute", row["clips_per_second"] * 100 / row["au_percent"]
 

@@ -137,7 +137,7 @@ _SHARED = {
         Column("interval_low", float,
                doc="in clips/s: 95 % interval by the scatter of its own visits; blank for one"),
         Column("interval_high", float, doc="its upper end"),
-        Column("repeat", int, "plan: repeat", heading="Repeat", doc="number of the run, from 0"),
+        Column("repeat", int, "plan: repeat", heading="Repeat", doc="number of the block of the visit, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
         Column("reason", doc="why there is no value, or what is to be known of it"),
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
@@ -191,10 +191,11 @@ _RANKING = (
     *_RESULT,
     *_shared("batch_lifetime runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
-    *_shared("clips_per_second lowest highest interval_low interval_high"),
+    replace(_SHARED["clips_per_second"], doc="as of the mean block"),
+    *_shared("lowest highest interval_low interval_high"),
     Column("bound", doc="name of the lowest bound that applies"),
     Column("bound_clips_per_second", float, doc="that bound"),
-    Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the median as a share of it"),
+    Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the speed as a share of it"),
     Column(_SLOWER, float, heading="Times slower", doc="than the best of the condition"),
     Column("slower_low", float, doc="its interval, by ratios within blocks; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
@@ -202,8 +203,8 @@ _RANKING = (
     replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
     *_of_runs("median", "step_limit_ms"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
-           "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: trials contradict "
-           "one another by more than it costs; blank: not looked for"),
+           "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
+           "surely costs more than each other and than what differs by itself; blank: not looked for"),
     Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),
     Column("evidence", heading="Evidence", doc="in words"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
@@ -216,7 +217,7 @@ _RANKING = (
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
 TABLES = {
-    "runs": Table("A row a planned run.", (
+    "runs": Table("A row a visit, and one for each result without any.", (
         *_RESULT,
         *_shared("batch_lifetime repeat"),
         replace(_SHARED["status"], of="record: status"),
@@ -251,7 +252,7 @@ TABLES = {
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
     "ranking": Table("A row a result, those of one condition together, the fastest first.", _RANKING),
-    "best": Table("Of each loader, tier and condition the row of `ranking.csv` with the highest median.", _RANKING),
+    "best": Table("Of each loader, tier and condition the row of `ranking.csv` with the highest speed.", _RANKING),
     "formats": Table("A row a format: what writing it took.", (
         replace(_SHARED["format"], of="plan: format"),
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all clips, once"),

@@ -48,7 +48,6 @@ def _gain(result: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[st
     if other is None or not other["speeds"]:
         return dict.fromkeys(("times_faster", "faster_low", "faster_high"))
     comparison = compare(result["speeds"], other["speeds"])
-    
     return {"times_faster": comparison.ratio, "faster_low": comparison.low, "faster_high": comparison.high}
 
 

@@ -23,6 +23,7 @@ _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "largest": lambda values: max((value for value in values if value is not None), default=None),
     "different": lambda values: len({value for value in values if value}),
 }
+_CENTER = ("clips_per_second", "interval_low", "interval_high")
 _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 
 
@@ -41,7 +42,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return one row per loader x tier x slug from rows as in runs.csv: the medians of its ok runs, in clips/s and s.
+    """Return one row per loader x tier x slug from rows as in runs.csv: of its ok runs, in clips/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five
     delivers wrong data. `runs` counts the ok runs, `failed` the failed ones, `disturbed` the ok ones that something
@@ -89,10 +90,10 @@ def _of_runs(runs: list[Mapping[str, Any]]) -> Row:
     return found
 
 
-def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], planned: int) -> str:
+def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], made: int) -> str:
     if status == "ok":
         ok = len(by_status["ok"])
-        return "" if ok == planned else f"{ok} of {planned} planned runs are there"
+        return "" if ok == made else f"{ok} of {made} visits have a speed"
     kinds: dict[str, str] = {}
     for run in by_status[status]:
         if run["reason"]:
@@ -139,18 +140,20 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
     return ("compute", compute, evidence) if compute >= TARGET_AU_PERCENT else ("waiting", 100 - compute, evidence)
 
 
-def rank(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return `rows` in the order of their medians, ranked within each condition (tables.panel_of), without a speed
+def rank(rows: Iterable[Mapping[str, Any]], keep_speeds: bool = False) -> list[Row]:
+    """Return `rows` in the order of their speeds, ranked within each condition (tables.panel_of), without a speed
     last.
 
     `percent_of_bound` is by the row's `bound_clips_per_second`, and blank where there is none.
     `rank` to `rank_high` is the rank interval: 1 + those surely faster, to all less those surely slower; single visits
     have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within blocks: the
     chance of any false difference in a condition is at most 4 %. Speeds are as of the mean block, also of what left
-    early. Rows are not changed.
+    early; with `keep_speeds` they are those of the rows, of which some were ranked before. Rows are not changed.
     """
     ordered = sorted(rows, key=_order)
-    return [row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same))]
+    return [
+        row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same), keep_speeds)
+    ]
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -158,12 +161,14 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return STATUSES.index(row["status"]), condition_order(row), -(row["clips_per_second"] or 0.0), names
 
 
-def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
+def _ranked(rows: list[Mapping[str, Any]], keep_speeds: bool) -> list[Row]:
     if rows[0]["status"] != "ok":
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
     table = Table({place: row["speeds"] for place, row in enumerate(rows)}, FINAL_ERROR)
-    centers = [table.center(place) for place in range(len(rows))]
+    centers = [Center(*(row[name] for name in _CENTER)) for row in rows]
+    if not keep_speeds:
+        centers = [table.center(place) for place in range(len(rows))]
     order = sorted(range(len(rows)), key=lambda place: -centers[place].speed)
     ranked = []
     for place in order:
@@ -175,9 +180,7 @@ def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
         ranked.append(
             {
                 **row,
-                "clips_per_second": center.speed,
-                "interval_low": center.low,
-                "interval_high": center.high,
+                **dict(zip(_CENTER, center, strict=True)),
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,
@@ -190,10 +193,10 @@ def _ranked(rows: list[Mapping[str, Any]]) -> list[Row]:
 
 
 def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return of each loader x tier (x condition) the row with the highest median, ranked again.
+    """Return of each loader x tier (x condition) the row with the highest speed, ranked again among these.
 
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
     panelled = ({**row, "condition": panel_of(row)} for row in ranking)
-    return rank(same[0] for same in grouped(panelled, "loader", "tier", "condition"))
+    return rank((same[0] for same in grouped(panelled, "loader", "tier", "condition")), keep_speeds=True)

@@ -95,30 +95,37 @@ def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None)
     all.
 
     A result whose proof failed has that as its only run, one that was never visited an entry without a record. What was
-    found out about a result besides (trials.json) is in the record of its first visit. Raises UserError where a file
-    holds the record of another result than the one that the plan expects there.
+    found out about a result besides (trials.json) is in the record of its first visit. `repeat` and `path` of an entry
+    are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     for entry in plan["runs"]:
         if loader is not None and entry["loader"] != loader:
             continue
         proof = _checked(root / entry["proof"], entry, ("loader", "tier", "format")) if entry.get("proof") else None
         if proof and proof["status"] != "ok":
-            yield entry, {**proof, **{key: entry[key] for key in ("slug", "task", "cache", "step_ms")}}
+            conditions = {key: entry[key] for key in ("slug", "task", "cache", "step_ms")}
+            yield {**entry, "path": entry["proof"]}, {**proof, **conditions}
             continue
         folder = (root / entry["path"]).parent
-        files = sorted((file for file in folder.glob("*.json") if file.stem.isdigit()), key=lambda file: int(file.stem))
+        files = _numbered(folder)
         trials = _checked(folder / "trials.json", entry, _SAME) or {}
         for number, file in enumerate(files):
             record = _checked(file, entry, _SAME)
             found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None} if number == 0 else {}
             more = trials.get("warnings", []) if number == 0 else []
-            yield {**entry, "repeat": int(file.stem)}, {**record, **found, "warnings": [*record["warnings"], *more]}
+            visit = {**entry, "repeat": int(file.stem), "path": file.relative_to(root).as_posix()}
+            yield visit, {**record, **found, "warnings": [*record["warnings"], *more]}
         if not files:
             yield entry, None
 
 
 _SAME = ("loader", "tier", "format", "slug")
 _OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """Return the records that count, in the order of their numbers: no attempts, no proof."""
+    return sorted((file for file in folder.glob("*.json") if file.stem.isdigit()), key=lambda file: int(file.stem))
 
 
 def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
@@ -136,9 +143,7 @@ def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...]) -> di
 def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
     """Yield the records of the control runs, of all sessions."""
     for entry in plan["bounds"]:
-        files = (root / entry["path"]).parent.glob("*.json")
-        for file in sorted(files, key=lambda file: int(file.stem)):
-            yield read_record(file)
+        yield from map(read_record, _numbered((root / entry["path"]).parent))
 
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

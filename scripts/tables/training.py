@@ -37,7 +37,7 @@ def _plain(row: Row) -> bool:
 def _cost(bare: Row, lightning: Row) -> dict[str, float | None]:
     found = compare(bare["speeds"], lightning["speeds"])
     return {
-        "lightning_cost_percent": 100 * (bare["clips_per_second"] / lightning["clips_per_second"] - 1),
+        "lightning_cost_percent": 100 * (found.ratio - 1),
         "cost_low": found.low and 100 * (found.low - 1),
         "cost_high": found.high and 100 * (found.high - 1),
     }

@@ -134,7 +134,7 @@ def test_a_planted_drift_is_seen_and_none_is_not():
     codes = {row["code"]: row for row in drift.warning_rows([sunk])}
     assert set(codes) == {"noisy-machine", "drift"}
     assert "slower than in the earlier half" in codes["drift"]["seen"]
-    assert codes["drift"]["slug"] == "bound warm cpu batch 32"
+    assert codes["drift"]["slug"] == "control run cpu batch 32"
     assert all(row["seen"] and row["cause"] and row["hint"] for row in codes.values())
     [rising] = drift.noise_rows(control_runs(slower[::-1]))
     assert rising["drift_percent"] > 5

@@ -41,7 +41,7 @@ ALONE = (
     Case("transfer", workers=2, transfer=20),
     Case("compute", step=10),
     Case("compute", workers=2, step=20),
-    Case("python", python=10),
+    Case("framework", python=10),
 )
 PAIRS = (
     Case("read", read=15, decode=5),

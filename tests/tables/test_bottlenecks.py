@@ -1,7 +1,10 @@
 """What the bottleneck is is named by what leaving it out saves; planted bottlenecks are named rightly."""
 
+from statistics import median
+
 import pytest
 
+from scripts.measure.bottleneck_trials import LEAST_ROUNDS, MOST_ROUNDS
 from scripts.tables import bottlenecks
 from tests.support.bottleneck_cases import ALONE, PAIRS, Case, named
 from tests.support.planted import Clock
@@ -63,7 +66,7 @@ def test_of_a_loader_without_stages_nothing_is_known():
 def test_less_to_do_cannot_take_longer():
     """As it was measured beside other work: without everything slower than without reading alone."""
     spoiled = explained(2532, 32000, storage=3671, read=20135, decode=2084, everything=2910)
-    assert bottlenecks.costs(spoiled)["python"] == pytest.approx(1 / 20135 - 1 / 32000)
+    assert bottlenecks.costs(spoiled)["framework"] == pytest.approx(1 / 20135 - 1 / 32000)
     assert bottlenecks.contradiction(spoiled) == pytest.approx(100 * 2532 * (1 / 2910 - 1 / 20135))
     part, _, evidence = bottlenecks.name(spoiled)
     assert part == "unclear" and "its trials contradict one another by 74 % of the time" in evidence
@@ -85,6 +88,68 @@ def test_the_copy_to_a_gpu_may_save_more_than_all_stages():
     asked = explained(100, 5000, host_to_device=1000, read=120, everything=130)
     assert bottlenecks.contradiction(asked) == 0
     assert bottlenecks.name(asked)[0] == "host_to_device"
+
+
+def in_rounds(*rounds):
+    """What is noted of rounds of (full, again, {part: speed without it}), in clips/s."""
+    found = [{"full": full, "again": again, "without": without, "consumer": 1e6} for full, again, without in rounds]
+    middle = {key: median(one[key] for one in found) for key in ("full", "again", "consumer")}
+    return middle | {
+        "without": {part: median(one["without"][part] for one in found) for part in rounds[0][2]},
+        "rounds": found,
+    }
+
+
+def test_a_part_that_stands_out_in_every_round_is_named():
+    trials = in_rounds(
+        (100, 101, {"read": 300, "transfer": 110}),
+        (60, 61, {"read": 180, "transfer": 66}),  # the machine was slower: rounds are held against themselves
+        (101, 100, {"read": 310, "transfer": 112}),
+    )
+    part, percent, _ = bottlenecks.name(trials)
+    assert part == "read" and percent == pytest.approx(67, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("why", "rounds"),
+    [
+        (
+            "leaving nothing out differs as much",
+            [(100, 60, {"read": 150}), (100, 160, {"read": 160}), (100, 62, {"read": 155})],
+        ),
+        (
+            "another part costs as much",
+            [
+                (100, 101, {"read": 150, "transfer": 140}),
+                (100, 101, {"read": 145, "transfer": 152}),
+                (100, 99, {"read": 152, "transfer": 146}),
+            ],
+        ),
+        (
+            "it costs a lot in one round, and nothing in the others",
+            [(100, 101, {"read": 400}), (100, 99, {"read": 130}), (100, 102, {"read": 90})],
+        ),
+    ],
+)
+def test_what_does_not_stand_out_over_the_rounds_is_unclear(why, rounds):
+    part, percent, evidence = bottlenecks.name(in_rounds(*rounds))
+    assert part == "unclear" and percent >= bottlenecks.LEAST_PERCENT, why
+    assert "reading" in evidence, "what was found is said all the same"
+
+
+def test_two_rounds_are_too_few_for_an_interval_and_go_by_the_contradiction():
+    steady = in_rounds((100, 101, {"read": 300}), (100, 99, {"read": 310}))
+    assert bottlenecks.name(steady)[0] == "read"
+    assert bottlenecks.name(in_rounds((100, 101, {"read": 300, "transfer": 30}), steady_round()))[0] == "unclear"
+
+
+def steady_round():
+    return 100, 99, {"read": 300, "transfer": 31}
+
+
+def test_as_many_rounds_as_are_made_have_an_interval():
+    assert set(range(LEAST_ROUNDS, MOST_ROUNDS + 1)) <= set(bottlenecks.STUDENT)
+    assert bottlenecks.LEAST_ROUNDS == LEAST_ROUNDS
 
 
 def test_the_middle_of_several_runs():

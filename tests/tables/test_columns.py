@@ -61,8 +61,10 @@ def test_a_value_is_taken_by_its_path_or_by_a_function(of, value):
 
 def test_codes_of_the_timed_path_are_counted(tmp_path):
     plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0] * 4), Made("b", "ram", [1.0, "failed"])]))
-    for entry, code in zip(plan["runs"], ("x", "y", "x", None), strict=False):
-        write_json(tmp_path / entry["path"], read_json(tmp_path / entry["path"]) | {"code": code})
+    first = tmp_path / plan["runs"][0]["path"]
+    for block, code in enumerate(("x", "y", "x", None)):
+        file = first.with_name(f"{block}.json")
+        write_json(file, read_json(file) | {"code": code})
     make_tables(plan, tmp_path, tmp_path / "tables")
     assert [row["code"] for row in read_table(tmp_path / "tables", "runs")] == ["x", "y", "x", "", "", ""]
     assert [row["codes"] for row in read_table(tmp_path / "tables", "ranking")] == [2, None]

@@ -1,0 +1,93 @@
+"""Which records of a plan count: proofs that failed, visits in order, what was found out besides, control runs."""
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_json, write_json
+from scripts.tables.make_tables import make_tables
+from scripts.tables.records import control_runs, planned_runs, read_plan
+from tests.support.made_runs import WARNING, Made, bound_record, explained, make_results, run_record, run_spans
+
+
+def planned(root, *made, **kwargs):
+    """The plan of made results, each with the path of a proof beside its visits."""
+    plan = read_plan(make_results(root, made, **kwargs))
+    for entry in plan["runs"]:
+        entry["proof"] = entry["path"].replace("/0.json", "/proof.json")
+    return plan
+
+
+def untimed(mode, made):
+    """The record of a proof, which is of the settings alone, or of trials: no speed of either counts."""
+    return run_record(made, 0) | {"mode": mode, "clips_per_second": None, "times": None}
+
+
+def test_a_result_is_as_many_runs_as_it_has_visits_in_the_order_of_blocks(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", [None, *[1.0] * 11]), Made("b", "ram", [None]))
+    folder = (tmp_path / plan["runs"][0]["path"]).parent
+    write_json(folder / "2.attempt-1.json", {"no": "record that counts"})
+    found = list(planned_runs(plan, tmp_path))
+    assert [(entry["loader"], entry["repeat"]) for entry, _ in found] == [*(("a", n) for n in range(1, 12)), ("b", 0)]
+    assert [record and record["repeat"] for _, record in found] == [*range(1, 12), None]
+    assert all(read_json(tmp_path / entry["path"]) == record for entry, record in found[:-1])
+    assert list(planned_runs(plan, tmp_path, "b")) == found[-1:]
+
+
+def test_a_failed_proof_is_the_only_run_of_its_result(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", ["failed"], cache="cold"), Made("b", "ram", [1.0]))
+    [entry, other] = plan["runs"]
+    write_json(tmp_path / entry["path"], run_record(Made("a", "ram", [5.0], cache="cold"), 0))  # before it was changed
+    write_json(tmp_path / entry["proof"], untimed("proof", Made("a", "ram", ["failed"])))
+    write_json(tmp_path / other["proof"], untimed("proof", Made("b", "ram", [1.0])))
+    [(found, record), (_, sound)] = planned_runs(plan, tmp_path)
+    assert (record["status"], record["mode"], record["clips_per_second"]) == ("failed", "proof", None)
+    assert (record["cache"], record["slug"]) == ("cold", entry["slug"]), "it stands for the result as it was planned"
+    assert found["path"] == entry["proof"]
+    assert sound["status"] == "ok" and "mode" not in sound, "a proof that succeeded is no run"
+    make_tables(plan, tmp_path, tmp_path / "tables")
+
+
+def test_a_skipped_proof_says_why_its_result_has_no_visit(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", [None]))
+    skipped = Made("a", "ram", ["skipped"], reason="no GPU")
+    write_json(tmp_path / plan["runs"][0]["proof"], untimed("proof", skipped))
+    [(_, record)] = planned_runs(plan, tmp_path)
+    assert (record["status"], record["reason"]) == ("skipped", "no GPU")
+
+
+def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
+    made = Made("a", "ram", [None, 2.0, 3.0], warnings=[WARNING])
+    plan = planned(tmp_path, made)
+    trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0), shortest=[15.0]))
+    trials |= {"spans": run_spans(2), "warnings": [{**WARNING, "code": "swapping"}]}
+    trials |= {"asked_step": {"step_ms": 20, "au_percent": 80.0, "seconds": 1.0, "batches": 100}}
+    write_json((tmp_path / plan["runs"][0]["path"]).with_name("trials.json"), trials)
+    (_, first), (_, second) = planned_runs(plan, tmp_path)
+    for name in ("bottleneck_trials", "minimum_step", "asked_step", "spans"):
+        assert first[name] == trials[name], name
+    assert first["clips_per_second"] == 2.0, "no speed of the trials counts"
+    assert [one["code"] for one in first["warnings"]] == ["load", "swapping"]
+    assert "spans" not in second and [one["code"] for one in second["warnings"]] == ["load"]
+
+
+@pytest.mark.parametrize("name", ["proof.json", "trials.json", "0.json", "7.json"])
+def test_a_record_of_another_result_is_named(tmp_path, name):
+    plan = planned(tmp_path, Made("a", "ram", [1.0]))
+    file = (tmp_path / plan["runs"][0]["path"]).with_name(name)
+    write_json(file, run_record(Made("another", "ram", [1.0]), 0))
+    with pytest.raises(UserError, match="loader: found 'another', the plan expects 'a'") as error:
+        list(planned_runs(plan, tmp_path))
+    assert str(file) in str(error.value)
+
+
+def test_control_runs_are_those_of_all_sessions_in_order(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", [1.0]), bounds={("cpu", 32): [5.0], ("cpu", 64): [7.0]})
+    folder = (tmp_path / plan["bounds"][0]["path"]).parent
+    for number in (2, 10, 110):
+        write_json(folder / f"{number}.json", bound_record("cpu", 32, number, 100.0 + number))
+    write_json(folder / ".3.json.measured.json", {})
+    found = [(one["settings"]["batch_size"], one["repeat"]) for one in control_runs(plan, tmp_path)]
+    assert found == [(32, 0), (32, 2), (32, 10), (32, 110), (64, 0)]
+    for file in folder.glob("*.json"):
+        file.unlink()
+    assert [one["settings"]["batch_size"] for one in control_runs(plan, tmp_path)] == [64]
