@@ -105,6 +105,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
         "epochs": epochs_text,
         "coded": coded,
         "word": lambda part: BOTTLENECKS[part].word,
+        "bound_word": lambda bound: BOUNDS[bound].word,
         "is_best": lambda row: key(row) in best,
     }
     environment.globals |= parts
@@ -168,7 +169,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
         "conditions": conditions(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
-        "warm_bounds": {
+        "control_runs": {
             (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
         },
         "failed": [row for row in ranking if row["status"] == "failed"],
