@@ -132,7 +132,7 @@ def _steadiness(noise: Sequence[Row]) -> list[str]:
 def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     """Return the lines that say what to use for each goal, or what an answer needs, at most WIDTH columns each.
 
-    Of the fastest they say all. What several goals need, and what to mind of any, stands there once.
+    Of the fastest they say all. What several goals need, and the cautions of any, stands there once.
     """
     found = verdicts(tables)
     texts, needed = [(0, "What to use", _BOLD)], set()

@@ -99,12 +99,13 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
         "unusual_settings": unusual_settings,
         "beyond": bound_text,
         "rank": rank_text,
-        "choice": choice_text,
+        "choice": choice_heading,
         "percent": percent_text,
         "step": step_text,
         "epochs": epochs_text,
         "coded": coded,
         "word": lambda part: BOTTLENECKS[part].word,
+        "bound_word": lambda bound: BOUNDS[bound].word,
         "is_best": lambda row: key(row) in best,
     }
     environment.globals |= parts
@@ -160,7 +161,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "takes": by_condition(row for row in best if row["status"] == "ok"),
         "latencies": latencies(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
-        "bound_names": [(kind, bound.about) for kind, bound in BOUNDS.items()],
+        "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
         "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
@@ -168,7 +169,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
         "conditions": conditions(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
-        "warm_bounds": {
+        "control_runs": {
             (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
         },
         "failed": [row for row in ranking if row["status"] == "failed"],
@@ -204,6 +205,12 @@ def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
     path = next((row["path"] for row in tiers if row["tier"] == tier), None)
     where = " ".join(f"tier {tier}, {path}".split()) if path else f"tier {tier}"  # one line, whatever the path
     return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n"
+
+
+def choice_heading(verdict: Mapping[str, Any]) -> str:
+    """Return a verdict by speed as a heading, which begins with a capital letter unless that is a loader's name."""
+    text = choice_text(verdict)
+    return text if verdict["form"] == "equal" else text[:1].upper() + text[1:]
 
 
 def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:

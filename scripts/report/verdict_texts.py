@@ -1,4 +1,4 @@
-"""What a verdict says in words: why a result is recommended, what to mind, what is lacking where there is none."""
+"""What a verdict says in words: why a result is recommended, cautions, what is lacking where there is none."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
 MOST_NAMED = 5  # results by name; the rest is counted
-AT_BOUND = 100.0  # percent; above it a result and its bound, medians of runs that scatter, have changed places
+AT_BOUND = 100.0  # percent; above it a result and its bound, which both scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
 _FIXED = {  # by status: what makes a result of it
     "failed": "fix the loader or its library, delete its records below results/runs, and type snakemake",
@@ -146,7 +146,7 @@ def _doubts(row: Row) -> Iterator[str]:
     if more > 0:
         other = " other" if row["disturbed"] else ""
         count = f"1{other} warning" if more == 1 else f"{more}{other} warnings"
-        yield f"The runs of {place(row)} gave {count}, which the report lists under Warnings."
+        yield f"The visits of {place(row)} gave {count}, which the report lists under Warnings."
 
 
 def unusual_settings(row: Row) -> str:
@@ -175,10 +175,8 @@ def asked(tables: Tables, key: str) -> Any:
 def had_now(tables: Tables, row: Row) -> Row | None:
     """Return the best result in the row's condition of the loader that `report.now` names, or None."""
     now = asked(tables, "now")
-    rows = [
-        one for one in tables["best"] if one["condition"] == row["condition"] and one["rank"] and one["loader"] == now
-    ]
-    return max(rows, key=lambda one: one["clips_per_second"], default=None)
+    rows = [one for one in tables["best"] if (one["condition"], one["loader"]) == (row["condition"], now)]
+    return max((one for one in rows if one["clips_per_second"]), key=lambda one: one["clips_per_second"], default=None)
 
 
 def no_speed(rows: Sequence[Row]) -> str:
@@ -192,7 +190,7 @@ def no_speed(rows: Sequence[Row]) -> str:
 
 def no_rival(rows: Iterable[Row]) -> str:
     """Return what a ranking needs in which one loader alone has a speed; an empty string where there are several."""
-    loaders = {row["loader"] for row in rows if row["rank"]}
+    loaders = {row["loader"] for row in rows if row["clips_per_second"]}
     if len(loaders) > 1:
         return ""
     return (

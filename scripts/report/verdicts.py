@@ -46,15 +46,15 @@ def verdicts(tables: Tables) -> list[Verdict]:
 
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
-      are not distinguishable from it by this goal. Single runs tell nothing apart.
+      are not distinguishable from it by this goal. Single visits distinguish nothing.
     - `form`, of goals by speed: `use` (one is surely the fastest), `equal` (those that tie surely differ by less than
       CLOSE) or `noisy` (they may differ by more: none is recommended); `within`, that factor; `certain`: what is sure.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
-      `faster_high` (99 % interval; None for single runs and for the same result), and `text`.
+      `faster_high` (99 % interval; None for single visits and for the same result), and `text`.
     - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
-    - `cautions`: what to mind before one acts on it; `caveat` is the same in one text.
+    - `cautions`: what to know before one acts on it; `caveat` is the same in one text.
     """
     rows = sorted((row for row in tables["best"] if row["condition"]), key=condition_order)
     devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
@@ -96,12 +96,13 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     fastest = max(ranked, key=lambda row: row["clips_per_second"])
-    equals = [fastest, *(row for row in ranked if row is not fastest and row["rank"] in (1, None))]
+    table = blocks.Table({_key(row): _speeds(tables, row) for row in ranked}, blocks.FINAL_ERROR)
+    equals = [row for row in ranked if row is fastest or table.rank_interval(_key(row))[0] == 1]
     first, *ties = sorted(equals, key=lambda row: _expense(tables, row))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     rule = CHEAPEST_RULE if ties else ""
     found = _verdict(tables, named, [first, *ties], fact, rule)
-    return found | _choice(tables, ranked, equals)
+    return found | _choice(table, ranked, equals, asked(tables, "now"))
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:
@@ -119,19 +120,18 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     )
 
 
-def _choice(tables: Tables, rows: Rows, equals: Rows) -> Verdict:
-    """Return `form`, `within` and `certain` of a verdict by speed (see `verdicts`)."""
+def _choice(table: blocks.Table, rows: Rows, equals: Rows, now: str | None) -> Verdict:
+    """Return `form`, `within` and `certain` of a verdict by speed (see `verdicts`); `now` is named first."""
     if len(equals) == 1:
         return {"form": "use", "within": None, "certain": ""}
-    table = blocks.Table({_key(row): _speeds(tables, row) for row in rows}, blocks.FINAL_ERROR)
     pairs = [table.compare(_key(one), _key(other)) for one, other in combinations(equals, 2)]
-    within = max(inf if pair.low is None else max(pair.high, 1 / pair.low) for pair in pairs)
+    within = max(max(pair.high, 1 / pair.low) if pair.low else inf for pair in pairs)
     slower = {}
     for row in rows:
         if row not in equals:
             lows = [table.compare(_key(one), _key(row)).low for one in equals]
             if all(lows) and min(lows) > 1:
-                slower[place(row)] = min(lows), row["loader"] == asked(tables, "now")
+                slower[place(row)] = min(lows), row["loader"] == now
     certain = ""
     if slower:
         name = max(slower, key=lambda one: (slower[one][1], slower[one][0]))

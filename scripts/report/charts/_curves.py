@@ -38,8 +38,8 @@ def draw_grid(rows: Rows, column: str, label: str, logarithmic: bool = False) ->
     for number, (axis, (name, found)) in enumerate(zip(axes, drawn, strict=True)):
         for line in grouped(found, "tier_number").values():
             x, middle = ([row[name] for row in line] for name in (column, "clips_per_second"))
-            down = [row["clips_per_second"] - row["lowest"] for row in line]
-            up = [row["highest"] - row["clips_per_second"] for row in line]
+            down = [max(0.0, row["clips_per_second"] - row["lowest"]) for row in line]
+            up = [max(0.0, row["highest"] - row["clips_per_second"]) for row in line]
             look = {**paper.point_look(line[0]["tier_number"]), "markersize": 5, "linestyle": "-", "linewidth": 1.5}
             axis.errorbar(x, middle, yerr=(down, up), capsize=2, elinewidth=1.2, **look)
         if logarithmic:

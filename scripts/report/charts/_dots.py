@@ -1,4 +1,4 @@
-"""Values of results by loader, a track for each tier: every run as a point, the median, its interval, the bound."""
+"""Values of results by loader, a track for each tier: every visit as a point, the result, its interval, the bound."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ _ROW_BOUNDS = ("storage", "compute")  # bounds that differ from row to row
 
 
 def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Sequence[str] = ()) -> Rows:
-    """Return the best results that are no training by condition, with `repeat` None, each with its runs after it.
+    """Return the best results that are no training by condition, with `repeat` None, each with its visits after it.
 
     Results without a value are among them where another one of their condition has some. `best` is min or max.
     """
@@ -50,7 +50,7 @@ def with_runs(
     column: str,
     best: Callable[..., float],
 ) -> Rows:
-    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each run.
+    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each visit.
 
     `place` is that of the loader, the best first and those without a value last.
     """
@@ -84,7 +84,7 @@ def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
         _bound_lines(axis, found)
         paper.name_axis(axis, loaders[panel])
         paper.number_axis(axis, label)
-    handles = [*paper.tier_handles(rows), paper.handle("median", **paper.TICK)]
+    handles = [*paper.tier_handles(rows), paper.handle("result", **paper.TICK)]
     if any(row.get("bound") in _ROW_BOUNDS for row in rows):
         handles.append(paper.handle("bound of the row", **paper.TICK | {"markeredgecolor": DARK}))
     point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
@@ -108,7 +108,7 @@ def _track(row: Row) -> tuple[int, bool]:
 
 
 def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) -> None:
-    """Draw each result: its runs, a bar for the median's interval (or the range), the median, its number."""
+    """Draw each result: its visits, a bar for its interval (or the range), a tick, its number."""
     step = 0.7 / len(tracks)
     largest = max(_bound(row) or row[column] or 0.0 for row in rows)
     runs = grouped((row for row in rows if row["repeat"] is not None), "place", "tier_number", "slug")
@@ -155,7 +155,7 @@ def _bound_lines(axis: Axes, rows: Rows) -> None:
 
 
 def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] = ()) -> Spec:
-    """Return values by loader, a colour and a shape per tier: results, their runs, intervals and bounds."""
+    """Return values by loader, a colour and a shape per tier: results, their visits, intervals and bounds."""
     tracks, ways = sorted({_track(row) for row in rows}), "way" in rows[0]
     look, scale = page.tier_look(rows), page.scale_of(row[column] for row in rows)
     colour = look["color"]
@@ -170,7 +170,7 @@ def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] 
     runs = {
         "transform": [{"filter": "isValid(datum.repeat)"}],
         "mark": page.point(30),
-        "encoding": {**base, **look, "opacity": page.picked(0.45), "tooltip": [*told, page.tip("repeat", "Run")]},
+        "encoding": {**base, **look, "opacity": page.picked(0.45), "tooltip": [*told, page.tip("repeat", "Block")]},
     }
     axis = {"title": title, "scale": scale}
     interval = {
@@ -197,7 +197,7 @@ def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] 
         "params": [page.pick("tier")],
         "transform": [{"filter": f"!isValid(datum.repeat) && isValid(datum.{column})"}],
         "mark": page.point(strokeWidth=2),
-        "encoding": {**base, **look, "opacity": page.picked(), "tooltip": [*told, page.tip("runs", "Runs")]},
+        "encoding": {**base, **look, "opacity": page.picked(), "tooltip": [*told, page.tip("runs", "Visits")]},
     }
     layers = {"repeat": runs, "interval_low": interval, "bound_clips_per_second": bound}
     known = [layer for name, layer in layers.items() if any(row.get(name) is not None for row in rows)]

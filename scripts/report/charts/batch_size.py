@@ -1,4 +1,4 @@
-"""Clips per second against the batch size: the median and the range of the runs."""
+"""Clips per second against the batch size: the result and the range of its visits."""
 
 from scripts.report.charts import _curves
 from scripts.report.charts._common import Figure, Rows, Spec, Tables
@@ -8,8 +8,8 @@ QUESTION = "Which batch size?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 70, "scaling"
 CAPTION = (
-    "Clips per second against the batch size, of the fastest settings for each: the median, with the range of the "
-    "runs as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
+    "Clips per second against the batch size, of the fastest settings for each: the result, with the range of its "
+    "visits as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
     "they no longer fit into the caches; where it is flat a smaller batch loses nothing."
 )
 NEEDS = "a loader with verified results for two batch sizes (`sweep.batch_size`)"

@@ -53,7 +53,7 @@ def _gain(step: Row) -> dict[str, str]:
         return {"gain": "first", "label": speed}
     label = f"{speed}   \N{MULTIPLICATION SIGN}{number_text(step['times_faster'])}"
     if low is None or high is None:
-        return {"gain": "not distinguishable", "label": f"{label} (one run: no interval)"}
+        return {"gain": "not distinguishable", "label": f"{label} (one visit: no interval)"}
     if low <= 1 <= high:
         return {"gain": "not distinguishable", "label": f"{label} (not distinguishable)"}
     gain = "faster" if low > 1 else "slower"
@@ -84,9 +84,7 @@ def draw(rows: Rows) -> Figure:
     tiers = ", ".join(dict.fromkeys(paper.plain(row["tier"]) for row in known))
     gain = ", and how many times the previous step that is, with the 99 % interval" if len(known) > 1 else ""
     notes = [f"Step {row['step']}: {row['reason']}." for row in known if row["reason"]]
-    paper.footnote(
-        figure, [f"Measured on tier {tiers}. Beside each bar: the median in clips per second{gain}.", *notes]
-    )
+    paper.footnote(figure, [f"Measured on tier {tiers}. Beside each bar: clips per second{gain}.", *notes])
     return figure
 
 

@@ -1,5 +1,6 @@
 """The distance to the bound: what part of what is possible each loader reaches, by tier and condition."""
 
+from scripts.common.vocabulary import BOUNDS
 from scripts.report.charts import _strips
 from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, results
 
@@ -8,12 +9,12 @@ QUESTION = "How near is it to what the machine allows?"
 DATA = "best.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 20, "roofline"
 CAPTION = (
-    "Percent of the lowest bound (the dashed line) that applies to each result: of what memory allows with a warm "
+    "Percent of the lowest bound (the dashed line) that applies to each result: of the in-memory ceiling with a warm "
     "cache, of what its storage allows with a cold or limited one, of what the steps allow where there are some. What"
     " is at its bound can be helped by other hardware only; what is far from it, on the left, loses its speed in the "
     "loader itself."
 )
-NEEDS = "results with a bound: the warm one comes with every session, that of the storage where fio is installed"
+NEEDS = "results with a bound: the ceiling comes with every session, that of the storage where fio is installed"
 
 
 def rows(tables: Tables) -> Rows:
@@ -22,7 +23,7 @@ def rows(tables: Tables) -> Rows:
     found = []
     for row, common in results(tables, "best"):
         if row["percent_of_bound"]:
-            kind = f"{row['condition'].partition(', ')[2] or 'warm cache'}: {row['bound']}"
+            kind = f"{row['condition'].partition(', ')[2] or 'warm cache'}: {BOUNDS[row['bound']].word}"
             found.append({**common, "group": place(row), "kind": kind, **{name: row[name] for name in names}})
     found.sort(key=lambda row: (row["group"].partition(",")[0], row["tier_number"]))
     kinds = _kinds(found)

@@ -1,4 +1,4 @@
-"""Clips per second by loader and tier, each at its best settings: every run, the median, the bounds."""
+"""Clips per second by loader and tier, each at its best settings: every visit, the result, the bounds."""
 
 from scripts.report.charts import _dots
 from scripts.report.charts._common import Figure, Rows, Spec, Tables
@@ -8,8 +8,8 @@ QUESTION = "Which loader is the fastest?"
 DATA = "best.csv, runs.csv, bounds.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 10, "figures"
 CAPTION = (
-    "Throughput of each loader and tier at its best settings: every run as a point, the median as a large point or a "
-    "tall tick, its 95 % interval (of 2 to 4 runs: their range) as a bar, the bound as a grey tick or a line. What is"
+    "Throughput of each loader and tier at its best settings: every visit as a point, the result as a large point or "
+    "a tall tick, its 95 % interval as a bar, the bound as a grey tick or a line. What is"
     " near its bound cannot be much faster on this machine; what is far from it is limited by the loader itself."
 )
 NEEDS = "a loader with a verified speed"
@@ -18,7 +18,7 @@ _BOUND = ("bound", "bound_clips_per_second", "percent_of_bound", "batch_size")
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the best result of each loader, tier and condition with `repeat` None, and its runs."""
+    """Return the best result of each loader, tier and condition with `repeat` None, and its visits."""
     return _dots.best_rows(tables, "clips_per_second", max, (*_INTERVAL, *_BOUND, "runs", "format"))
 
 

@@ -9,7 +9,7 @@ DATA = "training.csv, ranking.csv, runs.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 120, "training"
 CAPTION = (
     "Clips per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
-    "fastest of the settings that were trained: every run as a point, with the median and its interval. The distance "
+    "fastest of the settings that were trained: every visit as a point, with the result and its interval. The distance "
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
@@ -17,7 +17,7 @@ _METHODS = dict(zip(TRAINING, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the results of the fastest settings of each device, loader and tier with `repeat` None, and their runs."""
+    """Return the results of the fastest settings of each device, loader and tier with `repeat` None, and visits."""
     fastest = {}
     for row in sorted(tables["training"], key=_speed, reverse=True):
         fastest.setdefault((row["device"], row["loader"], row["tier"]), row)
