@@ -98,8 +98,8 @@ def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
 def test_the_first_screen_answers(visit, campaign_page):
     page = visit(campaign_page).page
     text = page.inner_text("header")
-    assert "Use numpy_memmap with format memmap on tier ram" in text
-    for part in ("24,000 clips/s", "82 %", "reading (from the page cache)", "import"):
+    assert "lazy_memmap on ram or numpy_memmap on ram: equal here (within " in text
+    for part in (" clips/s", " % of the in-memory ceiling", "times faster", "reading (from the page cache)", "import"):
         assert part in text, part
     tops = page.locator(".tiles > div").evaluate_all("tiles => tiles.map(tile => tile.getBoundingClientRect().bottom)")
     assert len(tops) == 4
@@ -172,7 +172,7 @@ def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_p
         point.hover(force=True)
         page.wait_for_selector("#vg-tooltip-element.visible")
         said += " ".join(page.inner_text("#vg-tooltip-element").split()) + "; "
-    assert all(text in said for text in ("Clips per second 14,780", "Clips per second 0.0123", "Runs 1;"))
+    assert all(text in said for text in ("Clips per second 14,780", "Clips per second 0.0123", "Visits 1;"))
     assert not any(text in said for text in ("Bound", "Interval", "null", "undefined")), "they have none"
 
 
@@ -197,7 +197,7 @@ def test_programs_are_copied(visit, campaign_page):
 def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
     page = visit(campaign_page).page
     page.locator("#figure-cold").scroll_into_view_if_needed()
-    for name, beginning in (("cold.csv", b"panel,loader"), ("cold.svg", b"<svg"), ("cold.png", b"\x89PNG")):
+    for name, beginning in (("cold.csv", b"condition,loader"), ("cold.svg", b"<svg"), ("cold.png", b"\x89PNG")):
         with page.expect_download() as found:
             page.locator("#figure-cold").get_by_text(name).click()
         found.value.save_as(tmp_path / name)
@@ -230,7 +230,7 @@ def test_without_scripts_it_is_a_document(visit, campaign_page):
     assert not page.locator("form.filters").is_visible()
     assert not page.locator(".copy").first.is_visible()
     assert page.locator("#all-results tbody tr").count() == len(shown(page))
-    assert "Use numpy_memmap" in page.inner_text("h1")
+    assert "lazy_memmap on ram or numpy_memmap on ram: equal here" in page.inner_text("h1")
     with page.expect_download() as found:
         page.get_by_role("link", name="cold.csv").click()
     assert found.value.suggested_filename == "cold.csv"
