@@ -340,9 +340,8 @@ def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
             for workers in (0, 2, 4):
                 speed = base.get(loader, 0) * (1 if tier == "ram" else 0.6)
                 speed *= {0: 1, 2: 0.4, 4: 0.5}[workers] if "memmap" in loader else {0: 0.5, 2: 0.9, 4: 1}[workers]
-                turn = (len(made) + len(made) // 6) % 3  # noise: neighbours differ from block to block
-                factors = (0.97, 1.0, 1.02, 0.97, 1.0)[turn : turn + 3]
-                outcomes: list[Outcome] = [round(speed * factor, 3) for factor in factors]
+                noise = (0.97, 1.0, 1.02, 0.97, 1.0)[len(loader) % 3 :][:3]
+                outcomes: list[Outcome] = [round(speed * factor, 3) for factor in noise]
                 if loader == "dali_wav":
                     outcomes = ["skipped"] * 3
                 if loader == "webdataset" and tier == "disk":
@@ -356,12 +355,14 @@ def session(repeats: int = 10) -> dict[str, Any]:
     """Return the arguments of `make_results` for an experiment in which everything there is was measured.
 
     Three tiers, of which `slow` is emulated; traversing with a warm, a cold and a limited cache and with a step of
-    20 ms; a plain loop of 5 epochs; training in a bare loop and, 4 % slower, by Lightning. The machine is noisy.
+    20 ms; a plain loop of 5 epochs; training in a bare loop and, 4 % slower, by Lightning. Each has its own noise.
     """
     factors = [1 + 0.01 * ((7 * repeat) % 5 - 2) for repeat in range(repeats)]
 
     def made(loader: str, tier: str, speed: float, format: str, **more: Any) -> Made:
-        return Made(loader, tier, [round(speed * factor, 3) for factor in factors], format, **more)
+        shift = len(loader) + len(more.get("task", "read"))
+        own = [1 + 0.01 * ((7 * repeat + shift) % 5 - 2) for repeat in range(repeats)]
+        return Made(loader, tier, [round(speed * factor, 3) for factor in own], format, **more)
 
     results = []
     for loader, format, speed in (
