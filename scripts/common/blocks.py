@@ -75,8 +75,8 @@ class Table:
         if np.isnan(mean):  # no block has both
             mean = float(np.nanmean(self.logs[places[0]]) - np.nanmean(self.logs[places[1]]))
         if np.isnan(half):
-            return Comparison(exp(mean), None, None, "none")
-        return Comparison(exp(mean), _exp(mean - half), _exp(mean + half), "blocks")
+            return Comparison(_exp(mean), None, None, "none")
+        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "blocks")
 
     def rank_interval(self, key: Hashable) -> tuple[int, int]:
         """Return 1 + how many are surely faster, and the number of results less those that are surely slower."""
@@ -98,9 +98,9 @@ class Table:
         own = own[~np.isnan(own)]
         level = float(_levels(self.logs)[self.place[key]])
         if len(own) == 1:
-            return Center(exp(level), None, None)
+            return Center(_exp(level), None, None)
         half = critical(2, len(own) - 1, CENTER_ERROR) * float(own.std(ddof=1)) / sqrt(len(own))
-        return Center(exp(level), _exp(level - half), _exp(level + half))
+        return Center(_exp(level), _exp(level - half), _exp(level + half))
 
 
 def compare(one: Speeds, other: Speeds, confidence: float = 0.99) -> Comparison:
@@ -206,8 +206,8 @@ def _levels(logs: np.ndarray) -> np.ndarray:
 
 
 def _exp(value: float) -> float:
-    """Return e to the power of `value`; infinity where that is too large."""
-    return exp(value) if value < 700 else inf
+    """Return e to the power of `value`, to 12 digits; infinity where that is too large."""
+    return float(f"{exp(value):.12g}") if value < 700 else inf
 
 
 @cache

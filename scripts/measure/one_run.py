@@ -1,5 +1,6 @@
 """What one run is, whoever makes it: its loader, its settings, its record, and the request that the loader gets."""
 
+import hashlib
 import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -180,9 +181,13 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
 
 
 def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
-    """Return what a visit relies on: which proof, and how it was asked to measure. Other visits do not compare."""
+    """Return what a visit relies on: what was proven of which code, and how it was asked to measure.
+
+    Visits that rely on something else do not compare. A proof that is made again of the same is the same.
+    """
+    proven = hashlib.sha256(Path(asked.proof).with_suffix(".npy").read_bytes()).hexdigest()[:16]
     how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
-    return {**{name: proof[name] for name in ("started", "code")}, **how}
+    return {"code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
 
 
 def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location) -> LoaderRequest:

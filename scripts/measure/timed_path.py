@@ -5,7 +5,6 @@ that. tests/measure/test_timed_path.py fails when this code changes and nobody h
 """
 
 import hashlib
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -50,7 +49,6 @@ def timed_code(loader: ModuleType) -> str:
     return f"{shared_hash()}-{_hash(files)}"
 
 
-@cache
 def shared_hash() -> str:
     """Return the hash of FILES."""
     return _hash(FILES)

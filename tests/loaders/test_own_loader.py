@@ -412,12 +412,11 @@ def test_an_edit_beside_it_measures_it_again():
         (disk / "user" / "mine.py").write_text("from gain import GAIN\n" + EXAMPLE.replace("[0]\n", "[0] * GAIN\n"))
         (disk / "user" / "gain.py").write_text("GAIN = 1\n")
         mine = {"name": "mine", "file": str(disk / "user" / "mine.py")}
-        project = ProjectCopy(
-            disk / "project", ram, loaders=["numpy_memmap", mine], storage={"ram": {"path": str(ram)}}
-        )
+        disks = {"disk": {"path": "results/placed"}}  # a copy in RAM is gone, and all that read it are proven again
+        project = ProjectCopy(disk / "project", ram, loaders=["numpy_memmap", mine], storage=disks)
         target = ["results/mine.json", "results/numpy_memmap.json"]
         project.snakemake("--cores", "2", *target)
         assert project.planned(*target) == []
         (disk / "user" / "gain.py").write_text("GAIN = 1.0\n")
-        jobs = [job for job in project.planned(*target) if job.rule == "run_loader"]
+        jobs = [job for job in project.planned(*target) if job.rule == "prove_loader"]
         assert jobs and {job.wildcards["loader"] for job in jobs} == {"mine"}

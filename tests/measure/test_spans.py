@@ -11,7 +11,6 @@ from typing import ClassVar
 import jsonschema
 import pytest
 import torch
-import yaml
 from matplotlib import pyplot as plt
 
 from scripts.common import plugins
@@ -20,7 +19,6 @@ from scripts.loaders import _torch
 from scripts.measure import spans
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped
-from scripts.plan.experiment import Plan
 from scripts.report import charts, draw_figures
 from scripts.tables import make_tables
 from scripts.tables import spans as span_table
@@ -347,21 +345,6 @@ def open_epochs(request):
     assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["spans"] is None
     [warning] = [warning for warning in record["warnings"] if warning["code"] == "no-timeline"]
     assert warning["seen"] == "opened once more for the batch timeline it broke: ValueError: not again"
-
-
-def test_the_plan_asks_for_them_once_for_what_traverses():
-    raw = yaml.safe_load((PROJECT / "config.yaml").read_text())
-    raw |= {"dataset": "demo", "loaders": ["numpy_memmap"]}
-    raw["sweep"] |= {"cache": ["warm", "cold", "limited"]}
-    planned = Plan(raw)
-    asked = [run for run in planned.runs if run.timeline]
-    assert {(run.repeat, run.task) for run in asked} == {(0, "read")}
-    assert {run.cache for run in asked} == {"warm", "cold"}
-    assert {run.slug for run in asked} == {
-        run.slug for run in planned.runs if run.task == "read" and run.cache != "limited"
-    }
-    raw["measure"] = {"timeline": "none"}
-    assert not any(run.timeline for run in Plan(raw).runs)
 
 
 def span(track, batch, phase, start, end) -> dict:

@@ -21,7 +21,7 @@ from scripts.measure.tensors.clips import RESERVE_BATCHES, RESIDENT_BYTES, Bench
 from scripts.measure.tensors.methods import Method, opened
 from scripts.measure.tensors.worker_pool import DIED
 from scripts.report import render_report
-from scripts.tables import operations as tensors_table
+from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS
 from scripts.tables.records import read_record
 from tests.support.loader_cases import nothing_left_open, write_format

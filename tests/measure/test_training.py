@@ -80,7 +80,7 @@ def changed(opened: Callable, change: Callable) -> Iterator[Callable]:
         yield lambda number: change(number, epoch(number))
 
 
-both = pytest.mark.parametrize("iterate", LOOPS)
+both = pytest.mark.parametrize("loop", LOOPS)
 
 
 # The model

@@ -15,7 +15,7 @@ from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results, run_record
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of, values
 
-SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
+SPREAD = (1 / 1.02, 1.0, 1.01, 1 / 1.01, 1.02)  # their geometric mean is 1
 TIMES = "\N{MULTIPLICATION SIGN}"
 NO_COPY = "batches for the CPU are copied to no device: pin_memory has no effect there"
 
@@ -179,7 +179,7 @@ def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
     assert len(plan.ladder_steps) == 9 and plan.config["measure"]["repeats"] == 7
     skipped = [ladder_step for ladder_step in plan.ladder_steps if ladder_step.reason]
     assert len(skipped) == (0 if gpu else 2)
-    assert len(plan.runs) == (9 - len(skipped)) * 5
+    assert len(plan.runs) == 9 - len(skipped)
     assert {run.settings["device"] for run in plan.runs} == {"cuda" if gpu else "cpu"}
     assert {run.tier for run in plan.runs} == {next(iter(plan.tiers))}
     assert list(plan.loaders) == list(dict.fromkeys(ladder_step.loader for ladder_step in plan.ladder_steps))
@@ -223,7 +223,8 @@ def in_ladder(tmp_path):
 
 
 def ladder_step(loader, speed, change="a change", runs=SPREAD, **more):
-    return change, Made(loader, "ram", [speed * factor for factor in runs], **more), ""
+    turn = ord(loader[0]) % len(runs)  # in other blocks than those of the other loaders
+    return change, Made(loader, "ram", [speed * factor for factor in (*runs[turn:], *runs[:turn])], **more), ""
 
 
 def lost(outcomes, loader="lost"):
@@ -238,12 +239,11 @@ def test_gains_are_over_the_rung_below_with_their_interval(in_ladder):
         (1, "naive", "a"),
         (2, "a change", "b"),
     ]
-    assert [row["clips_per_second"] for row in rows] == [100, 1000, 500, 505]
-    assert [row["times_faster"] for row in rows] == [None, 10, 0.5, 1.01]
-    assert [row["times_faster_than_first"] for row in rows] == [1, 10, 5, 5.05]
-    assert (rows[1]["interval_low"], rows[1]["interval_high"]) == (980, 1020)
-    # Five runs against five: the interval ends at the outermost ratios.
-    assert (rows[1]["faster_low"], rows[1]["faster_high"]) == pytest.approx((980 / 102, 1020 / 98))
+    assert [row["clips_per_second"] for row in rows] == pytest.approx([100, 1000, 500, 505])
+    assert [row["times_faster"] for row in rows[1:]] == pytest.approx([10, 0.5, 1.01])
+    assert [row["times_faster_than_first"] for row in rows] == pytest.approx([1, 10, 5, 5.05])
+    assert 970 < rows[1]["interval_low"] < 1000 < rows[1]["interval_high"] < 1030
+    assert 9 < rows[1]["faster_low"] < 10 < rows[1]["faster_high"] < 11
     assert rows[2]["faster_high"] < 1
     assert rows[3]["faster_low"] < 1 < rows[3]["faster_high"]
     assert (rows[0]["faster_low"], rows[0]["faster_high"]) == (None, None)
@@ -263,8 +263,9 @@ def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(in_l
         ]
     )["ladder"]
     assert [row["status"] for row in rows] == ["ok", "failed", "skipped", "skipped", "missing", "ok", "ok"]
-    assert [row["times_faster"] for row in rows] == [None] * 5 + [4, 2]
-    assert [row["times_faster_than_first"] for row in rows] == [1] + [None] * 4 + [4, 8]
+    assert [row["times_faster"] for row in rows[:5]] == [None] * 5
+    assert [row["times_faster"] for row in rows[5:]] == pytest.approx([4, 2])
+    assert [row["times_faster_than_first"] for row in rows if row["status"] == "ok"] == pytest.approx([1, 4, 8])
     assert [row["clips_per_second"] for row in rows[1:5]] == [None] * 4
     assert "3 clips altered" in rows[1]["reason"]
     assert (rows[2]["reason"], rows[2]["slug"], rows[2]["runs"]) == (NO_COPY, "", 0)
@@ -276,23 +277,16 @@ def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(in_l
 
 def test_a_single_run_has_a_gain_without_an_interval(in_ladder):
     rows = in_ladder([ladder_step("a", 100.0, runs=[1.0]), ladder_step("b", 300.0, runs=[1.0])])["ladder"]
-    assert (rows[1]["times_faster"], rows[1]["runs"]) == (3, 1)
+    assert rows[1]["times_faster"] == pytest.approx(3) and rows[1]["runs"] == 1
     blank = ("interval_low", "interval_high", "faster_low", "faster_high")
     assert [row[column] for row in rows for column in blank] == [None] * 8
 
 
 def test_where_the_first_rung_has_no_speed_nothing_is_compared_with_it(in_ladder):
     rows = in_ladder([lost(["failed"] * 5), ladder_step("a", 100.0), ladder_step("b", 200.0)])["ladder"]
-    assert [row["times_faster"] for row in rows] == [None, None, 2]
+    assert [row["times_faster"] for row in rows] == [None, None, pytest.approx(2)]
     assert [row["times_faster_than_first"] for row in rows] == [None] * 3
     assert [row["reason"] for row in rows[1:]] == ["no step below has a speed", ""]
-
-
-def test_some_of_the_runs_are_said_beside_what_the_gain_is_over(in_ladder):
-    rows = in_ladder([ladder_step("a", 100.0), lost(["failed"] * 5), ("late", Made("b", "ram", [200.0, None]), "")])[
-        "ladder"
-    ]
-    assert rows[2]["reason"] == "1 of 2 planned runs are there; the gain is over step 1, the last below with a speed"
 
 
 def test_without_a_ladder_the_table_is_empty(in_ladder):
@@ -314,7 +308,7 @@ def test_from_the_config_to_the_table(raw, tmp_path):
     make_tables.make_tables(read_plan(tmp_path / "plan.json"), tmp_path, tmp_path / "tables")
     rows = read_tables(tmp_path / "tables")["ladder"]
     assert [row["change"] for row in rows] == ["naive", "fast decode", "memory map", "workers", "pinned memory"]
-    assert [row["times_faster"] for row in rows] == [None, 2, 2, 2, None]
+    assert [row["times_faster"] for row in rows[1:4]] == pytest.approx([2, 2, 2])
     assert [row["status"] for row in rows] == ["ok"] * 4 + ["skipped"]
     assert rows[4]["reason"] == NO_COPY
 
@@ -361,7 +355,7 @@ def test_each_bar_goes_from_the_rung_below_to_its_own(figure_of):
     assert ends[1:] == [pytest.approx(pair) for pair in ((100, 1000), (500, 1000), (500, 505))]
     assert ends[0][1] == pytest.approx(100)
     assert axis.get_xscale() == "log" and "logarithmic" in axis.get_xlabel()
-    gains = ["10.0 (9.61 to 10.4)", "0.500 (0.480 to 0.520)", "1.01 (not distinguishable)"]
+    gains = ["10.0 (9.42 to 10.6)", "0.500 (0.471 to 0.531)", "1.01 (not distinguishable)"]
     speeds = ["1,000", "500", "505"]
     assert words(axis.texts) == ["100", *(f"{speed} {TIMES}{gain}" for speed, gain in zip(speeds, gains, strict=True))]
     assert words(axis.get_yticklabels())[:2] == ["1. naive a", "2. a change b"]

@@ -153,11 +153,11 @@ def test_shares_are_disjoint_and_complete(world):
 def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     """One of plan.json's runs in a file, and as text; a flag beside it overrides it."""
     del raw["storage"]["far"], raw["loaders"][1]
-    [planned] = [run for run in Plan(raw).runs if (run.cache, run.repeat) == ("warm", 0)]
+    [planned] = [run for run in Plan(raw).runs if run.cache == "warm"]
     corpus = make_corpus(tmp_path / "corpus")
     write_format(corpus, "npy", tmp_path / "npy", 1)
-    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0, "bottlenecks": False}
-    run |= {"timeline": False, "path": str(tmp_path / "run.json")}
+    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0}
+    run |= {"mode": "run", "proof": None, "path": str(tmp_path / "run.json")}
     there = location.from_json({**planned.location, "path": str(tmp_path / "npy"), "held_in": str(tmp_path / "npy")})
     (tmp_path / "asked.json").write_text(json.dumps({**run, "location": there.as_json()}))
     command = program_line("run_loader")
