@@ -262,7 +262,7 @@ class Plan:
 
     def group(self, tier: str, loader: str) -> str:
         """Return the session that measures a result: copies in RAM that are there one at a time have their own."""
-        return f"{tier}-{loader}" if self._one_at_a_time(tier) else "main"
+        return f"{tier}_{loader}" if self._one_at_a_time(tier) else "main"
 
     @cached_property
     def groups(self) -> list[str]:

@@ -213,7 +213,7 @@ def test_copies_in_ram_that_are_there_one_at_a_time_have_sessions_of_their_own(r
     assert plan.groups == ["main"] and {bound.group for bound in plan.bounds} == {"main"}
     raw["measure"]["ram_copies"] = "one"
     plan = Plan(raw)
-    assert set(plan.groups) == {"main", *(f"ram-{loader}" for loader in plan.loaders)}
+    assert set(plan.groups) == {"main", *(f"ram_{loader}" for loader in plan.loaders)}
     assert {bound.group for bound in plan.bounds} == set(plan.groups)
     assert len({bound.path for bound in plan.bounds}) == len(plan.bounds)
 

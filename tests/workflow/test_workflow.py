@@ -51,7 +51,7 @@ SNIPPET = "loader = []"
 @contextmanager
 def open_epochs(request):
     """Yield an epoch function that gives too little."""
-    request.options["gather"] = "batch"
+    request.options |= {"gather": "batch", "reuse": False}
     with numpy_memmap.open_epochs(request) as whole:
         yield lambda number: ({key: value[:-1] for key, value in batch.items()} for batch in whole(number))
 '''
@@ -178,7 +178,7 @@ def test_every_stage_left_what_is_promised(experiment):
 
 def test_the_tables_hold_every_run(experiment):
     with open(experiment.project.root / "results" / "tables" / "demo" / "ranking.csv", newline="") as file:
-        ranked = {(row["loader"], row["tier"]) for row in csv.DictReader(file) if row["status"] == "ok" and row["rank"]}
+        ranked = {(row["loader"], row["tier"]) for row in csv.DictReader(file) if row["status"] == "ok"}
     assert ranked == {(loader, tier) for loader in LOADERS for tier in ("ram", "disk")}
     page = (experiment.project.root / "report" / "index.html").read_text()
     assert [loader for loader in LOADERS if loader not in page] == [], "not named in the report"
@@ -285,10 +285,12 @@ def test_an_edited_loader_runs_again_and_no_other(project):
         file.write(CHANGE)
     jobs = project.planned()
     assert rules_of(jobs) == {
-        **{"place_on_ram": 5, "prove_loader": 2, "measure_session_main": 1, "summarize_loader": len(LOADERS)},
+        **{"place_on_ram": 5, "prove_loader": len(LOADERS) + 1, "measure_session_main": 1},
+        "summarize_loader": len(LOADERS),
         **{"make_tables": 1, "draw_figures": 1, "render_report": 1},
     }
-    assert values(jobs, "prove_loader", "loader") == {"numpy_memmap"}, "proofs of other loaders"
+    on_disk = [job for job in jobs if job.wildcards.get("tier") == "disk"]
+    assert values(on_disk, "prove_loader", "loader") == {"numpy_memmap"}, "proofs of other loaders"
 
 
 def test_a_touched_file_runs_nothing(project):
@@ -317,7 +319,8 @@ def test_another_data_set_and_back_throws_nothing_away(project):
         dataset="other", datasets=both, loaders=["numpy_memmap"], storage={"disk": first["storage"]["disk"]}
     )
     project.snakemake()
-    assert len(project.records("other")) == 2, "a run and a bound of the other data set"
+    made = project.records("other")
+    assert {"disk/numpy_memmap/cpu-b8-w0-gather_batch/0.json", "bounds/main/cpu-b8/0.json"} <= made.keys()
     assert project.records() == kept, "runs of the first data set changed"
     rows = json.loads((project.root / "results" / "numpy_memmap.json").read_text())
     assert {row["dataset"] for row in rows} == {"other"}
@@ -327,7 +330,7 @@ def test_another_data_set_and_back_throws_nothing_away(project):
     assert rules_of(jobs) == {"summarize_loader": 1, "draw_figures": 1, "render_report": 1}
     project.snakemake()
     assert project.records() == kept, "runs of the first data set were made again"
-    assert len(project.records("other")) == 2, "runs of the other data set are gone"
+    assert project.records("other") == made, "runs of the other data set are gone"
     rows = json.loads((project.root / "results" / "numpy_memmap.json").read_text())
     assert {row["dataset"] for row in rows} == {"demo"}
 
@@ -376,19 +379,20 @@ class Started:
             time.sleep(0.02)
         return result
 
-    def measuring(self) -> psutil.Process | None:
-        """Return a run_loader.py that the shell has started, has a child of its own, and has not written its record."""
-        found = [each for each in descendants(self.process.pid) if "scripts.measure.run_loader" in command_of(each)]
+    def session(self) -> psutil.Process | None:
+        """Return the process that measures a session, once it is at work."""
+        found = [each for each in descendants(self.process.pid) if "scripts.measure.run_session" in command_of(each)]
         parents = {parent_of(each) for each in found}
-        for each in found:
-            if each.pid in parents and (record := self.record_of(each)) and not record.exists():
-                return each
-        return None
+        return next((each for each in found if each.pid not in parents), None)
 
-    def record_of(self, process: psutil.Process) -> Path | None:
-        """Return the record that a run_loader.py is to write; None where the process has ended."""
-        command = command_of(process)
-        return self.project.root / command[command.index("--out") + 1] if command else None
+    def visits(self) -> dict[str, tuple[int, str]]:
+        """Return the records of the visits that count."""
+        records = self.project.records()
+        return {
+            path: record
+            for path, record in records.items()
+            if Path(path).stem.isdigit() and not path.startswith("bounds/")
+        }
 
     def end(self) -> Call:
         output, _ = self.process.communicate(timeout=PATIENCE)
@@ -429,63 +433,54 @@ def left_of(group: int) -> list[str]:
 
 
 def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
-    """`snakemake results/dali_npy.json`, Ctrl-C, again, kill -9 of a run, again: no run that had ended is repeated.
+    """`snakemake results/dali_npy.json`, Ctrl-C, again, kill -9 of the session, again: no visit is lost or made twice.
 
-    On the tier in RAM, whose copy must outlast both.
+    On the tier in RAM, whose copy must outlast both. Ctrl-C leaves a report of what is there.
     """
     disk, ram = places
     project = ProjectCopy(disk / "one_loader", ram, storage={"ram": {"path": str(ram)}})
-    project.configure(measure={**project.config["measure"], "repeats": 3})
+    project.configure(measure={**project.config["measure"], "repeats": 12})
     wanted = "results/dali_npy.json"
     jobs = project.planned(wanted)
-    assert rules_of(jobs) == {
-        **{
-            "fetch_clips": 1,
-            "count_clips": 1,
-            "build_corpus": 1,
-            "index_corpus": 1,
-            "write_format": 1,
-            "place_on_ram": 1,
-        },
-        **{"run_loader": 3, "write_plan": 1, "summarize_loader": 1},
-    }
-    assert values(jobs, "run_loader", "loader") == {"dali_npy"}
+    preparing = ("fetch_clips", "count_clips", "build_corpus", "index_corpus", "write_format", "place_on_ram")
+    measuring = ("prove_loader", "measure_session_main", "write_plan", "summarize_loader")
+    assert rules_of(jobs) == dict.fromkeys((*preparing, *measuring), 1)
+    assert values(jobs, "prove_loader", "loader") == {"dali_npy"}
     assert values(jobs, "write_format", "format") == {"npy"}
 
     first = Started(project, project.start(wanted))
-    first.wait_for("a record and the next run", lambda: len(project.records()) == 1 and first.measuring())
+    first.wait_for("two visits", lambda: len(first.visits()) >= 2)
     os.killpg(first.process.pid, signal.SIGINT)
-    assert first.end().status != 0, "an interrupted workflow that claims to have ended well"
+    said = first.end()
+    assert said.status != 0, "an interrupted workflow that claims to have ended well"
     assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
-    finished = project.records()
-    assert len(finished) == 1, "Ctrl-C left a record of a run that had not ended, or took one away"
+    finished = first.visits()
+    assert 2 <= len(finished) < 12
+    assert "Stopped early: this is of what was measured so far." in said.output
+    assert (project.root / "report" / "index.html").exists(), said.output[-3000:]
 
     second = Started(project, project.start(wanted))
-    victim = second.wait_for("a run", second.measuring)
-    record = second.record_of(victim)
+    victim = second.wait_for("a session", second.session)
+    second.wait_for("another visit", lambda: len(second.visits()) > len(finished))
     victim.kill()
     said = second.end()
-    assert said.status != 0, "a workflow that lost a run and claims to have ended well"
-    assert not record.exists(), "a record of a run that was killed"
-    assert left_of(second.process.pid) == [], "processes outlived the run"
-    after = project.records()
-    assert len(after) == 2, f"the third run was not made (keep-going):\n{said.output[-3000:]}"
-    assert after.items() >= finished.items(), "the run that had ended before Ctrl-C was repeated"
+    assert said.status != 0, "a workflow that lost its session and claims to have ended well"
+    assert left_of(second.process.pid) == [], "processes outlived the session"
+    after = second.visits()
+    assert after.items() >= finished.items(), "visits that had ended before Ctrl-C were repeated"
 
     project.snakemake(wanted)
-    complete = project.records()
-    assert len(complete) == 3
-    assert complete.items() >= after.items(), "runs that had ended before the kill were repeated"
+    complete = second.visits()
+    assert len(complete) == 12 and complete.items() >= after.items(), "visits that had ended were repeated"
     result = json.loads((project.root / wanted).read_text())
-    assert [run["status"] for run in result] == ["ok"] * 3
+    assert [run["status"] for run in result] == ["ok"] * 12
     assert project.files_in_ram() == [], "left in RAM"
     assert project.planned(wanted) == [], "a call that should find nothing to do"
 
     results = project.root / "results"
     assert sorted(path.name for path in results.glob("*.json")) == ["dali_npy.json"], "other loaders' results"
     assert sorted(path.name for path in results.glob("formats/demo/*")) == ["npy", "npy.json"], "other formats"
-    assert [path.name for path in results.glob("runs/demo/*/*")] == ["dali_npy"], "other runs, or bounds"
-    assert not (project.root / "report" / "index.html").exists(), "a report that nobody asked for"
+    assert [path.name for path in results.glob("runs/demo/ram/*")] == ["dali_npy"], "other runs"
 
 
 def test_a_folder_of_ones_own(places):
@@ -533,14 +528,15 @@ def test_the_command_line_goes_before_a_preset_in_the_plan_too(places):
     plan = json.loads((project.root / "results" / "runs" / "demo" / "plan.json").read_text())
     assert plan["config"]["measure"]["repeats"] == 2
     assert plan["config"]["measure"]["seconds"] == 2, "what the command line leaves out is the preset's"
-    assert {run["repeat"] for run in plan["runs"]} == {0, 1}
-    assert not any(run["bottlenecks"] for run in plan["runs"])
+    assert plan["config"]["measure"]["bottlenecks"] == "none"
 
 
 def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(untouched):
     """And what the preset leaves out of config.yaml is said, with what to type."""
     jobs = untouched.planned("results/lazy_memmap.json", "results/zarr.json", "--config", "preset=ladder")
-    assert values(jobs, "run_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
+    assert (
+        values(jobs, "prove_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
+    )
     said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
     assert "preset ladder leaves out dali_wav, dali_npy, dali_external, lazy_memmap, webdataset of config.yaml" in said
     assert "snakemake results/dali_wav.json --config preset=ladder" in said
@@ -554,10 +550,10 @@ def test_a_target_without_a_loader_names_the_nearest(untouched):
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
-    assert "\nMeasurements: 15 of 15 to go, about " in untouched.snakemake("-n")
-    assert "\nMeasurements: 2 of 2 to go, about " in untouched.snakemake("-n", "results/numpy_memmap.json")
+    assert "\nResults: 14 of 14 to measure, about " in untouched.snakemake("-n")
+    assert "\nResults: 2 of 2 to measure, about " in untouched.snakemake("-n", "results/numpy_memmap.json")
     said = untouched.snakemake("-n", "results/corpus/demo/corpus.json")
-    assert "Measurements: " not in said
+    assert "to measure" not in said
 
 
 def test_a_report_without_pages_says_how_they_are_made(untouched):
@@ -622,7 +618,8 @@ def test_the_rules_are_formatted():
 
 def test_the_reading_of_the_rules_misses_none(untouched):
     listed = set(untouched.snakemake("--list-rules", "--quiet").split())
-    read = {rule.name for rule in rules()} - {'f"place_on_{tier}"'} | {"place_on_ram", "place_on_disk"}
+    read = {rule.name for rule in rules()} - {'f"place_on_{tier}"', 'f"measure_session_{group}"'}
+    read |= {"place_on_ram", "place_on_disk", "measure_session_main"}
     assert read <= listed, f"read, and not there: {read - listed}; listed: {listed}"
     assert {name for name in listed if re.fullmatch(r"\w+_\w+", name)} <= read
 

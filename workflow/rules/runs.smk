@@ -24,7 +24,7 @@ for group in plan.groups:
     rule:
         """Measure all proven results in blocks, one visit after the other, with nothing beside them."""
         name:
-            f"measure_session_{group}".replace("-", "_")
+            f"measure_session_{group}"
         input:
             info=f"{CORPUS}/corpus.json",
             proofs=session_proofs(group),
