@@ -51,7 +51,7 @@ SNIPPET = "loader = []"
 @contextmanager
 def open_epochs(request):
     """Yield an epoch function that gives too little."""
-    request.options |= {"gather": "batch", "reuse": False}
+    request.options.update(gather="batch", reuse=False)
     with numpy_memmap.open_epochs(request) as whole:
         yield lambda number: ({key: value[:-1] for key, value in batch.items()} for batch in whole(number))
 '''

@@ -241,7 +241,9 @@ def leave_report():
     ]
     print("Stopped early: this is of what was measured so far.", file=sys.stderr)
     for program in programs:
-        done = subprocess.run([sys.executable, "-m", f"scripts.{program[0]}", *program[1:]])
+        done = subprocess.run(
+            [sys.executable, "-m", f"scripts.{program[0]}", *program[1:]]
+        )
         if done.returncode:
             break
 
