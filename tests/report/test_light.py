@@ -114,7 +114,7 @@ def test_tables_that_are_too_large_leave_a_page_that_says_so(measured, monkeypat
     assert below_the_limit(light)
     assert page.open == []
     assert f"The report is too large to be shown here: open {FULL}." in page.words
-    assert "use numpy_memmap with format memmap on tier ram, 24,000 clips/s" in page.words
+    assert "lazy_memmap on ram or numpy_memmap on ram: equal here" in page.words
 
 
 def test_five_hundred_results_stay_below_the_limit(large):
@@ -181,7 +181,7 @@ def test_snakemakes_report_shows_it(chromium, measured, tmp_path, monkeypatch, r
         monkeypatch.setattr(light_page, "LIMIT", 100_000)
         html, heading = light_of(measured), "too large to be shown here"
     else:
-        html, heading = request.getfixturevalue(of)[0], "Use "
+        html, heading = request.getfixturevalue(of)[0], " on ram"
     there = browser.Visit(chromium, framed(tmp_path, html))
     frame = there.page.frame_locator("iframe")
     assert heading in frame.locator("h1").inner_text(timeout=10_000)

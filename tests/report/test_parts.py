@@ -258,8 +258,8 @@ def test_programs_to_paste_are_those_of_the_verdicts(measured):
     first = unescape(re.search(r'<code id="program-first">(.*?)</code>', html, re.S)[1])
     place, header = first.splitlines()[:2]
     assert place == "# Measured on tier ram, /mnt/ram: copy the folder that `data` names there, and name the copy."
-    assert header.startswith("# numpy_memmap:")
-    assert "results/formats/demo/memmap/train" in first
+    assert header.startswith("# lazy_memmap:")
+    assert "results/formats/demo/" in first
     compile(first, "program", "exec")
 
 

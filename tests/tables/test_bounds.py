@@ -99,7 +99,7 @@ def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
         tile = spaced(html[html.index("Of what this machine can do") :].split("</div>")[0])
         assert tile.startswith(f"Of what this machine can do {word} ")
         assert f"{speed / 10:.0f} % of the in-memory ceiling" in tile or speed < 1000
-        assert "1,000 clips/s (900 to 1,300 in 3 runs)" in tile
+        assert "1,000 clips/s (900 to 1,300 in 3 control runs)" in tile
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):
