@@ -135,8 +135,8 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
 
 def _doubts(row: Row) -> Iterator[str]:
     if row["runs"] < FEW:
-        were = "A single visit" if row["runs"] == 1 else f"{row['runs']} visits"
-        yield f"{were} of {place(row)}: fewer than {FEW} say little. Raise `measure.minutes` in config.yaml."
+        were = "A single visit says" if row["runs"] == 1 else f"{row['runs']} visits say"
+        yield f"{were} little. Raise `measure.minutes` in config.yaml."
     if row["reason"]:
         yield f"{place(row)}: {row['reason']}."
     if row["disturbed"]:

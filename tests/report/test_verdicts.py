@@ -220,7 +220,7 @@ def test_single_visits_distinguish_nothing(tmp_path):
         "is certain; measure longer (measure.minutes)"
     )
     assert "(a single visit)" in verdict["reason"]
-    assert "A single visit of a on disk: fewer than 5 say little. Raise `measure.minutes`" in verdict["caveat"]
+    assert "A single visit says little. Raise `measure.minutes`" in verdict["caveat"]
     assert verdict["lacking"] == "" and "no verified speed" not in verdict["caveat"], "b has a speed, and no rank"
     assert verdict["against"]["faster_low"] is None
     assert verdict["against"]["text"].endswith("which you have now; but a single visit tells nothing.")
@@ -314,7 +314,7 @@ def test_few_and_disturbed_visits_are_said(tmp_path):
         Made("b", "disk", [9.0, None, 9.0]),
     ]
     verdict = by_goal(tables_of(tmp_path / "few", made))["fastest"]
-    assert "3 visits of a on disk: fewer than 5 say little." in verdict["caveat"]
+    assert "3 visits say little." in verdict["caveat"]
     assert "Other programs used the CPU during 3 of 3 visits of a on disk." in verdict["caveat"]
     assert "The visits of a on disk gave 3 other warnings" in verdict["caveat"]
     assert verdict["caveat"] == " ".join(verdict["cautions"])
