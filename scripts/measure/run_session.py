@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL, TRAINING
@@ -31,7 +32,6 @@ from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
 
 SEARCH_SHARE = 0.2  # of a session's time, for what explains its finalists
-FINALISTS = 3  # at most, of each device; and what the user has now
 
 
 class Session:
@@ -138,7 +138,9 @@ class Session:
                 visitor.control(bound, Path(bound.path).with_name(f"{block * 10 + number}.json"))
 
     def _finalists(self, race: Race) -> list[str]:
-        """Return the results that are explained: of each device what leads from a warm cache, and what one has now."""
+        """Return what is explained of each device, from a warm cache: the fastest, the cheapest of those that lead with
+        it, and what one has now.
+        """
         leading, found = race.leaders(), []
         middle = {path: sorted(speeds.values())[len(speeds) // 2] for path, speeds in race.speeds.items()}
         for device in sorted({run.settings["device"] for run in self.runs.values()}):
@@ -147,10 +149,17 @@ class Session:
                 for path in sorted(middle, key=middle.__getitem__, reverse=True)
                 if (run := self.runs.get(path)) and run.settings["device"] == device and plain_read(run)
             ]
-            first = [path for path in plain if path in leading][:FINALISTS]
-            had = [path for path in plain if self.runs[path].loader == self.now][:1]
-            found += dict.fromkeys([*first, *had])
+            first = [path for path in plain if path in leading]
+            had = [path for path in plain if self.runs[path].loader == self.now]
+            found += dict.fromkeys([*first[:1], *sorted(first, key=self._expense)[:1], *had[:1]])
         return found
+
+    def _expense(self, path: str) -> tuple[bool, bool, int]:
+        """Return what makes one of several equal results the cheaper one, as the report chooses among them."""
+        run = self.runs[path]
+        module = self.plan.loaders[run.loader]
+        kept = self.plan.in_memory(run.tier) or getattr(module, "PRELOADS", False)
+        return bool(kept), plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
 
     def _search(self, visitor: Visitor, path: str) -> None:
         """Look for the bottleneck, the minimum step and the timeline of a result, unless that is there already."""
