@@ -53,7 +53,7 @@ def speed_text(row: Row) -> str:
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
-        return f"{text}The bottleneck is inconclusive: the trials that look for it contradict one another."
+        return f"{text}The bottleneck is inconclusive: no part stands out for sure."
     return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
 
 
