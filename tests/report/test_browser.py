@@ -97,7 +97,7 @@ def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
 
 def test_the_first_screen_answers(visit, campaign_page):
     page = visit(campaign_page).page
-    text = page.inner_text("header")
+    text = " ".join(page.inner_text("header").split())
     assert "lazy_memmap on ram or numpy_memmap on ram: equal here (within " in text
     for part in (" clips/s", " % of the in-memory ceiling", "times faster", "reading (from the page cache)", "import"):
         assert part in text, part

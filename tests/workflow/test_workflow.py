@@ -357,7 +357,8 @@ def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     assert "broken" in page, "the failed loader is not in the report"
     assert "verification" in page, "the reason is not in the report"
     records = project.records()
-    assert {path: records[path] for path in kept} == kept, "runs of other loaders were made again"
+    visits = {path: record for path, record in kept.items() if Path(path).stem.isdigit()}
+    assert {path: records[path] for path in visits} == visits, "visits of other loaders were made again"
 
 
 # A fresh project
