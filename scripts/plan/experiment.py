@@ -95,6 +95,11 @@ class Plan:
         return {key: self.options[key] for key in getattr(self._source, "FETCH_OPTIONS", ())}
 
     @property
+    def session_config(self) -> dict[str, Any]:
+        """The config of a session: without the other data sets, and without how clips are fetched."""
+        return {**self.config, "preset": "none", "datasets": {self.dataset: self.choice}}
+
+    @property
     def prepared(self) -> list[str]:
         """The folder that the source prepares for all its shards, if it does."""
         return [f"{self.folder('clips')}/prepared"] if hasattr(self._source, "prepare") else []

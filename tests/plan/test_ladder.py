@@ -402,7 +402,7 @@ def test_texts_from_outside_are_texts(figure_of):
 
 def test_single_runs_have_no_interval(figure_of):
     _, axis = figure_of([ladder_step("a", 100.0, runs=[1.0]), ladder_step("b", 300.0, runs=[1.0])])
-    assert words(axis.texts) == ["100", f"300 {TIMES}3.00 (one run: no interval)"]
+    assert words(axis.texts) == ["100", f"300 {TIMES}3.00 (one visit: no interval)"]
 
 
 def test_one_rung_is_drawn_and_nothing_is_said_of_gains(figure_of):

@@ -147,7 +147,7 @@ class Download:
         return set(found)
 
 
-def inputs(tube: Tube) -> Counter[str]:
+def watched(tube: Tube) -> Counter[str]:
     """Return how often each video was asked for so far."""
     return Counter(asked.id for asked in tube.requests if asked.kind == "watch")
 

@@ -42,7 +42,7 @@ for group in plan.groups:
             group=group,
             loaders=asked,
             tasks=plan.task_codes,
-            config=json.dumps({**plan.config, "preset": "none"}),
+            config=json.dumps(plan.session_config),
         shell:
             "python -m scripts.measure.run_session --config {params.config:q} --group {params.group:q}"
             " --loaders {params.loaders:q} --out {output.session:q} --log {log:q}"
