@@ -1,0 +1,231 @@
+"""Real sessions of loaders of known speeds, beside a neighbour that takes one core in bursts: what is said wrong?
+
+    python -m tests.bench.noise --sessions 20 --minutes 5 --json found.json
+
+Planted are loaders that copy each batch a known number of times (memory-bound, as loaders are), and loaders whose
+batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as `snakemake`
+makes it: the gate once, then blocks. Ends with an error where answers are wrong more often than docs/measuring.md says.
+
+With --slower there are two loaders, one so many percent slower than the other, and no neighbour: how often is it told?
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scripts.common.blocks import FINAL_ERROR, Table, pair_intervals
+from scripts.common.files import read_json
+from tests.support.workflow_copy import ProjectCopy, folders
+
+FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
+UNITS = 20  # copies of a batch by a loader of factor 1, so that 1.05 is one more
+DUE_MS = 30.0  # between two batches of the first loader of the other family
+CLIPS, SECONDS, BATCH = 480, 4, 16
+SURE = "1.5 and more"  # of these, 95 of 100 pairs are to be told apart
+WORDS = ("told", "open", "wrong")
+CLASSES = {"equal": (1, 1.001), "1.05": (1.001, 1.06), "1.19 to 1.43": (1.06, 1.49), SURE: (1.49, np.inf)}
+SESSION = "results/runs/demo/session-main.json"
+PLANTED = '''"""Planted: {family}, {factor} times the time of the first."""
+
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+from scripts.loaders import numpy_memmap
+
+FORMAT = "memmap"
+
+
+@contextmanager
+def open_epochs(request):
+    plain = replace(request, options={{"gather": "batch", "reuse": False}})
+    with numpy_memmap.open_epochs(plain) as epoch:
+
+        def planted(number):
+            due = time.perf_counter()
+            for batch in epoch(number):
+                due = {due}
+                {work}
+                yield batch
+
+        yield planted
+'''
+COPYING = "for _ in range({more}): batch['audio'].clone()"
+WAITING = "time.sleep(max(0.0, due - time.perf_counter()))"
+DUE = "max(due, time.perf_counter() - {seconds}) + {seconds}"
+NEIGHBOUR = """
+import random, time
+chance = random.Random({seed})
+while True:
+    end = time.monotonic() + chance.uniform(0, 9)
+    while time.monotonic() < end:
+        pass
+    time.sleep(chance.uniform(0, 9))
+"""
+
+
+def planted(folder: Path, factors: tuple[float, ...], waiting: tuple[float, ...]) -> dict[str, tuple[str, float]]:
+    """Write the loaders to a folder; return {name: (family, factor)}."""
+    found = {}
+    for family, own in (("copying", factors), ("waiting", waiting)):
+        for number, factor in enumerate(own):
+            name = f"{family}_{number}"
+            more = round(UNITS * factor) - 1
+            work = COPYING.format(more=more) if family == "copying" else WAITING
+            due = DUE.format(seconds=DUE_MS / 1000 * factor)
+            (folder / f"{name}.py").write_text(PLANTED.format(family=family, factor=factor, work=work, due=due))
+            found[name] = family, factor
+    return found
+
+
+@contextmanager
+def neighbour(seed: int) -> Iterator[None]:
+    """Run what takes one core for 0 to 9 s, and again after 0 to 9 s."""
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR.format(seed=seed)])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Sessions:
+    """A project whose loaders are planted, and sessions of it."""
+
+    def __init__(self, disk: Path, ram: Path, loaders: Mapping[str, Any], minutes: float) -> None:
+        self.project = ProjectCopy(
+            disk / "project",
+            ram,
+            datasets={"demo": {"source": "synthetic", "clips": CLIPS, "seed": 3}},
+            audio={"seconds": SECONDS},
+            storage={"ram": {"path": str(ram)}},
+            loaders=[{"name": name, "file": str(disk / f"{name}.py")} for name in loaders],
+            sweep={"device": ["cpu"], "batch_size": [BATCH], "workers": [0], "task": ["read"], "allocator": ["keep"]},
+            measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "tensors": False},
+        )
+        self.runs = self.project.root / "results" / "runs" / "demo"
+        self.project.snakemake("--cores", "all", "--notemp", SESSION)
+        self.project.configure(measure={**self.project.config["measure"], "minutes": minutes})
+
+    def measure(self) -> tuple[dict[str, Any], dict[str, dict[int, float]]]:
+        """Take one session from nothing but the proofs; return its file and {name: {block: clips/s}}."""
+        for path in self.runs.glob("*/*/*/*.json"):
+            if path.name != "proof.json":
+                path.unlink()
+        for path in self.runs.glob("s*-main.json"):
+            path.unlink()
+        self.project.snakemake("--cores", "all", "--notemp", SESSION)
+        speeds: dict[str, dict[int, float]] = {}
+        for path in self.runs.glob("ram/*/*/*.json"):
+            if path.stem.isdigit():
+                record = read_json(path)
+                speeds.setdefault(record["loader"], {})[int(path.stem)] = record["clips_per_second"]
+        return read_json(self.project.root / SESSION), speeds
+
+
+def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
+    """Return how many pairs of each class of true ratios were told apart, left open, or said wrong."""
+    found: Counter = Counter()
+    names = sorted(table.place)
+    for number, one in enumerate(names):
+        for other in names[number + 1 :]:
+            (family, first), (another, second) = loaders[one], loaders[other]
+            if family == another:
+                fast, slow = (one, other) if first <= second else (other, one)
+                said = table.compare(fast, slow)
+                ratio = max(first, second) / min(first, second)
+                wrong = said.slower or (ratio == 1 and said.faster)
+                [name] = [name for name, (low, high) in CLASSES.items() if low <= ratio < high]
+                found[name, "wrong" if wrong else "told" if said.faster else "open"] += 1
+    return found
+
+
+def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: int = 1) -> float:
+    """Return the share of sessions with any false difference among equals, drawn from the recorded visits.
+
+    Each result's own level in its session is taken away, so that all are equal; a drawn session has as many blocks as
+    a recorded one, each block with all its visits as they were made.
+    """
+    names = sorted({name for session in sessions for name in session})
+    blocks = []
+    for session in sessions:
+        numbers = sorted({number for speeds in session.values() for number in speeds})
+        logs = np.array([[np.log(session[name].get(number, np.nan)) for number in numbers] for name in names])
+        whole = logs[:, ~np.isnan(logs).any(axis=0)]
+        count = whole.shape[1]
+        scale = np.sqrt(count / max(1, count - 1))  # of what is left beside a mean of its own
+        blocks += list(scale * (whole - whole.mean(axis=1, keepdims=True)).T)
+    chance, wrong = np.random.default_rng(seed), 0
+    lengths = [max(len(speeds) for speeds in session.values()) for session in sessions]
+    for _ in range(tables):
+        taken = chance.integers(len(blocks), size=max(3, int(chance.choice(lengths))))
+        logs = np.array([blocks[one] for one in taken]).T
+        means, halves = pair_intervals(logs, FINAL_ERROR)
+        wrong += bool((abs(means) > halves).any())
+    return wrong / tables
+
+
+def main() -> None:
+    """Take the sessions, print a line of each and a table of all, and fail where too much is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each session")
+    parser.add_argument("--slower", type=float, help="two loaders, one so many percent slower; no neighbour")
+    parser.add_argument("--json", type=Path, help="also write what was found, visits included, to this file")
+    arguments = parser.parse_args()
+    factors, waiting = FACTORS, (1.0, 1.5)
+    if arguments.slower is not None:
+        factors, waiting = (1.0, 1 + arguments.slower / 100), ()
+    with folders() as (disk, ram):
+        loaders = planted(disk, factors, waiting)
+        sessions = Sessions(disk, ram, loaders, arguments.minutes)
+        found, total, leaders, tables_wrong = [], Counter(), 0, 0
+        for number in range(arguments.sessions):
+            with neighbour(number) if arguments.slower is None else tempfile.TemporaryDirectory():
+                began = time.monotonic()
+                said, speeds = sessions.measure()
+                seconds = time.monotonic() - began
+            table = Table(speeds, FINAL_ERROR)
+            pairs = judged(table, loaders)
+            first = max(table.place, key=lambda name: table.center(name).speed)
+            right = loaders[first][0] == "copying" and loaders[first][1] <= 1.05
+            wrong = sum(count for (_, word), count in pairs.items() if word == "wrong")
+            leaders, tables_wrong, total = leaders + right, tables_wrong + bool(wrong), total + pairs
+            found.append({"session": said, "speeds": speeds})
+            told = ", ".join(
+                f"{name}: {pairs[name, 'told']} of {sum(pairs[name, word] for word in WORDS)}" for name in CLASSES
+            )
+            print(
+                f"{number + 1:2}  {seconds:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
+                f"{said['made_again']} made again; {first} leads ({'right' if right else 'WRONG'}), "
+                f"{wrong} wrong; told {told}",
+                flush=True,
+            )
+            if arguments.json:
+                arguments.json.write_text(json.dumps(found))
+    pairs, sure = sum(total[SURE, word] for word in WORDS), total[SURE, "told"]
+    false = simulated([one["speeds"] for one in found], 1000)
+    for name in CLASSES:
+        print(f"{name}: " + ", ".join(f"{total[name, word]} {word}" for word in WORDS))
+    print(f"leader right in {leaders} of {len(found)}; tables with a wrong difference: {tables_wrong}")
+    if pairs:
+        print(f"pairs that differ by {SURE}: {sure} of {pairs} told apart ({100 * sure / pairs:.1f} %)")
+    print(f"simulated from these visits, all equal: {100 * false:.1f} % of 1,000 tables have a false difference")
+    if arguments.slower is not None:
+        return
+    if leaders < len(found) or sure < 0.95 * pairs or tables_wrong > 0.05 * len(found) or false > 0.05:
+        sys.exit("error: more is wrong than docs/measuring.md says")
+
+
+if __name__ == "__main__":
+    main()
