@@ -16,7 +16,7 @@ class Location:
     path: Path | None = None  # the local folder of the format's files; None where there is none to open
     held_in: Path | None = None  # the local file or folder that holds the bytes, and so what is evicted from the cache
     in_memory: bool = False  # its bytes take up RAM: no read of them reaches a device
-    not_evicted: str = ""  # why the page cache cannot be emptied of it, where `held_in` is None
+    not_evicted: str = ""  # why no read of it is sure to reach a device: it is on another machine, or cached below
     split_name: str = "{split}"  # what a split of it is called, such as {split}.tar
 
     @property
@@ -34,7 +34,7 @@ class Location:
         """Return why no epoch over it has this state of the page cache (`cold` or `limited`), or None."""
         if self.in_memory:
             return f"files in RAM are never {cache}"
-        if self.held_in is None:
+        if self.held_in is None or self.not_evicted:
             return f"it is never {cache}: {self.not_evicted or 'no local file holds it'}"
         return None
 

@@ -38,7 +38,7 @@ CONTRACT = {
         "OPTIONS": "OPTIONS = {}",
         "check": "def check(options): ...",
         "location": "def location(options, copy): ...",
-        "place": "def place(source, location): ...",
+        "place": "def place(options, source, location): ...",
         "profile": "def profile(options, clip_bytes, readers, seconds): ...",
     },
     "loaders": {

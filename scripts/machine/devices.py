@@ -163,6 +163,17 @@ def in_memory(path: Path, proc: Path = PROC) -> bool:
     return re.fullmatch(RAM, mount_of(path, proc).filesystem) is not None
 
 
+def cached_below(path: Path, proc: Path = PROC, sys: Path = SYS) -> str:
+    """Return why a read from the block device of `path` may still come from RAM, or an empty text.
+
+    A loop device without direct I/O reads its file through the page cache; what was evicted above stays below.
+    """
+    for disk in disks_of(mount_of(path, proc), sys):
+        if disk.name.startswith("loop") and _read(sys / "class" / "block" / disk.name / "loop" / "dio") == "0":
+            return f"{disk.name} keeps its own file in the page cache: losetup --direct-io=on /dev/{disk.name}"
+    return ""
+
+
 def available_ram(proc: Path = PROC) -> int:
     """Return the bytes of RAM that can still be taken without swapping: MemAvailable of /proc/meminfo."""
     fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())

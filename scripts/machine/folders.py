@@ -20,7 +20,11 @@ from scripts.machine.copies import nearest_existing
 def location_of(path: Path) -> Location:
     """Return the location of a folder of files, which need not exist yet."""
     return Location(
-        uri=Path(os.path.realpath(path)).as_uri(), path=path, held_in=path, in_memory=devices.in_memory(path)
+        uri=Path(os.path.realpath(path)).as_uri(),
+        path=path,
+        held_in=path,
+        in_memory=devices.in_memory(path),
+        not_evicted=devices.cached_below(path),
     )
 
 

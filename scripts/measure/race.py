@@ -13,7 +13,7 @@ from scripts.common.blocks import FINAL_ERROR, Table, leaving
 
 LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
-FAR = 4.0  # times slower than the fastest is far behind
+FAR = 2.0  # times slower than the fastest is far behind
 DISTURBED_PERCENT = 15.0  # of all cores, taken by others or withheld: such a visit is made again
 ATTEMPTS = 3  # of one visit, at most; of several disturbed ones the least disturbed counts
 CONTROLS = 2  # visits of the control run in a block
@@ -41,8 +41,8 @@ class Race:
     """A session of blocks. `conditions` maps each result to the condition within which alone results compare.
 
     `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
-    block, attempt)` makes an attempt the one that counts. `say(race)` is called after each visit. `keep` stay to the
-    end. `speeds` may hold what earlier calls measured; `first_block` is the next number.
+    block, attempt)` makes an attempt the one that counts. `say(race)` is called after each visit. `keep` stay until
+    they are far behind. `speeds` may hold what earlier calls measured; `first_block` is the next number.
     """
 
     conditions: Mapping[Hashable, Hashable]
@@ -155,13 +155,18 @@ class Race:
         if self.limits.blocks is not None or self.looks < LEAST_BLOCKS:
             return
         resolved = True
-        behind = FAR - 1 if self.looks < ALL_STAY_BLOCKS else self.limits.resolution
         for table in self.tables().values():
             racing = {one: self.speeds[one] for one in table.place if one in self.live}
-            out = leaving(racing, self.looks - LEAST_BLOCKS + 1, self.keep, behind) if racing else set()
+            out = self._leaving(racing) if racing else set()
             self.live = [one for one in self.live if one not in out]
             first = [one for one in table.place if table.rank_interval(one)[0] == 1]
             pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
             resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
         if resolved and self.looks >= ALL_STAY_BLOCKS:
             self.ended = "resolved"
+
+    def _leaving(self, racing: Mapping[Hashable, Mapping[int, float]]) -> set[Hashable]:
+        """Return who leaves: what is far behind, and later all that is behind by more than the resolution."""
+        look = self.looks - LEAST_BLOCKS + 1
+        far = leaving(racing, look, resolution=FAR - 1)
+        return far if self.looks < ALL_STAY_BLOCKS else far | leaving(racing, look, self.keep, self.limits.resolution)

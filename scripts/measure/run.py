@@ -217,7 +217,8 @@ class _Run:
     def searched(self) -> Times:
         """Find out what a proven result's speed does not say: the steps that it sustains, bottleneck, timeline."""
         times = Times()
-        if self.wanted.step_limit_ms and self.task in SWEPT and not self.record["step_ms"]:
+        steps = self.wanted.step_limit_ms or self.wanted.asked_step_ms
+        if steps and self.task in SWEPT and not self.record["step_ms"]:
             with self._opened() as epoch:
                 self._find_steps(epoch)
         if self.wanted.bottlenecks:
@@ -241,8 +242,9 @@ class _Run:
         asked = self.wanted.asked_step_ms
         if asked:
             self.record["asked_step"] = asdict(trial(asked, ASKED_BATCHES))
-        plain = trial(0.0)
-        self.record["minimum_step"] = minimum_step(trial, plain.seconds / plain.batches, self.wanted.step_limit_ms)
+        if self.wanted.step_limit_ms:
+            plain = trial(0.0)
+            self.record["minimum_step"] = minimum_step(trial, plain.seconds / plain.batches, self.wanted.step_limit_ms)
 
     def trained(self, take: Callable[..., tuple[Times, Any]]) -> Times:
         """Train on the loader's batches by `take` (`training.run_bare` or what takes the same); note what came of it.

@@ -31,7 +31,7 @@ from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
 
-SEARCH_SHARE = 0.2  # of a session's time, for what explains its finalists
+SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
 
 
 class Session:
@@ -103,8 +103,9 @@ class Session:
             race.run()
         race_seconds = time.monotonic() - began
         finalists = self._finalists(race) if race.speeds else []
+        leading = race.leaders()
         for path in finalists:
-            self._search(visitor, path)
+            self._search(visitor, path, path in leading)
         ended = race.ended or "nothing to measure"
         return {
             "group": self.name,
@@ -161,8 +162,10 @@ class Session:
         kept = self.plan.in_memory(run.tier) or getattr(module, "PRELOADS", False)
         return bool(kept), plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
 
-    def _search(self, visitor: Visitor, path: str) -> None:
-        """Look for the bottleneck, the minimum step and the timeline of a result, unless that is there already."""
+    def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
+        """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
+        already; of what leads for the minimum step too.
+        """
         out = Path(path).with_name("trials.json")
         asked = self.measure
         if out.is_file() or (asked["bottlenecks"] == "none" and asked["timeline"] == "none"):
@@ -173,7 +176,7 @@ class Session:
             path=str(out),
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
-            step_limit_ms=asked["step_limit_ms"],
+            step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
             asked_step_ms=self.plan.config["report"]["step_ms"],
         )
         visitor.make(run, out)
@@ -224,8 +227,15 @@ class Display:
     def _leaders(self, race: Race) -> str:
         middle = {path: sorted(found.values())[len(found) // 2] for path, found in race.speeds.items() if found}
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
-        names = [f"{Path(path).parts[-3]} on {Path(path).parts[-4]} {middle[path]:,.0f}" for path in first]
+        names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
         return f"; so far: {', '.join(names)} clips/s" if names else ""
+
+    @staticmethod
+    def _called(path: Any, race: Race) -> str:
+        """Return what names a result among those of the race: its settings too, where a loader has several."""
+        tier, loader, slug = Path(path).parts[-4:-1]
+        same = [one for one in race.conditions if Path(one).parts[-4:-2] == (tier, loader)]
+        return f"{loader} on {tier}{f' ({slug})' if len(same) > 1 else ''}"
 
     def close(self) -> None:
         """End the line."""

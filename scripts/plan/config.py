@@ -95,6 +95,9 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     not exist.
     """
     config = with_overrides(with_preset(raw, overrides), overrides)
+    if isinstance(overrides.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out
+        left_out = {name for name, tier in overrides["storage"].items() if tier in (None, "null")}
+        config["storage"] = {name: tier for name, tier in config["storage"].items() if name not in left_out}
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
         return config  # for the schema to refuse
     own = {entry["name"]: entry for entry in named(raw.get("loaders"))}

@@ -35,7 +35,7 @@ def main() -> None:
     try:
         kind.check(args.options)
         location = kind.location(args.options, args.copy)
-        kind.place(args.source, location)
+        kind.place(args.options, args.source, location)
     except UserError as error:
         raise UserError(f"tier {args.tier!r}: {error}") from error
     seconds = time.perf_counter() - start

@@ -19,7 +19,7 @@ from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, read_tables, settings_text
 
 WIDTH = 100  # columns; nothing printed is wider
-_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("of bound", "bottleneck", "first s")
+_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
@@ -49,7 +49,7 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
 
 
 def _table(rows: Sequence[Row], colour: bool) -> list[str]:
-    cells = [(*_HEADS, "95 %", *_LAST_HEADS), *(_cells(row) for row in rows)]
+    cells = [(*_HEADS, "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
@@ -76,7 +76,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         *names,
         number_text(row["clips_per_second"]),
         _between(row),
-        "-" if percent is None else f"{number_text(percent, 2)} %",
+        "-" if percent is None else number_text(percent, 2),
         BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
         number_text(row["first_batch_seconds"]) or "-",
     )
@@ -100,7 +100,8 @@ def _caveats(best: Sequence[Row]) -> list[str]:
         return ["No loader has a verified speed.", ""]
     text = (
         "Rank: 1 + the results that are surely faster, to all less those surely slower, by ratios within blocks; any "
-        "false difference in a table has a chance of 4 %. 95 %: the interval of a speed by itself."
+        "false difference in a table has a chance of 4 %. The interval is that of a speed by itself. Settings: b batch "
+        "size, w workers, p prefetch, then the allocator and the loader's own. first s: seconds until the first batch."
     )
     if any(row["bottleneck"] for row in best):
         text += " Bottleneck: looked for in what leads, and in what you have now."

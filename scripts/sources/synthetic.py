@@ -11,7 +11,7 @@ OPTIONS = {
     "seed": {"type": "integer", "minimum": 0, "default": 7, "description": "Another seed makes another data set."},
 }
 
-CLIPS_PER_SHARD = 512
+CLIPS_PER_SHARD = 128
 MOST_SHARDS = 1000
 RECIPE = 2  # counted up when a clip of the same seed and number sounds different, so that no stale file is met
 
@@ -21,7 +21,7 @@ def check(options: Mapping[str, Any]) -> None:
 
 
 def shards(options: Mapping[str, Any]) -> int:
-    """Return the number of shards: of 512 clips each, or larger so that there are never more than 1,000."""
+    """Return the number of shards: of 128 clips each, or larger so that there are never more than 1,000."""
     return min(MOST_SHARDS, -(-options["clips"] // CLIPS_PER_SHARD))
 
 

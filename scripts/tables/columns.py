@@ -264,7 +264,8 @@ TABLES = {
     "tiers": Table("A row a storage tier: what it is, and what it gives to fio.", (
         *_shared("tier"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),
-        Column("kind", of="record: kind", heading="Kind", doc="a file in `scripts/tiers/`"),
+        Column("tier_kind", of="plan: tier_kind", heading="Tier's kind", doc="a file in `scripts/tiers/`"),
+        Column("kind", of="record: kind", heading="Device's kind", doc="such as nvme, hdd, network, virtual or ram"),
         Column("filesystem", of="record: filesystem", heading="File system", doc="as the kernel names it"),
         Column("device", of="record: device", heading="Device", doc="block device"),
         Column("model", of="record: model", doc="of the device"),

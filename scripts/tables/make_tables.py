@@ -62,7 +62,9 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
         "ladder": ladder.rows(plan, ranked),
         "latencies": latency.rows(of_runs),
         "spans": spans.rows(of_runs),
-        "tiers": [_tier_row(called[name], record) for name, record in tiers.items()],
+        "tiers": [
+            _tier_row(called[name], plan["config"]["storage"][name]["kind"], record) for name, record in tiers.items()
+        ],
         "bounds": [*bound_rows, *bounds_of.decode_rows(results)],
         "parts": bottlenecks.rows(results),
         "tensors": tensors_table.rows(tensors),
@@ -134,9 +136,9 @@ def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[s
     yield from map(_plan_skip, skipped)
 
 
-def _tier_row(name: str, record: Record | None) -> dict[str, Any]:
+def _tier_row(name: str, kind: str, record: Record | None) -> dict[str, Any]:
     """Return the row of tiers.csv, blank with a reason where fio did not measure it."""
-    row = taken("tiers", plan={"tier": name}, record=record)
+    row = taken("tiers", plan={"tier": name, "tier_kind": kind}, record=record)
     unprofiled = {} if record else {"reason": "the tier was not profiled"}
     return row | {"warnings": len((record or {}).get("warnings") or [])} | unprofiled
 

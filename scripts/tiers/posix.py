@@ -46,7 +46,7 @@ def location(options: dict[str, Any], copy: str) -> Location:
     return folders.location_of(Path(options["path"], copy))
 
 
-def place(source: Path, location: Location) -> None:
+def place(options: dict[str, Any], source: Path, location: Location) -> None:  # noqa: ARG001
     """Copy the folder `source` to the location, replacing it, and return once the bytes are on the device.
 
     Raises UserError where the file system has too little room or the folders above cannot be made; then the location

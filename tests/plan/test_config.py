@@ -331,6 +331,11 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     assert "read_mbps" in refused(raw)
 
 
+def test_a_tier_is_left_out_on_the_command_line(raw):
+    plan = Plan(raw | {"storage": {**raw["storage"], "ram": "null"}}, {"storage": {"ram": "null"}})
+    assert list(plan.tiers) == ["disk"] and {run.tier for run in plan.runs} == {"disk"}
+
+
 def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)

@@ -35,7 +35,7 @@ def location(options, copy):
     return Location(uri=f"s3://{options['bucket']}/{copy}".rstrip("/"), not_evicted="objects are on another machine")
 
 
-def place(source, location):
+def place(options, source, location):
     """Write nothing."""
 
 

@@ -56,7 +56,7 @@ def test_sources_import_only_what_the_plan_has():
     assert not {"numpy", "torch", "xxhash", "tqdm", "av", "yt_dlp"} & set(done.stdout.split())
 
 
-@pytest.mark.parametrize(("clips", "count"), [(1, 1), (512, 1), (513, 2), (512_000, 1000), (2_041_789, 1000)])
+@pytest.mark.parametrize(("clips", "count"), [(1, 1), (128, 1), (129, 2), (128_000, 1000), (2_041_789, 1000)])
 def test_synthetic_shards_grow_with_the_set(clips, count):
     assert synthetic.shards({"clips": clips, "seed": 7}) == count
 

@@ -187,6 +187,7 @@ def make_results(
         "dataset": dataset,
         "config": {
             **{"dataset": dataset, "datasets": {dataset: {"source": "synthetic"}, "other": {"source": "folder"}}},
+            "storage": {one.tier: {"kind": "posix"} for one in made},
             **{"measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
         },
         "runs": runs,

@@ -591,14 +591,14 @@ def test_the_printed_interval_says_what_it_is(tmp_path, counts):
     ]
     tables = tables_of(tmp_path, made)
     lines = print_ranking.ranking_lines(tables, colour=False)
-    assert " 95 % of bound" in " ".join(lines[1].split())
+    assert " 95 % interval % of bound" in " ".join(lines[1].split())
     for line, row, count in zip(lines[2:4], tables["best"], counts, strict=True):
         assert line.split()[0] == ("-" if count == 1 else "1-2" if min(counts) == 1 else str(row["rank"]))
         between = f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
         assert ("1 visit" if count == 1 else between) in line
     text = " ".join(lines)
     assert "false difference in a table has a chance of 4 %" in text
-    assert "95 %: the interval of a speed by itself" in text
+    assert "The interval is that of a speed by itself" in text
 
 
 def test_the_printed_noise_of_the_machine(tmp_path):

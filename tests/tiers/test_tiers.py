@@ -222,6 +222,18 @@ def test_a_tier_named_for_what_it_is_not_is_warned_of(tier, kind, warned):
         assert tier in warning["seen"] and kind in warning["seen"] and warning["cause"] and warning["hint"]
 
 
+@pytest.mark.parametrize(("direct", "cached"), [("0", True), ("1", False)])
+def test_a_loop_device_that_caches_its_own_file_is_never_cold(machine, direct, cached):
+    loop = machine.disk("loop3", "7:3")
+    (loop / "loop").mkdir()
+    (loop / "loop" / "dio").write_text(f"{direct}\n")
+    machine.mount("7:3", "ext4", "/dev/loop3")
+    found = devices.cached_below(machine.folder, machine.proc, machine.sys)
+    assert ("losetup --direct-io=on /dev/loop3" in found) is cached
+    never = Location("file:///a", held_in=machine.folder, not_evicted=found).never("cold")
+    assert (never is not None) is cached
+
+
 @pytest.mark.parametrize(("kind", "count"), [("virtual", 1), ("overlay", 1), ("nvme", 0), ("ram", 0)])
 def test_hidden_storage_is_told(kind, count):
     description = {"kind": kind, "path": "/data", "filesystem": "ext4", "device": "vda"}
@@ -235,6 +247,7 @@ def test_every_kind_keeps_the_contract(name):
     assert all("description" in schema for schema in kind.OPTIONS.values())
     for function in ("check", "location", "place", "profile"):
         assert callable(getattr(kind, function)) and getattr(kind, function).__doc__
+    assert list(inspect.signature(kind.place).parameters) == ["options", "source", "location"]
     assert list(inspect.signature(kind.profile).parameters) == ["options", "clip_bytes", "readers", "seconds"]
 
 
@@ -317,7 +330,7 @@ def test_place_copies_every_byte_and_replaces(posix, tmp_path, where):
     try:
         out.mkdir(parents=True)
         (out / "older").write_text("")
-        posix.place(source, location_of(out))
+        posix.place({}, source, location_of(out))
         assert contents(out) == contents(source)
         assert list(out.parent.iterdir()) == [out]
         for name in ("zeros.npy", "holes"):  # as many blocks as bytes: nothing was left out
@@ -335,10 +348,10 @@ def test_place_leaves_nothing_where_it_fails(posix, tmp_path, monkeypatch):
     mount(tier, "size=2m")
     try:
         with pytest.raises(UserError, match=r"needs 6,2\d\d,\d\d\d bytes"):
-            posix.place(source, location_of(tier / "npy"))
+            posix.place({}, source, location_of(tier / "npy"))
         monkeypatch.setattr(copies, "free_bytes", lambda _: 10**12)
         with pytest.raises(UserError, match="ran full"):
-            posix.place(source, location_of(tier / "npy"))
+            posix.place({}, source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
     finally:
         subprocess.run(["umount", tier], check=True)
@@ -353,7 +366,7 @@ def test_place_in_ram_counts_the_ram_that_is_left(posix, tmp_path, monkeypatch):
         assert 0 < devices.available_ram() < 2**50
         monkeypatch.setattr(devices, "available_ram", lambda: 1_000_000)
         with pytest.raises(UserError, match="where 1,000,000 are free"):
-            posix.place(source, location_of(tier / "npy"))
+            posix.place({}, source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
     finally:
         subprocess.run(["umount", tier], check=True)
@@ -363,7 +376,7 @@ def test_place_below_a_file_is_told(posix, tmp_path):
     source = make_source(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="no folder can be made"):
-        posix.place(source, location_of(tmp_path / "file" / "npy"))
+        posix.place({}, source, location_of(tmp_path / "file" / "npy"))
 
 
 def test_flush_works_without_syncfs(tmp_path, monkeypatch):

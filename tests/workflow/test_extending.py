@@ -42,7 +42,7 @@ def run(project: Path, *command: str) -> str:
 
 
 def test_the_page_has_its_files():
-    folders = ["formats", "loaders", "loaders", "measure/tasks", "report/charts", "sources", "tiers"]
+    folders = ["formats", "loaders", "loaders", "loaders", "measure/tasks", "report/charts", "sources", "tiers"]
     assert sorted(str(Path(path).parent) for path in EXAMPLES) == [".", *(f"scripts/{folder}" for folder in folders)]
 
 
@@ -51,6 +51,8 @@ def test_the_page_has_its_files():
     [
         ("loaders/test_loaders.py", "wave_module", 4),
         ("loaders/test_loaders.py", "wave_stream", 4),
+        ("loaders/test_loaders.py", "memmap_pool", 4),
+        ("loaders/test_programs.py", "memmap_pool", 3),
         ("loaders/test_programs.py", "wave_module", 2),
         ("loaders/test_programs.py", "wave_stream", 2),
         ("formats/test_formats.py", "raw_int16", 4),
@@ -153,7 +155,7 @@ from scripts.common import plugins
 from scripts.machine.page_cache import evict, files_of, residency
 kind = plugins.load("tiers", "tar")
 place = kind.location({"path": sys.argv[1]}, "demo/npy")
-kind.place(Path(sys.argv[2]), place)
+kind.place({}, Path(sys.argv[2]), place)
 files = files_of(place.split("train").held_in)
 evict(files)
 print([file.name for file in files], place.read_by, place.never("cold"), residency(files).resident_bytes)

@@ -19,6 +19,7 @@ from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
 from scripts.report import charts
+from scripts.report.loader_lines import loader_lines
 
 # The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file.
 asked = [
@@ -219,10 +220,16 @@ def first_words():
 
 
 def closing_words():
-    """Return where to read on at the end of a call that went well."""
-    if not Path(TABLES, "ranking.csv").is_file():
-        return ""
-    return f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
+    """Return the speeds of the loaders that were asked for by name, and where to read on, after a call that went well."""
+    lines = []
+    for loader in asked:
+        found = Path("results", f"{loader}.json")
+        lines += loader_lines(json.loads(found.read_text())) if found.is_file() else []
+    if Path(TABLES, "ranking.csv").is_file():
+        lines.append(
+            f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
+        )
+    return "\n".join(lines)
 
 
 def leave_report():
