@@ -87,7 +87,7 @@ class Session:
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                None if minutes == "none" else max(0.0, 60 * minutes * (1 - SEARCH_SHARE) * share - spent),
+                None if minutes == "none" else max(0.0, 60 * minutes * self._race_share() * share - spent),
                 self.measure["repeats"] if minutes == "none" else None,
                 self.measure["resolution"],
             ),
@@ -162,13 +162,19 @@ class Session:
         kept = self.plan.in_memory(run.tier) or getattr(module, "PRELOADS", False)
         return bool(kept), plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
 
+    def _explains(self) -> bool:
+        return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
+
+    def _race_share(self) -> float:
+        return 1 - SEARCH_SHARE if self._explains() else 1.0
+
     def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
         already; of what leads for the minimum step too.
         """
         out = Path(path).with_name("trials.json")
         asked = self.measure
-        if out.is_file() or (asked["bottlenecks"] == "none" and asked["timeline"] == "none"):
+        if out.is_file() or not self._explains():
             return
         run = replace(
             self.runs[path],

@@ -92,9 +92,7 @@ def case(loader: str, workers: int, options: dict):
 
 # With workers and without, where settings are null; the other values of each choice.
 CASES = [case(loader, 2, {}) for loader in LOADERS]
-WITH_WORKERS = [name for name in LOADERS if "workers" in getattr(plugins.load("loaders", name), "SETTINGS", ())]
-CASES += [case(loader, 0, {}) for loader in WITH_WORKERS]
-CASES += [case(loader, 0, options) for loader in LOADERS for options in other_values(loader)]
+CASES += [case(loader, 0, options) for loader in LOADERS for options in other_values(loader) or [{}]]
 CASES.append(case("numpy_memmap", 0, {"allocator": "keep"}))
 
 
