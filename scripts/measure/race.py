@@ -6,6 +6,7 @@ what differs within one is the loader: results are compared within blocks (scrip
 """
 
 import random
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
 FAR = 2.0  # times slower than the fastest is far behind
 DISTURBED_PERCENT = 15.0  # of all cores, taken by others or withheld: such a visit is made again
-ATTEMPTS = 3  # of one visit, at most; of several disturbed ones the least disturbed counts
+ATTEMPTS = 4  # of one visit, at most; of several disturbed ones the least disturbed counts
 CONTROLS = 2  # visits of the control run in a block
 
 
@@ -96,47 +97,52 @@ class Race:
         return one not in self.failed and (most is None or len(self.speeds.get(one, ())) < most)
 
     def _one_block(self, todo: Sequence[Hashable]) -> None:
-        order: list[Hashable | None] = list(todo)
-        self.chance.shuffle(order)
+        """Visit each once; what was disturbed comes again when the others have been visited, since bursts last."""
+        order: deque[Hashable | None] = deque(self.chance.sample(todo, len(todo)))
         for number in range(CONTROLS):  # spread evenly
             order.insert(round((number + 0.5) * len(order) / CONTROLS), None)
         controls = 0
-        for one in order:
-            if self._time_is_up():
-                self.ended = "time"
-                return
+        made: dict[Hashable, list[Visit]] = {}
+        while order and not self._time_is_up():
+            one = order.popleft()
             if one is None:
                 self.control(self.block, controls)
                 controls += 1
             else:
-                self._visit(one)
+                attempts = made.setdefault(one, [])
+                attempts.append(self.visit(one, self.block, len(attempts)))
+                if self._again(attempts):
+                    order.append(one)
+                else:
+                    self._accept(one, made.pop(one))
             self.say(self)
+        for one, attempts in made.items():
+            self._accept(one, attempts)
+        if order:
+            self.ended = "time"
 
     def _time_is_up(self) -> bool:
         limit = self.limits.seconds
         return limit is not None and self.seconds >= limit and self.looks >= LEAST_BLOCKS
 
-    def _visit(self, one: Hashable) -> None:
-        """Visit a result until a visit was undisturbed; of several disturbed ones the least disturbed counts."""
-        made: list[Visit] = []
-        while len(made) < ATTEMPTS and (not made or self._again(made[-1])):
-            made.append(self.visit(one, self.block, len(made)))
-            if made[-1].speed is None:
-                self.failed.add(one)
-                self.speeds.pop(one, None)
-                break
-        self.visits += 1
-        self.made_again += len(made) - 1
-        counts = min(range(len(made)), key=lambda attempt: made[attempt].disturbed_percent)
-        if made[-1].speed is None:
-            counts = len(made) - 1
-        else:
-            self.speeds.setdefault(one, {})[self.block] = made[counts].speed
-        self.accept(one, self.block, counts)
-
-    def _again(self, last: Visit) -> bool:
+    def _again(self, attempts: Sequence[Visit]) -> bool:
         """Return whether a visit is made again: by what disturbed it, before any speed is looked at."""
-        return last.disturbed_percent > DISTURBED_PERCENT and not self._time_is_up()
+        last = attempts[-1]
+        return last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT and len(attempts) < ATTEMPTS
+
+    def _accept(self, one: Hashable, attempts: Sequence[Visit]) -> None:
+        """Let the least disturbed attempt count, or the one that failed."""
+        failed = attempts[-1].speed is None
+        shares = [visit.disturbed_percent for visit in attempts]
+        counts = len(attempts) - 1 if failed else shares.index(min(shares))
+        self.visits += 1
+        self.made_again += len(attempts) - 1
+        if failed:
+            self.failed.add(one)
+            self.speeds.pop(one, None)
+        else:
+            self.speeds.setdefault(one, {})[self.block] = attempts[counts].speed
+        self.accept(one, self.block, counts)
 
     def tables(self) -> dict[Hashable, Table]:
         """Return the comparisons within each condition, of what has speeds."""

@@ -199,8 +199,16 @@ def no_rival(rows: Iterable[Row]) -> str:
     )
 
 
+_LONGER = "Try more workers (`sweep.workers`) or a faster tier, or say in `report.step_ms` how long your model takes."
+
+
 def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
     """Return what is lacking where none of the ok rows is known to sustain a step of `step_ms`."""
+    rows = list(rows)
+    closest = max((row for row in rows if row["step_au_percent"] is not None), key=_step_au, default=None)
+    if closest:
+        said = f"{place(closest)} with {number_text(closest['step_au_percent'], 2)} % AU ({closest['step_au_from']})"
+        return f"No loader surely sustains a step of {step_ms:g} ms; nearest is {said}. {_LONGER}"
     looked = [row for row in rows if row["step_limit_ms"]]
     if not looked:
         return (
@@ -215,7 +223,8 @@ def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
         )
     nearest = min(found, key=lambda row: row["minimum_step_ms"], default=None)
     which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""
-    return (
-        f"No loader sustains a step of {step_ms:g} ms{which}. Try more workers (`sweep.workers`) or a faster tier, or "
-        "say in `report.step_ms` how long your model takes."
-    )
+    return f"No loader sustains a step of {step_ms:g} ms{which}. {_LONGER}"
+
+
+def _step_au(row: Row) -> float:
+    return row["step_au_percent"]

@@ -27,6 +27,7 @@ from scripts.report.verdict_texts import (
 )
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
+from scripts.tables.step_au import MEASURED
 
 CHEAPEST_RULE = (
     "Of those that cannot be distinguished, the cheapest: no copy in RAM, batches that last, the fewest workers, the "
@@ -168,7 +169,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     if step_ms is None:
         return _none(named, LACKING["step"])
-    sustained = [row for row in rows if row["minimum_step_ms"] is not None and row["minimum_step_ms"] <= step_ms]
+    sustained = [row for row in rows if _sustains(row, step_ms)]
     if not sustained:
         return _none(named, no_feeder(rows, step_ms))
     formats = {row["format"]: row for row in tables["formats"]}
@@ -184,10 +185,25 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         "The fewest workers (processes or threads), then a tier whose files are not in memory, then the fewest "
         "files; of the same effort, first what is written soonest. "
     )
-    fact = (
-        f"{_workers_text(same[0]['workers'])}, sustains steps from {number_text(same[0]['minimum_step_ms'], 2)} ms on"
-    )
-    return _verdict(tables, named, same, fact, rule)
+    return _verdict(tables, named, same, f"{_workers_text(same[0]['workers'])}, {_fed(same[0])}", rule)
+
+
+def _sustains(row: Row, step_ms: float) -> bool:
+    """Return whether a result feeds a step: what was tried with it says so, or else its rate surely does."""
+    if row["step_au_from"] == MEASURED:
+        return row["step_au_percent"] >= TARGET_AU_PERCENT
+    if row["minimum_step_ms"] is not None:
+        return row["minimum_step_ms"] <= step_ms
+    return row["step_au_low"] is not None and row["step_au_low"] >= TARGET_AU_PERCENT
+
+
+def _fed(row: Row) -> str:
+    texts = []
+    if row["step_au_percent"] is not None:
+        texts.append(f"{number_text(row['step_au_percent'], 2)} % AU ({row['step_au_from']})")
+    if row["minimum_step_ms"] is not None:
+        texts.append(f"sustains steps from {number_text(row['minimum_step_ms'], 2)} ms on")
+    return ", ".join(texts)
 
 
 def _workers_text(workers: int | None) -> str:

@@ -146,6 +146,8 @@ _SHARED = {
         Column("minimum_step_ms", float, "record: minimum_step.ms", "Minimum step", _milliseconds,
                "shortest emulated step at which AU is at least 90 %; blank: not looked for, or above the limit"),
         Column("step_limit_ms", float, "record: minimum_step.limit_ms", doc="longest step to try; blank: none"),
+        Column("asked_step_ms", float, "record: asked_step.step_ms", doc="`report.step_ms`, where it was tried"),
+        Column("asked_au_percent", float, "record: asked_step.au_percent", doc="AU at that step"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
         Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 clips",
@@ -201,7 +203,12 @@ _RANKING = (
     Column("slower_high", float, doc="its upper end"),
     *_of_runs("median", "au_percent"),
     replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
-    *_of_runs("median", "step_limit_ms"),
+    *_of_runs("median", "step_limit_ms asked_step_ms asked_au_percent"),
+    Column("step_au_percent", float, heading="AU at your step", format=percent_text,
+           doc="AU at `report.step_ms`; see `step_au_from`"),
+    Column("step_au_low", float, doc="its lower end, by the speed's interval"),
+    Column("step_au_from", doc="`measured`, or `by its rate`: steady rate and epoch start, where with workers a "
+           "batch is made while a step is under way, and without any nothing overlaps"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
            "surely costs more than each other and than what differs by itself; blank: not looked for"),
@@ -237,7 +244,7 @@ TABLES = {
         *_shared("au_percent"),
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
-        *_shared("minimum_step_ms step_limit_ms cpu_seconds_per_1000_clips"),
+        *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_clips"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),

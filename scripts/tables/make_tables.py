@@ -22,6 +22,7 @@ from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
 from scripts.tables.records import control_runs, planned_runs, read_plan, read_record, setting_columns, tier_name, tried
+from scripts.tables.step_au import with_step_au
 
 Record = dict[str, Any]
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
@@ -48,6 +49,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
+    results = with_step_au(results, plan)
     ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
     best, noise = ranking.best(ranked), drift.noise_rows(bounds)
     written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]

@@ -44,10 +44,10 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return one row per loader x tier x slug from rows as in runs.csv: of its ok runs, in clips/s and s.
 
-    One failed run makes the whole result failed, without a speed: a loader that is right four times in five
-    delivers wrong data. `runs` counts the ok runs, `failed` the failed ones, `disturbed` the ok ones that something
-    else on the machine disturbed. `outliers` are counted, never dropped; None for fewer than five runs. `speeds` is no
-    column: the ok runs' clips/s, empty where the result has no speed, which `rank` compares.
+    One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
+    wrong data. `runs` counts the ok runs, `failed` the failed ones, `disturbed` the ok ones that something else on the
+    machine disturbed. `outliers` are counted, never dropped; None for fewer than five runs. No columns are `clips`,
+    those of an epoch, and `speeds`: the ok runs' clips/s, empty where the result has no speed, which `rank` compares.
     """
     return [_result(same) for same in grouped(runs, "loader", "tier", "slug")]
 
@@ -68,6 +68,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "interval_low": middle.low,
         "interval_high": middle.high,
         "speeds": speeds,
+        "clips": median_of(run["clips"] for run in measured),
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in ok),
         "minimum_step_ms": _minimum_step(measured),

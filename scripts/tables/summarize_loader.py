@@ -13,6 +13,7 @@ from scripts.common.files import write_json
 from scripts.tables import ranking
 from scripts.tables.columns import COLUMNS
 from scripts.tables.records import planned_runs, read_plan, setting_columns, tier_name, tried
+from scripts.tables.step_au import with_step_au
 
 _KEY = ("loader", "tier", "slug")
 # The columns of a result, without what names it and what needs more than one loader's runs.
@@ -38,7 +39,8 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
         )
     pairs = list(planned_runs(plan, root, loader))
     runs = [ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs]
-    results = {_key(row): row for row in ranking.with_bottleneck(ranking.results(tried(runs)))}
+    found = ranking.with_bottleneck(ranking.results(tried(runs)))
+    results = {_key(row): row for row in with_step_au(found, plan)}
     return [
         {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}
         | {f"result_{column}": results[_key(run)].get(column) for column in _SUMMARY}

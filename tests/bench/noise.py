@@ -2,9 +2,9 @@
 
     python -m tests.bench.noise --sessions 20 --minutes 5 --json found.json
 
-Planted are loaders that copy each batch a known number of times (memory-bound, as loaders are), and loaders whose
-batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as `snakemake`
-makes it: the gate once, then blocks. Ends with an error where answers are wrong more often than docs/measuring.md says.
+Planted are loaders that copy memory a known number of times beside each batch (memory-bound, as loaders are), and
+loaders whose batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as
+`snakemake` makes it: the gate once, then blocks. Ends with an error where answers are wrong more often than they may.
 
 With --slower there are two loaders, one so many percent slower than the other, and no neighbour: how often is it told?
 """
@@ -28,9 +28,9 @@ from scripts.common.files import read_json
 from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
-UNITS = 20  # copies of a batch by a loader of factor 1, so that 1.05 is one more
+UNITS = 20  # copies of 8 MiB beside a batch by a loader of factor 1, so that 1.05 is one more
 DUE_MS = 30.0  # between two batches of the first loader of the other family
-CLIPS, SECONDS, BATCH = 480, 4, 16
+CLIPS, SECONDS, BATCH = 480, 1, 16
 SURE = "1.5 and more"  # of these, 95 of 100 pairs are to be told apart
 WORDS = ("told", "open", "wrong")
 CLASSES = {"equal": (1, 1.001), "1.05": (1.001, 1.06), "1.19 to 1.43": (1.06, 1.49), SURE: (1.49, np.inf)}
@@ -41,14 +41,18 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+import torch
+
 from scripts.loaders import numpy_memmap
 
+UNIT = 2 * 2**20  # float32: 8 MiB
 FORMAT = "memmap"
 
 
 @contextmanager
 def open_epochs(request):
     plain = replace(request, options={{"gather": "batch", "reuse": False}})
+    source, target = torch.ones(UNIT), torch.empty(UNIT)
     with numpy_memmap.open_epochs(plain) as epoch:
 
         def planted(number):
@@ -60,7 +64,7 @@ def open_epochs(request):
 
         yield planted
 '''
-COPYING = "for _ in range({more}): batch['audio'].clone()"
+COPYING = "for _ in range({more}): target.copy_(source)"
 WAITING = "time.sleep(max(0.0, due - time.perf_counter()))"
 DUE = "max(due, time.perf_counter() - {seconds}) + {seconds}"
 NEIGHBOUR = """
@@ -80,7 +84,7 @@ def planted(folder: Path, factors: tuple[float, ...], waiting: tuple[float, ...]
     for family, own in (("copying", factors), ("waiting", waiting)):
         for number, factor in enumerate(own):
             name = f"{family}_{number}"
-            more = round(UNITS * factor) - 1
+            more = round(UNITS * factor)
             work = COPYING.format(more=more) if family == "copying" else WAITING
             due = DUE.format(seconds=DUE_MS / 1000 * factor)
             (folder / f"{name}.py").write_text(PLANTED.format(family=family, factor=factor, work=work, due=due))

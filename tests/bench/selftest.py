@@ -9,22 +9,20 @@ table shows how steady it was.
 
 import argparse
 import json
-import os
-import random
-import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.common.blocks import FINAL_ERROR, Table
+from scripts.common.statistics import Comparison
+from tests.bench.noise import Sessions, planted
 from tests.support.programs import PROJECT
+from tests.support.workflow_copy import folders
 
-SAME_RUNS = 40  # of one loader, to compare with itself
-SLOW_RUNS = 10  # of the slower one, as the preset `publishable` makes
-COMPARISONS = 100
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PROJECT), "GOMP_SPINCOUNT": "1000"}
+MINUTES = 3.0  # of the session
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
+    "any false difference in at most 5 % of sessions": ["tests/common/test_blocks.py", "-k", "equal or simulation"],
     "order of phases": ["tests/measure/test_protocol.py"],
     "AU of trainings, by a planted clock": ["tests/measure/test_training.py", "-k", "utilisation"],
     "cold >= 90 %, warm <= 1 %": ["tests/machine/test_page_cache.py", "-k", "device or user"],
@@ -60,80 +58,47 @@ def bottlenecks() -> tuple[bool, str]:
     return not wrong, f"{count - len(wrong)} of {count} named" + "".join(f"; wrong: {case}" for case in wrong)
 
 
-class Runs:
-    """Real runs of a loader and of the same made 5 % slower, in random order; measured once, when first asked for."""
+class Session:
+    """One session of three planted loaders, two of them equal, the third 5 % slower; measured when first asked for."""
 
     def __init__(self) -> None:
-        self._speeds: dict[float, list[float]] = {}
+        self._table: Table | None = None
 
-    def speeds(self) -> dict[float, list[float]]:
-        """Return {percent slower: clips/s of each run}."""
-        if not self._speeds:
-            order = [0.0] * SAME_RUNS + [5.0] * SLOW_RUNS
-            random.Random(1).shuffle(order)
-            with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-                self._make(Path(folder))
-                for number, slower in enumerate(order, start=1):
-                    command = [
-                        sys.executable,
-                        "-m",
-                        "tests.support.one_run",
-                        "--folder",
-                        folder,
-                        "--slower",
-                        str(slower),
-                    ]
-                    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-                    self._speeds.setdefault(slower, []).append(float(done.stdout))
-                    print(f"\r  run {number} of {len(order)}", end="", file=sys.stderr, flush=True)
-            print(file=sys.stderr)
-        return self._speeds
-
-    def _make(self, folder: Path) -> None:
-        from tests.support.loader_cases import write_format
-        from tests.support.made_corpus import make_corpus
-
-        corpus = make_corpus(folder / "corpus", clips=256, seconds=10, validation=0)
-        write_format(corpus, "memmap", folder / "memmap", readers=1)
+    def table(self) -> Table:
+        """Return what the session says, all pairs at once."""
+        if self._table is None:
+            with folders() as (disk, ram):
+                loaders = planted(disk, (1.0, 1.0, 1.05), ())
+                _, speeds = Sessions(disk, ram, loaders, MINUTES).measure()
+            self._table = Table(speeds, FINAL_ERROR)
+        return self._table
 
     def same(self) -> tuple[bool, str]:
-        """Return whether one loader, compared with itself, is seldom told from itself."""
-        from scripts.common.statistics import compare
-
-        values, draw = self.speeds()[0.0], random.Random(2)
-        found = []
-        for count in (3, 5, 10):
-            called = 0
-            for _ in range(COMPARISONS):
-                some = draw.sample(values, 2 * count)
-                comparison = compare(some[:count], some[count:])
-                called += comparison.faster or comparison.slower
-            found.append((count, called))
-        texts = (f"{called} of {COMPARISONS} with {count} runs" for count, called in found)
-        variation = 100 * statistics.stdev(values) / statistics.mean(values)
-        text = f"called different: {', '.join(texts)}; {len(values)} runs varied by {variation:.1f} %"
-        return all(called <= 5 for _, called in found), text
+        """Return whether equal loaders are not told apart."""
+        found = self.table().compare("copying_1", "copying_0")
+        return not (found.faster or found.slower), _words(found)
 
     def slower(self) -> tuple[bool, str]:
-        """Return whether a loader that is 5 % slower is called slower with the preset's number of runs."""
-        from scripts.common.statistics import compare
+        """Return whether a loader that is 5 % slower is called slower."""
+        found = self.table().compare("copying_2", "copying_0")
+        return found.slower, _words(found)
 
-        values = self.speeds()
-        comparison = compare(values[5.0], random.Random(3).sample(values[0.0], SLOW_RUNS))
-        low, high = (f"{100 * (end - 1):+.1f} %" for end in (comparison.low, comparison.high))
-        return comparison.slower, f"{100 * (comparison.ratio - 1):+.1f} %, 99 % interval {low} to {high}"
+
+def _words(found: Comparison) -> str:
+    low, high = (f"{100 * (end - 1):+.1f} %" for end in (found.low, found.high))
+    return f"{100 * (found.ratio - 1):+.1f} %, interval {low} to {high}"
 
 
 def parts() -> dict[str, Callable[[], tuple[bool, str]]]:
     """Return what is proven, by name."""
-    runs = Runs()
+    session = Session()
     held = {name: (lambda tests=tests: by_tests(tests)) for name, tests in PYTEST.items()}
     return {
         **held,
         "known sleeps within 5 %": sleeps,
         "bottlenecks are named": bottlenecks,
-        "same: A against A": runs.same,
-        "slower by 5 % is called so": runs.slower,
+        "same: A against A": session.same,
+        "slower by 5 % is called so": session.slower,
     }
 
 

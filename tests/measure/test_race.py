@@ -72,10 +72,23 @@ def test_the_time_ends_it_but_not_before_three_blocks():
 
 
 def test_a_disturbed_visit_is_made_again_and_the_least_disturbed_counts():
-    shares = iter([50.0, 40.0, 60.0] + [0.0] * 99)
+    shares = iter([50.0, 40.0, 60.0, 70.0] + [0.0] * 99)
     played = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: next(shares))
-    assert played.visited == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 1, 0)]
-    assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == 2
+    assert played.visited == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 0)]
+    assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == race.ATTEMPTS - 1
+
+
+def test_a_disturbed_visit_is_made_again_when_the_others_have_been_visited():
+    burst = 3.0  # seconds, of a visit each
+    played = Played(dict.fromkeys("abcdef", 100.0), blocks=1, disturbed=lambda now: 50.0 * (now <= burst))
+    first = [one for one, _, attempt in played.visited if attempt == 0]
+    assert [(one, attempt) for one, _, attempt in played.visited[6:]] == [(one, 1) for one in first[:3]]
+    assert played.race.made_again == 3 and played.race.visits == 6
+
+
+def test_when_the_time_is_up_the_least_disturbed_of_what_was_made_counts():
+    played = Played({"a": 100.0, "b": 90.0}, seconds=6.5, disturbed=lambda now: 50.0 * (now > 6.0))
+    assert played.ended == "time" and played.visited[-1][1:] == (3, 0) and played.accepted[-1][1:] == (3, 0)
 
 
 def test_whether_a_visit_is_made_again_does_not_depend_on_its_speed():

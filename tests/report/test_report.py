@@ -201,8 +201,8 @@ SECTIONS = [
 ]
 EMPTY = {  # of one loader that was run once, and what a section says then
     "ladder": "snakemake --config preset=ladder",
-    "bottlenecks": "bottlenecks: first",
-    "steps": "step_limit_ms: 200",
+    "bottlenecks": "bottlenecks: finalists",
+    "steps": "step_ms: 20",
     "scaling": "sweep.workers",
     "timeline": "timeline: first",
     "training": "sweep.task",

@@ -11,7 +11,7 @@ import pytest
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
 from scripts.report import draw_figures, print_ranking, render_report, snippets, verdict_texts
-from scripts.report.verdicts import verdicts
+from scripts.report.verdicts import _sustains, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
@@ -651,3 +651,14 @@ def test_a_headline_leaves_out_options_that_are_as_by_default():
     mine = {**row, "declared": {"options": {}}, "options": json.dumps({"fast": True})}
     assert verdict_texts.unusual_settings(mine).endswith(", fast=True"), "of a file of the user's no default is known"
     assert verdict_texts.unusual_settings({**row, "options": ""}) == "batch 32, 2 workers, prefetch 2"
+
+
+def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_by_its_rate():
+    row = {"step_au_from": "measured", "step_au_percent": 91.0, "step_au_low": 91.0, "minimum_step_ms": 30.0}
+    assert _sustains(row, 20.0)
+    assert not _sustains(row | {"step_au_percent": 89.0, "minimum_step_ms": 1.0}, 20.0)
+    by_rate = row | {"step_au_from": "by its rate", "step_au_low": 89.0}
+    assert not _sustains(by_rate, 20.0) and _sustains(by_rate, 30.0)
+    assert not _sustains(by_rate | {"minimum_step_ms": None}, 20.0), "its lower end does not"
+    assert _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": 90.0}, 20.0)
+    assert not _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": None}, 20.0)

@@ -105,7 +105,11 @@ class ProjectCopy:
     def call(self, *arguments: str, path: str = "") -> Call:
         """Return what Snakemake said, however it ended."""
         process = self.start(*arguments, path=path)
-        output, _ = process.communicate()
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGINT)
+            raise
         return Call(process.returncode, output)
 
     def snakemake(self, *arguments: str, path: str = "") -> str:

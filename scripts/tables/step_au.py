@@ -1,0 +1,40 @@
+"""Whether a result feeds the user's own training step (`report.step_ms`): its AU there, measured or by its rate."""
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import Any
+
+MEASURED, BY_RATE = "measured", "by its rate"
+
+
+def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the results with `step_au_percent`, its lower end `step_au_low`, and `step_au_from`; None where unknown.
+
+    What was tried with the step has its AU measured. Of the others it follows from steady rate and epoch start, for
+    results that read every byte from a warm cache: with workers a batch is made while a step is under way, without any
+    nothing overlaps. The lower end is that of the slower end of the speed's interval.
+    """
+    step_ms, found = plan["config"].get("report", {}).get("step_ms"), []
+    for row in rows:
+        if step_ms and row.get("asked_step_ms") == step_ms:
+            said = row["asked_au_percent"], row["asked_au_percent"], MEASURED
+        elif step_ms and _known(row):
+            slowest = (row["interval_low"] or row["clips_per_second"]) / row["clips_per_second"]
+            said = _au(row, step_ms, 1.0), _au(row, step_ms, slowest), BY_RATE
+        else:
+            said = None, None, ""
+        found.append({**row, **dict(zip(("step_au_percent", "step_au_low", "step_au_from"), said, strict=True))})
+    return found
+
+
+def _known(row: Mapping[str, Any]) -> bool:
+    plain = (row["task"], row["cache"], row["step_ms"]) == ("read", "warm", 0)
+    return bool(plain and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
+
+
+def _au(row: Mapping[str, Any], step_ms: float, share: float) -> float:
+    """Return AU in percent over whole epochs, at a share of the steady rate."""
+    step, batch = step_ms / 1000, row["batch_size"] / (share * row["steady_clips_per_second"])
+    batches = ceil(row["clips"] / row["batch_size"])
+    each = max(step, batch) if row["workers"] else step + batch
+    return 100 * step * batches / (each * batches + (row["epoch_start_seconds"] or 0.0))

@@ -1,0 +1,46 @@
+"""Whether a result feeds the user's own step: reckoned by hand, measured where it was tried."""
+
+import pytest
+
+from scripts.tables.step_au import with_step_au
+
+RESULT = {
+    **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "clips": 320},
+    **{"clips_per_second": 3000.0, "interval_low": 1500.0, "steady_clips_per_second": 3200.0},
+    **{"epoch_start_seconds": 0.05, "asked_step_ms": None, "asked_au_percent": None},
+}
+
+
+def au(asked=20.0, **changed):
+    [row] = with_step_au([RESULT | changed], {"config": {"report": {"step_ms": asked}}})
+    return row["step_au_percent"], row["step_au_low"], row["step_au_from"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "percent", "low"),
+    [
+        ({}, 80.0, 80.0),  # a batch takes 10 ms (20 at the lower end), ten steps of 20 ms 200, and 50 to start
+        ({"epoch_start_seconds": None}, 100.0, 100.0),
+        ({"workers": 0, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),  # nothing overlaps
+        ({"workers": None, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),
+        ({"interval_low": 750.0, "epoch_start_seconds": 0.0}, 100.0, 50.0),  # 40 ms a batch at the lower end
+        ({"interval_low": None, "epoch_start_seconds": 0.0, "steady_clips_per_second": 800.0}, 50.0, 50.0),
+        ({"clips": 330, "epoch_start_seconds": 0.03}, 100 * 220 / 250, 100 * 220 / 250),  # eleven batches
+    ],
+)
+def test_by_its_rate(changed, percent, low):
+    assert au(**changed) == (pytest.approx(percent), pytest.approx(low), "by its rate")
+
+
+def test_what_was_tried_with_that_step_is_measured():
+    assert au(asked_step_ms=20.0, asked_au_percent=97.0) == (97.0, 97.0, "measured")
+    assert au(asked_step_ms=10.0, asked_au_percent=97.0)[2] == "by its rate", "another step"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"steady_clips_per_second": None}, {"clips": None}],
+)
+def test_of_what_nothing_is_known_nothing_is_said(changed):
+    assert au(**changed) == (None, None, "")
+    assert au(asked=None) == (None, None, "")
