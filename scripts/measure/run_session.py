@@ -32,6 +32,7 @@ from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
 
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
+LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
 class Session:
@@ -42,7 +43,9 @@ class Session:
         self.state = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
         self.now = plan.config["report"]["now"]
         asked = set(loaders)
-        runs = [run for run in plan.runs if run.group == group and (not asked or run.loader in asked)]
+        every = [run for run in plan.runs if run.group == group]
+        runs = [run for run in every if not asked or run.loader in asked]
+        self.planned = len(every)
         self.runs = {run.path: run for run in runs if self._proven(run)}
         self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
         self.shape = plan.sample.shape
@@ -77,8 +80,6 @@ class Session:
             taking = new | (set(before["finalists"]) & set(self.runs) if new else set())
         elif before:
             spent = before["race_seconds"]
-        share = len(taking) / max(1, len(self.runs))
-        minutes = self.measure["minutes"]
         blocks = [block for speeds in known.values() for block in speeds]
         race = Race(
             conditions={path: condition(self.runs[path]) for path in sorted(taking)},
@@ -87,8 +88,8 @@ class Session:
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                None if minutes == "none" else max(0.0, 60 * minutes * self._race_share() * share - spent),
-                self.measure["repeats"] if minutes == "none" else None,
+                self._race_seconds(len(taking), spent),
+                self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
             ),
             chance=self.chance,
@@ -165,8 +166,12 @@ class Session:
     def _explains(self) -> bool:
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
-    def _race_share(self) -> float:
-        return 1 - SEARCH_SHARE if self._explains() else 1.0
+    def _race_seconds(self, results: int, spent: float) -> float | None:
+        """Return how long a race of so many of the plan's results may take; None where blocks end it."""
+        if self.measure["minutes"] == "none":
+            return None
+        whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self._explains() else 1.0)
+        return max(min(LEAST_SECONDS, whole), whole * results / self.planned) - spent
 
     def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there

@@ -18,6 +18,7 @@ VISIT_SECONDS = 1.0  # of a visit, beside its window
 PASSES = 4  # of what is measured by whole epochs
 PASS_BYTES_PER_SECOND = {"train": 80e6, "lightning": 80e6}  # of float32 audio; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
+LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
 PROFILE_MEASUREMENTS = 12  # of fio on a tier, each `measure.profile_seconds` long
@@ -83,7 +84,8 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes:
     every = [run for run in plan.runs if run.group == group]
     found = [run for run in left if run.group == group]
     if measure["minutes"] != "none":
-        return measure["minutes"] * len(found) / len(every)
+        least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
+        return max(least, measure["minutes"] * len(found) / len(every))
     return sum(_visits_seconds(run, measure, epoch_bytes) for run in found) / 60
 
 

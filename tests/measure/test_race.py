@@ -2,10 +2,11 @@
 
 import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
-from scripts.measure import race
+from scripts.measure import race, run_session
 
 
 class Played:
@@ -127,3 +128,19 @@ def test_equal_results_stay_equal(seed):
     random.seed(seed)
     played = Played(dict.fromkeys("abcdefgh", 100.0), seconds=120.0, noise=0.15)
     assert len(played.race.leaders()) == 8
+
+
+@pytest.mark.parametrize(
+    ("minutes", "results", "explained", "spent", "seconds"),
+    [
+        (5, 20, True, 0.0, 225.0),  # three quarters of five minutes
+        (5, 20, False, 0.0, 300.0),
+        (5, 10, False, 100.0, 50.0),  # half of the results, what was spent before taken off
+        (5, 1, True, 0.0, 30.0),  # a twentieth would be 11 s
+        (0.2, 1, True, 0.0, 9.0),
+        ("none", 20, True, 0.0, None),
+    ],
+)
+def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
+    session = SimpleNamespace(measure={"minutes": minutes}, planned=20, _explains=lambda: explained)
+    assert run_session.Session._race_seconds(session, results, spent) == seconds

@@ -340,7 +340,8 @@ def test_every_run_is_a_row_of_the_columns_that_have_a_heading(drawn):
 
 def test_emulated_storage_is_called_so_wherever_it_is_named(measured):
     words = spaced(measured[2])
-    assert len(re.findall(r"\bslow\b", words)) == words.count("slow (emulated)") + words.count("/mnt/slow") > 10
+    other = words.count("/mnt/slow") + words.count("slow: {kind: posix}") + words.count("slow: kind: posix")  # config
+    assert len(re.findall(r"\bslow\b", words)) == words.count("slow (emulated)") + other > 10
     assert "A tier called emulated is this machine's storage, slowed down" in words
 
 
