@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
@@ -89,7 +90,10 @@ def choice_text(verdict: Mapping[str, Any]) -> str:
             f"{_listed(names, 'or')}: equal here (within {100 * (verdict['within'] - 1):.0f} %), the first is cheapest"
         )
     certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
-    return f"too noisy to choose among {_listed(names, 'and')}; the cheapest is {names[0]}. Certain: {certain}"
+    cheapest = names[0]
+    if isfinite(verdict["behind"]):
+        cheapest += f", at most {number_text(verdict['behind'], 2)} times slower than any of them"
+    return f"too noisy to choose among {_listed(names, 'and')}; the cheapest is {cheapest}. Certain: {certain}"
 
 
 def _listed(names: Sequence[str], last: str) -> str:

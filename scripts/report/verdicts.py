@@ -49,7 +49,8 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
       are not distinguishable from it by this goal. Single visits distinguish nothing.
     - `form`, of goals by speed: `use` (one is surely the fastest), `equal` (those that tie surely differ by less than
-      CLOSE) or `noisy` (they may differ by more: none is recommended); `within`, that factor; `certain`: what is sure.
+      CLOSE) or `noisy` (they may differ by more: none is recommended); `within`, that factor; `behind`: how many
+      times slower than any of them the cheapest is at most; `certain`: what is sure.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
@@ -103,7 +104,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     rule = CHEAPEST_RULE if ties else ""
     found = _verdict(tables, named, [first, *ties], fact, rule)
-    return found | _choice(table, ranked, equals, asked(tables, "now"))
+    return found | _choice(table, ranked, [first, *ties], asked(tables, "now"))
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:
@@ -122,11 +123,15 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
 
 
 def _choice(table: blocks.Table, rows: Rows, equals: Rows, now: str | None) -> Verdict:
-    """Return `form`, `within` and `certain` of a verdict by speed (see `verdicts`); `now` is named first."""
+    """Return `form`, `within`, `behind` and `certain` of a verdict by speed (see `verdicts`); `now` is named first.
+
+    The first of the `equals` is the cheapest.
+    """
     if len(equals) == 1:
-        return {"form": "use", "within": None, "certain": ""}
+        return {"form": "use", "within": None, "behind": None, "certain": ""}
     pairs = [table.compare(_key(one), _key(other)) for one, other in combinations(equals, 2)]
     within = max(max(pair.high, 1 / pair.low) if pair.low else inf for pair in pairs)
+    behind = max(table.compare(_key(one), _key(equals[0])).high or inf for one in equals[1:])
     slower = {}
     for row in rows:
         if row not in equals:
@@ -137,7 +142,8 @@ def _choice(table: blocks.Table, rows: Rows, equals: Rows, now: str | None) -> V
     if slower:
         name = max(slower, key=lambda one: (slower[one][1], slower[one][0]))
         certain = f"{name} is at least {number_text(slower[name][0], 2)} times slower than each of these"
-    return {"form": "equal" if within <= CLOSE else "noisy", "within": within, "certain": certain}
+    form = "equal" if within <= CLOSE else "noisy"
+    return {"form": form, "within": within, "behind": behind, "certain": certain}
 
 
 def _least_memory(tables: Tables, device: str) -> Verdict:
@@ -243,6 +249,7 @@ def _none(named: Verdict, lacking: str) -> Verdict:
         **{
             "form": "use",
             "within": None,
+            "behind": None,
             "certain": "",
             "row": None,
             "ties": [],
@@ -262,6 +269,7 @@ def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -
         **{
             "form": "use",
             "within": None,
+            "behind": None,
             "certain": "",
             "row": row,
             "ties": ties,
