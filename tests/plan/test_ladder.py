@@ -176,10 +176,10 @@ def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
     monkeypatch.setattr(Plan, "has_gpu", gpu)
     shipped = yaml.safe_load((configuration.PROJECT / "config.yaml").read_text())
     plan = Plan(shipped, {"dataset": "demo", "preset": "ladder"})
-    assert len(plan.ladder_steps) == 9 and plan.config["measure"]["repeats"] == 7
+    assert len(plan.ladder_steps) == 10 and plan.config["measure"]["repeats"] == 7
     skipped = [ladder_step for ladder_step in plan.ladder_steps if ladder_step.reason]
     assert len(skipped) == (0 if gpu else 2)
-    assert len(plan.runs) == 9 - len(skipped)
+    assert len(plan.runs) == 10 - len(skipped)
     assert {run.settings["device"] for run in plan.runs} == {"cuda" if gpu else "cpu"}
     assert {run.tier for run in plan.runs} == {next(iter(plan.tiers))}
     assert list(plan.loaders) == list(dict.fromkeys(ladder_step.loader for ladder_step in plan.ladder_steps))
@@ -200,7 +200,7 @@ def test_each_rung_of_the_preset_changes_one_thing(monkeypatch):
         changes.append([key for key in ladder_step.settings if ladder_step.settings[key] != below.settings[key]])
     workers = ["workers", "prefetch"]  # without workers nothing is prefetched
     assert changes[:4] == [["decoder"], "loader", "loader", ["gather"]]
-    assert changes[4:] == [workers, ["prefetch"], ["pin_memory"], ["device_prefetch"]]
+    assert changes[4:] == [["allocator"], workers, ["prefetch"], ["pin_memory"], ["device_prefetch"]]
 
 
 @pytest.fixture
