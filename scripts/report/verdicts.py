@@ -104,7 +104,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     rule = CHEAPEST_RULE if ties else ""
     found = _verdict(tables, named, [first, *ties], fact, rule)
-    return found | _choice(table, ranked, [first, *ties], asked(tables, "now"))
+    return found | _choice(table, ranked, [first, *ties], had_now(tables, first))
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:
@@ -122,8 +122,8 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     )
 
 
-def _choice(table: blocks.Table, rows: Rows, equals: Rows, now: str | None) -> Verdict:
-    """Return `form`, `within`, `behind` and `certain` of a verdict by speed (see `verdicts`); `now` is named first.
+def _choice(table: blocks.Table, rows: Rows, equals: Rows, had: Row | None) -> Verdict:
+    """Return `form`, `within`, `behind` and `certain` of a verdict by speed (see `verdicts`); `had` is named first.
 
     The first of the `equals` is the cheapest.
     """
@@ -137,7 +137,7 @@ def _choice(table: blocks.Table, rows: Rows, equals: Rows, now: str | None) -> V
         if row not in equals:
             lows = [table.compare(_key(one), _key(row)).low for one in equals]
             if all(lows) and min(lows) > 1:
-                slower[place(row)] = min(lows), row["loader"] == now
+                slower[place(row)] = min(lows), row is had
     certain = ""
     if slower:
         name = max(slower, key=lambda one: (slower[one][1], slower[one][0]))
@@ -288,7 +288,9 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
     if _key(had) == _key(row):
         same = {"row": had, "times_faster": 1.0, "faster_low": None, "faster_high": None}
         return {**same, "text": "It is what you have now."}
-    found = blocks.compare(_speeds(tables, row), _speeds(tables, had))
+    beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
+    speeds = {_key(one): _speeds(tables, one) for one in (*beside, row, had)}  # as the ranks are
+    found = blocks.Table(speeds, blocks.FINAL_ERROR).compare(_key(row), _key(had))
     ratios = {"times_faster": found.ratio, "faster_low": found.low, "faster_high": found.high}
     return {"row": had, **ratios, "text": against_text(found, had)}
 

@@ -121,7 +121,7 @@ def test_the_first_screen_names_the_equal_ones_the_bound_and_what_to_do(drawn):
     assert "numpy_memmap on ram or lazy_memmap on ram: equal here (within 9 %), the first is cheapest." in words
     assert "23,915 clips/s 95 % interval 22,457 to 25,467 of 3 visits" in words
     assert "77 % of the in-memory ceiling , 31,000 clips/s (30,000 to 32,000 in 3 control runs)" in words
-    assert "Against what you have now 133 to 220 times faster than torchaudio on ram" in words
+    assert "Against what you have now 159 to 185 times faster than torchaudio on ram" in words
     assert "3 visits say little. Raise measure.minutes" in words
 
 
@@ -251,7 +251,7 @@ def test_the_first_screen_names_bound_bottleneck_and_noise(measured):
     assert "23,998 clips/s 95 % interval 23,743 to 24,255 of 10 visits" in words
     assert "82 % of the in-memory ceiling , 29,250 clips/s (27,000 to 31,500 in 12 control runs)" in words
     assert "Bottleneck reading (from the page cache) 62 % of the time" in words
-    assert "75.4 to 79.5 times faster than torchaudio on ram" in words
+    assert "75.7 to 79.2 times faster than torchaudio on ram" in words
     assert "The machine was not steady: the same work, done 12 times" in words
     assert " little. Raise" not in words
     cold = section(measured[2], "goals")
