@@ -10,22 +10,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import FINAL_ERROR, Table, leaving
+from scripts.common.blocks import DISTURBED_PERCENT, FINAL_ERROR, Table, Visit, counting, leaving
 
 LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
 FAR = 2.0  # times slower than the fastest is far behind
-DISTURBED_PERCENT = 15.0  # of all cores, taken by others or withheld: such a visit is made again
-ATTEMPTS = 4  # of one visit, at most; of several disturbed ones the least disturbed counts
+ATTEMPTS = 4  # of a disturbed visit in a block, at most; the least disturbed one is kept
 CONTROLS = 2  # visits of the control run in a block
-
-
-@dataclass(frozen=True)
-class Visit:
-    """What a visit gave: clips/s, None where it failed, and what share of the cores others had meanwhile."""
-
-    speed: float | None
-    disturbed_percent: float = 0.0
+BEHIND_SHARE = 0.2  # of the time, for visits of those that left: which of them is the faster is asked too
 
 
 @dataclass
@@ -42,8 +34,8 @@ class Race:
     """A session of blocks. `conditions` maps each result to the condition within which alone results compare.
 
     `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
-    block, attempt)` makes an attempt the one that counts. `say(race)` is called after each visit. `keep` stay until
-    they are far behind. `speeds` may hold what earlier calls measured; `first_block` is the next number.
+    block, attempt)` makes an attempt the one that is kept. `say(race)` is called after each visit. `keep` stay until
+    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number.
     """
 
     conditions: Mapping[Hashable, Hashable]
@@ -55,7 +47,7 @@ class Race:
     chance: random.Random
     say: Callable[["Race"], None] = lambda _race: None
     keep: Collection[Hashable] = ()
-    speeds: dict[Hashable, dict[int, float]] = field(default_factory=dict)
+    made: dict[Hashable, dict[int, Visit]] = field(default_factory=dict)
     first_block: int = 0
     most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
     live: list[Hashable] = field(default_factory=list)
@@ -65,6 +57,8 @@ class Race:
     made_again: int = 0
     began: float = 0.0
     ended: str = ""
+    took: dict[Hashable, float] = field(default_factory=dict)  # seconds, in the last block that each was in
+    saved: float = 0.0  # seconds, for visits of those that left
 
     def run(self) -> str:
         """Take the session to its end; return why it ended: `time`, `blocks`, `resolved` or `nothing to measure`."""
@@ -76,7 +70,10 @@ class Race:
             if not todo:
                 self.ended = "blocks" if self.visits else "nothing to measure"
                 break
-            self._one_block(todo)
+            began = self.seconds
+            returning = self._returning()
+            self._one_block(todo + returning)
+            self.saved += BEHIND_SHARE * (self.seconds - began) - sum(self.took[one] for one in returning)
             self.block += 1
             if not self.ended:
                 self._look()
@@ -94,7 +91,14 @@ class Race:
 
     def _wanted(self, one: Hashable) -> bool:
         most = self.most_visits.get(one, self.limits.blocks)
-        return one not in self.failed and (most is None or len(self.speeds.get(one, ())) < most)
+        return one not in self.failed and (most is None or len(self.made.get(one, ())) < most)
+
+    def _returning(self) -> list[Hashable]:
+        """Return who left and comes back for a block: all of them, as often as their share of the time allows."""
+        left = [one for one in self.conditions if one in self.took and one not in self.live and self._wanted(one)]
+        if not left:
+            self.saved = 0.0
+        return left if sum(self.took[one] for one in left) <= self.saved else []
 
     def _one_block(self, todo: Sequence[Hashable]) -> None:
         """Visit each once; what was disturbed comes again when the others have been visited, since bursts last."""
@@ -109,8 +113,9 @@ class Race:
                 self.control(self.block, controls)
                 controls += 1
             else:
-                attempts = made.setdefault(one, [])
+                attempts, began = made.setdefault(one, []), self.clock()
                 attempts.append(self.visit(one, self.block, len(attempts)))
+                self.took[one] = self.clock() - began + (self.took[one] if attempts[1:] else 0.0)
                 if self._again(attempts):
                     order.append(one)
                 else:
@@ -131,41 +136,42 @@ class Race:
         return last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT and len(attempts) < ATTEMPTS
 
     def _accept(self, one: Hashable, attempts: Sequence[Visit]) -> None:
-        """Let the least disturbed attempt count, or the one that failed."""
+        """Keep the least disturbed attempt, or the one that failed."""
         failed = attempts[-1].speed is None
         shares = [visit.disturbed_percent for visit in attempts]
-        counts = len(attempts) - 1 if failed else shares.index(min(shares))
+        kept = len(attempts) - 1 if failed else shares.index(min(shares))
         self.visits += 1
         self.made_again += len(attempts) - 1
         if failed:
             self.failed.add(one)
-            self.speeds.pop(one, None)
+            self.made.pop(one, None)
         else:
-            self.speeds.setdefault(one, {})[self.block] = attempts[counts].speed
-        self.accept(one, self.block, counts)
+            self.made.setdefault(one, {})[self.block] = attempts[kept]
+        self.accept(one, self.block, kept)
 
-    def tables(self) -> dict[Hashable, Table]:
-        """Return the comparisons within each condition, of what has speeds."""
-        grouped: dict[Hashable, dict[Hashable, dict[int, float]]] = {}
-        for one, speeds in self.speeds.items():
+    def speeds(self) -> list[dict[Hashable, dict[int, float]]]:
+        """Return the clips/s of the visits that count by result and block, for each condition, of what has any."""
+        grouped: dict[Hashable, dict[Hashable, dict[int, Visit]]] = {}
+        for one, visits in self.made.items():
             if one in self.conditions:
-                grouped.setdefault(self.conditions[one], {})[one] = speeds
-        return {name: Table(found, FINAL_ERROR) for name, found in grouped.items()}
+                grouped.setdefault(self.conditions[one], {})[one] = visits
+        return [{one: speeds for one, speeds in counting(same).items() if speeds} for same in grouped.values()]
 
     def leaders(self) -> set[Hashable]:
         """Return the results than which none is surely faster, over all conditions."""
-        return {one for table in self.tables().values() for one in table.place if table.rank_interval(one)[0] == 1}
+        return {one for speeds in self.speeds() for one in leading(Table(speeds, FINAL_ERROR))}
 
     def _look(self) -> None:
         """After a block: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
         if self.limits.blocks is not None or self.looks < LEAST_BLOCKS:
             return
         resolved = True
-        for table in self.tables().values():
-            racing = {one: self.speeds[one] for one in table.place if one in self.live}
+        for speeds in self.speeds():
+            racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_BLOCKS}
             out = self._leaving(racing) if racing else set()
             self.live = [one for one in self.live if one not in out]
-            first = [one for one in table.place if table.rank_interval(one)[0] == 1]
+            table = Table(speeds, FINAL_ERROR)
+            first = leading(table)
             pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
             resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
         if resolved and self.looks >= ALL_STAY_BLOCKS:
@@ -176,3 +182,8 @@ class Race:
         look = self.looks - LEAST_BLOCKS + 1
         far = leaving(racing, look, resolution=FAR - 1)
         return far if self.looks < ALL_STAY_BLOCKS else far | leaving(racing, look, self.keep, self.limits.resolution)
+
+
+def leading(table: Table) -> list[Hashable]:
+    """Return the results than which none is surely faster."""
+    return [one for one in table.place if table.rank_interval(one)[0] == 1]

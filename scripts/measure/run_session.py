@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import plugins
+from scripts.common.blocks import Visit, visit_of
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL, TRAINING
 from scripts.measure import one_run
-from scripts.measure.race import Limits, Race, Visit
+from scripts.measure.race import Limits, Race
 from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
@@ -56,9 +57,9 @@ class Session:
         proof = Path(run.proof)
         return proof.is_file() and read_json(proof)["status"] == "ok"
 
-    def known(self) -> dict[str, dict[int, float]]:
-        """Return the speeds of earlier visits by result and block; what was measured otherwise is deleted."""
-        found: dict[str, dict[int, float]] = {}
+    def known(self) -> dict[str, dict[int, Visit]]:
+        """Return earlier visits by result and block; what was measured otherwise is deleted."""
+        found: dict[str, dict[int, Visit]] = {}
         for path, run in self.runs.items():
             said = one_run.relied_on(read_json(Path(run.proof)), run)
             for file in visits_of(path):
@@ -67,7 +68,7 @@ class Session:
                     file.unlink()
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
                 elif record["clips_per_second"]:
-                    found.setdefault(path, {})[int(file.stem)] = record["clips_per_second"]
+                    found.setdefault(path, {})[int(file.stem)] = visit_of(record)
         return found
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
@@ -80,7 +81,7 @@ class Session:
             taking = new | (set(before["finalists"]) & set(self.runs) if new else set())
         elif before:
             spent = before["race_seconds"]
-        blocks = [block for speeds in known.values() for block in speeds]
+        blocks = [block for visits in known.values() for block in visits]
         race = Race(
             conditions={path: condition(self.runs[path]) for path in sorted(taking)},
             visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
@@ -95,7 +96,7 @@ class Session:
             chance=self.chance,
             say=say,
             keep={path for path in taking if self.runs[path].loader == self.now},
-            speeds={path: known[path] for path in known if path in self.runs},
+            made={path: known[path] for path in known if path in self.runs},
             first_block=max(blocks) + 1 if blocks else 0,
             most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
         )
@@ -103,7 +104,7 @@ class Session:
         if taking:
             race.run()
         race_seconds = time.monotonic() - began
-        finalists = self._finalists(race) if race.speeds else []
+        finalists = self._finalists(race)
         leading = race.leaders()
         for path in finalists:
             self._search(visitor, path, path in leading)
@@ -126,10 +127,7 @@ class Session:
         run = self.runs[path]
         file = attempt_of(Path(path), block, attempt)
         asked = replace(run, repeat=block, attempt=attempt, path=str(file), seed=run.seed + block)
-        record = visitor.make(asked, file)
-        used = record["resources"] or {}
-        disturbed = used.get("others_percent", 0.0) + used.get("stolen_percent", 0.0)
-        return Visit(record["clips_per_second"], disturbed)
+        return visit_of(visitor.make(asked, file))
 
     def _accept(self, path: str, block: int, attempt: int) -> None:
         os.replace(attempt_of(Path(path), block, attempt), Path(path).with_name(f"{block}.json"))
@@ -144,7 +142,7 @@ class Session:
         it, and what one has now.
         """
         leading, found = race.leaders(), []
-        middle = {path: sorted(speeds.values())[len(speeds) // 2] for path, speeds in race.speeds.items()}
+        middle = middles(race)
         for device in sorted({run.settings["device"] for run in self.runs.values()}):
             plain = [
                 path
@@ -193,6 +191,12 @@ class Session:
         visitor.make(run, out)
 
 
+def middles(race: Race) -> dict[Any, float]:
+    """Return the middle speed of each result of a race, in clips/s, of the visits that count."""
+    every = {path: found.values() for speeds in race.speeds() for path, found in speeds.items()}
+    return {path: sorted(found)[len(found) // 2] for path, found in every.items()}
+
+
 def plain_read(run: Run) -> bool:
     """Return whether a result reads every byte from a warm cache, with no training step."""
     return (run.task, run.cache, run.step_ms) == ("read", "warm", 0)
@@ -236,7 +240,7 @@ class Display:
             print(text, file=sys.stderr, flush=True)
 
     def _leaders(self, race: Race) -> str:
-        middle = {path: sorted(found.values())[len(found) // 2] for path, found in race.speeds.items() if found}
+        middle = middles(race)
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
         return f"; so far: {', '.join(names)} clips/s" if names else ""

@@ -146,6 +146,9 @@ def _doubts(row: Row) -> Iterator[str]:
     if row["disturbed"]:
         were = f"{row['disturbed']} of {row['runs']} visits of {place(row)}"
         yield f"Other programs used the CPU during {were}."
+    if row["left_out"]:
+        other = "1 other visit does" if row["left_out"] == 1 else f"{row['left_out']} other visits do"
+        yield f"{other} not count: other programs took more of the CPU from {'it' if row['left_out'] == 1 else 'them'}."
     more = (row["warnings"] or 0) - (row["disturbed"] or 0)
     if more > 0:
         other = " other" if row["disturbed"] else ""

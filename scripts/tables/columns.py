@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.common import vocabulary
+from scripts.common.blocks import visit_of
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
@@ -130,7 +131,7 @@ _SHARED = {
         Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
         Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
-        Column("runs", int, heading="Visits", doc="runs with a speed"),
+        Column("runs", int, heading="Visits", doc="visits with a speed that count"),
         Column("clips_per_second", float, heading="Clips/s", doc="median over the runs"),
         Column("lowest", float, doc="the slowest run, in clips/s"),
         Column("highest", float, heading="Lowest to highest", doc="the fastest run, in clips/s"),
@@ -215,7 +216,8 @@ _RANKING = (
     Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),
     Column("evidence", heading="Evidence", doc="in words"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
-    Column("disturbed", int, doc="ok runs beside which something else slowed the machine down"),
+    Column("disturbed", int, doc="those of `runs` beside which something else slowed the machine down"),
+    Column("left_out", int, doc="ok visits that do not count: others took more of the machine than from `runs`"),
     *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips faults_per_batch"),
     *_of_runs("median", "steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
     *_of_runs("largest", "pss_peak_bytes pss_per_worker_peak_bytes threads_peak open_files_peak"),
@@ -255,6 +257,8 @@ TABLES = {
         replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
         Column("disturbed", bool, records.disturbed, "Disturbed",
                doc="whether a warning says that something else slowed the run down"),
+        Column("disturbed_percent", float, lambda record: visit_of(record).disturbed_percent,
+               doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
         Column("code", of="record: code", doc="hash of the code on the timed path; blank in older records"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),

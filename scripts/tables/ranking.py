@@ -7,7 +7,7 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Center, Table
+from scripts.common.blocks import FINAL_ERROR, Center, Table, Visit, counting
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
@@ -45,34 +45,47 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return one row per loader x tier x slug from rows as in runs.csv: of its ok runs, in clips/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
-    wrong data. `runs` counts the ok runs, `failed` the failed ones, `disturbed` the ok ones that something else on the
-    machine disturbed. `outliers` are counted, never dropped; None for fewer than five runs. No columns are `clips`,
-    those of an epoch, and `speeds`: the ok runs' clips/s, empty where the result has no speed, which `rank` compares.
+    wrong data. `runs` counts the ok visits that count (scripts/common/blocks.py), `left_out` the others, `failed` the
+    failed ones, `disturbed` those that count all the same. `outliers` are counted, never dropped; None for fewer than
+    five runs. No columns are `clips`, those of an epoch, and `speeds`: the clips/s of the visits that count, empty
+    where the result has no speed, which `rank` compares.
     """
-    return [_result(same) for same in grouped(runs, "loader", "tier", "slug")]
+    same = grouped(runs, "loader", "tier", "slug")
+    conditions: dict[Any, dict[int, dict[int, Visit]]] = {}
+    for place, rows in enumerate(same):
+        if all(row["status"] != "failed" for row in rows):
+            ok = {row["repeat"]: Visit(row["clips_per_second"], row["disturbed_percent"]) for row in _ok(rows)}
+            conditions.setdefault(condition_order(rows[0]), {})[place] = ok
+    speeds = {place: found for visits in conditions.values() for place, found in counting(visits).items()}
+    return [_result(rows, speeds.get(place, {})) for place, rows in enumerate(same)]
 
 
-def _result(runs: list[Mapping[str, Any]]) -> Row:
+def _ok(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["status"] == "ok"]
+
+
+def _result(runs: list[Mapping[str, Any]], speeds: Mapping[int, float]) -> Row:
     by_status = {status: [run for run in runs if run["status"] == status] for status in STATUSES}
     status = next(name for name in ("failed", "ok", "skipped", "missing") if by_status[name])
     ok = by_status["ok"]
-    measured = ok if status == "ok" else []
-    speeds = {run["repeat"]: run["clips_per_second"] for run in measured}
+    measured = [run for run in ok if run["repeat"] in speeds]
+    counted = measured if status == "ok" else ok
     middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: by_status[status][0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
         "clips_per_second": middle.speed,
-        "runs": len(ok),
+        "runs": len(counted),
+        "left_out": len(ok) - len(counted),
         "failed": len(by_status["failed"]),
         "interval_low": middle.low,
         "interval_high": middle.high,
         "speeds": speeds,
         "clips": median_of(run["clips"] for run in measured),
         "outliers": outliers(speeds.values()),
-        "disturbed": sum(run["disturbed"] for run in ok),
-        "minimum_step_ms": _minimum_step(measured),
-        **_of_runs(measured),
+        "disturbed": sum(run["disturbed"] for run in counted),
+        "minimum_step_ms": _minimum_step(ok if speeds else []),
+        **_of_runs(measured, ok),
         "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
@@ -81,13 +94,17 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
     }
 
 
-def _of_runs(runs: list[Mapping[str, Any]]) -> Row:
-    """Return the columns of a result that their declarations make from its runs; None without any."""
+def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
+    """Return the columns of a result that their declarations make from its runs; None without any.
+
+    What none of those that count has is that of all `ok` ones: what was found out besides is in the first.
+    """
     found: Row = {}
     for column in TABLES["ranking"].columns:
         how, _, name = column.of.partition(": ") if isinstance(column.of, str) else ("", "", "")
         if how in _OF_RUNS:
-            found[column.name] = _OF_RUNS[how]([run[name] for run in runs]) if runs else None
+            of_runs = _OF_RUNS[how]([run[name] for run in runs]) if runs else None
+            found[column.name] = _OF_RUNS[how]([run[name] for run in ok]) if runs and of_runs is None else of_runs
     return found
 
 

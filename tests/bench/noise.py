@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.blocks import FINAL_ERROR, Table, pair_intervals
+from scripts.common.blocks import FINAL_ERROR, Table, Visit, counting, pair_intervals, visit_of
 from scripts.common.files import read_json
 from tests.support.workflow_copy import ProjectCopy, folders
 
@@ -121,20 +121,20 @@ class Sessions:
         self.project.snakemake("--cores", "all", "--notemp", SESSION)
         self.project.configure(measure={**self.project.config["measure"], "minutes": minutes})
 
-    def measure(self) -> tuple[dict[str, Any], dict[str, dict[int, float]]]:
-        """Take one session from nothing but the proofs; return its file and {name: {block: clips/s}}."""
+    def measure(self) -> tuple[dict[str, Any], dict[str, dict[int, Visit]]]:
+        """Take one session from nothing but the proofs; return its file and {name: {block: visit}}."""
         for path in self.runs.glob("*/*/*/*.json"):
             if path.name != "proof.json":
                 path.unlink()
         for path in self.runs.glob("s*-main.json"):
             path.unlink()
         self.project.snakemake("--cores", "all", "--notemp", SESSION)
-        speeds: dict[str, dict[int, float]] = {}
+        visits: dict[str, dict[int, Visit]] = {}
         for path in self.runs.glob("ram/*/*/*.json"):
             if path.stem.isdigit():
                 record = read_json(path)
-                speeds.setdefault(record["loader"], {})[int(path.stem)] = record["clips_per_second"]
-        return read_json(self.project.root / SESSION), speeds
+                visits.setdefault(record["loader"], {})[int(path.stem)] = visit_of(record)
+        return read_json(self.project.root / SESSION), visits
 
 
 def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
@@ -206,21 +206,24 @@ def main() -> None:
         for number in range(arguments.sessions):
             with neighbour(number) if arguments.slower is None else tempfile.TemporaryDirectory():
                 began = time.monotonic()
-                said, speeds = sessions.measure()
+                said, visits = sessions.measure()
                 seconds = time.monotonic() - began
+            speeds = counting(visits)
             table = Table(speeds, FINAL_ERROR)
             pairs = judged(table, loaders)
             first = max(table.place, key=lambda name: table.center(name).speed)
             right = loaders[first][0] == "copying" and loaders[first][1] <= 1.05
+            left_out = sum(len(visits[name]) - len(speeds[name]) for name in visits)
             wrong = sum(count for (_, word), count in pairs.items() if word == "wrong")
             leaders, tables_wrong, total = leaders + right, tables_wrong + bool(wrong), total + pairs
-            found.append({"session": said, "speeds": speeds})
+            found.append({"session": said, "visits": visits, "speeds": speeds})
             told = ", ".join(
                 f"{name}: {pairs[name, 'told']} of {sum(pairs[name, word] for word in WORDS)}" for name in CLASSES
             )
             print(
                 f"{number + 1:2}  {seconds:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
-                f"{said['made_again']} made again; {first} leads ({'right' if right else 'WRONG'}), "
+                f"{said['made_again']} made again, "
+                f"{left_out} left out; {first} leads ({'right' if right else 'WRONG'}), "
                 f"{wrong} wrong; told {told}",
                 flush=True,
             )

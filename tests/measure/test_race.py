@@ -6,15 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts.common.blocks import Visit
 from scripts.measure import race, run_session
 
 
 class Played:
     """A race over planted speeds, on a clock that a visit moves by a second."""
 
-    def __init__(self, planted, seconds=None, blocks=None, noise=0.02, disturbed=None, failing=(), **more):
+    def __init__(
+        self, planted, seconds=None, blocks=None, noise=0.02, disturbed=None, failing=(), seconds_of=None, **more
+    ):
         self.planted, self.noise, self.failing = planted, noise, failing
         self.disturbed = disturbed or (lambda _now: 0.0)
+        self.seconds_of = seconds_of or (lambda _one: 1.0)
         self.now, self.chance = 0.0, random.Random(1)
         self.visited, self.accepted, self.controls, self.said = [], [], [], 0
         self.race = race.Race(
@@ -34,11 +38,11 @@ class Played:
         self.said += 1
 
     def visit(self, one, block, attempt):
-        self.now += 1.0
+        self.now += self.seconds_of(one)
         self.visited.append((one, block, attempt))
         if one in self.failing:
-            return race.Visit(None)
-        return race.Visit(self.planted[one] * self.chance.lognormvariate(0, self.noise), self.disturbed(self.now))
+            return Visit(None)
+        return Visit(self.planted[one] * self.chance.lognormvariate(0, self.noise), self.disturbed(self.now))
 
 
 def test_each_block_visits_each_result_once_in_another_order_with_controls_between():
@@ -54,10 +58,30 @@ def test_each_block_visits_each_result_once_in_another_order_with_controls_betwe
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
     speeds = {"fast": 1000.0, "near": 990.0, "behind": 700.0, "far": 20.0, "kept": 690.0, "kept far": 10.0}
     played = Played(speeds, seconds=200.0, noise=0.05, keep={"kept", "kept far"})
-    visits = Counter(one for one, _, _ in played.accepted)
-    assert visits["far"] == visits["kept far"] <= 4 < race.ALL_STAY_BLOCKS
-    assert race.ALL_STAY_BLOCKS <= visits["behind"] < visits["near"] == visits["fast"]
-    assert visits["kept"] == visits["fast"] and played.race.leaders() <= {"fast", "near"}
+    blocks = {name: [block for one, block, _ in played.accepted if one == name] for name in speeds}
+    assert len(blocks["far"]) <= len(blocks["behind"]) < len(blocks["near"])
+    assert all(set(range(3)) <= set(found) and 3 not in found for found in (blocks["far"], blocks["kept far"]))
+    assert set(range(race.ALL_STAY_BLOCKS)) <= set(blocks["behind"])
+    assert len(blocks["near"]) - len(blocks["fast"]) in (-1, 0, 1) and played.race.leaders() <= {"fast", "near"}
+    assert len(blocks["kept"]) - len(blocks["fast"]) in (-1, 0, 1)
+
+
+@pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a visit of what left
+def test_those_that_left_come_back_together_within_their_share_of_the_time(slow):
+    speeds = {"fast": 1000.0, "near": 990.0, "far": 100.0, "farther": 50.0}
+    played = Played(speeds, seconds=2000.0, noise=0.3, seconds_of=lambda one: slow if "far" in one else 1.0)
+    later = [(one, block) for one, block, _ in played.accepted if block > race.LEAST_BLOCKS]
+    back = [{block for one, block in later if one == name} for name in ("far", "farther")]
+    assert back[0] == back[1] and len(back[0]) > 1
+    spent = slow * sum(map(len, back))
+    assert 0.5 * race.BEHIND_SHARE * played.now < spent <= race.BEHIND_SHARE * played.now + 3 * 2 * slow
+    assert played.race.leaders() <= {"fast", "near"}
+
+
+def test_a_disturbed_visit_is_in_no_comparison():
+    played = Played({"a": 100.0, "b": 90.0}, blocks=6, noise=0.001, disturbed=lambda now: 50.0 * (now > 6.0))
+    assert [len(visits) for visits in played.race.made.values()] == [6, 6]
+    assert [list(speeds) for speeds in played.race.speeds()[0].values()] == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_it_stops_where_nothing_is_left_to_find_out():
@@ -100,12 +124,12 @@ def test_whether_a_visit_is_made_again_does_not_depend_on_its_speed():
 def test_a_result_that_fails_is_not_visited_again_and_has_no_speed():
     played = Played({"a": 100.0, "b": 90.0}, blocks=3, failing={"b"})
     assert Counter(one for one, _, _ in played.visited) == {"a": 3, "b": 1}
-    assert "b" not in played.race.speeds and ("b", 0, 0) in played.accepted
+    assert "b" not in played.race.made and ("b", 0, 0) in played.accepted
 
 
 def test_what_was_measured_before_is_not_measured_again_in_its_block():
-    before = {"a": {0: 100.0, 1: 101.0}, "b": {0: 90.0}}
-    played = Played({"a": 100.0, "b": 90.0}, blocks=2, speeds=before, first_block=2)
+    before = {"a": {0: Visit(100.0), 1: Visit(101.0)}, "b": {0: Visit(90.0)}}
+    played = Played({"a": 100.0, "b": 90.0}, blocks=2, made=before, first_block=2)
     assert played.visited == [("b", 2, 0)]
 
 

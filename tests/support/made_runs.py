@@ -53,6 +53,7 @@ class Made:
     shortest: Sequence[float | None] = ()  # ms, of each repeat; None: longer than the limit; empty: not looked for
     trials: Mapping[str, Any] | None = None
     epochs: int = 2
+    others: Sequence[float] = ()  # percent of all cores that others used, of each repeat
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -104,6 +105,8 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
             record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
+        if made.others:
+            record["resources"] |= {"others_percent": made.others[repeat], "stolen_percent": 0.0}
     return record
 
 

@@ -548,6 +548,21 @@ def test_intervals_ratios_outliers_and_disturbances(tmp_path):
     assert "speeds" not in tables["ranking"][0]
 
 
+def test_visits_from_which_others_took_the_machine_are_left_out(tmp_path):
+    made = [
+        Made("a", "ram", [100.0, 101.0, 102.0, 33.0], others=[0.0, 2.0, 0.0, 50.0]),
+        Made("b", "ram", [50.0, 16.0, 51.0, 51.5], others=[1.0, 48.0, 0.0, 0.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    rows = {row["loader"]: row for row in tables["ranking"]}
+    assert [(rows[name]["runs"], rows[name]["left_out"], rows[name]["lowest"]) for name in "ab"] == [
+        (3, 1, 100.0),
+        (3, 1, 50.0),
+    ]
+    assert (rows["a"]["rank"], rows["b"]["rank"]) == (1, 2) and 1.9 < rows["b"]["slower_low"] <= 2.1
+    assert [row["disturbed_percent"] for row in tables["runs"] if row["loader"] == "a"] == [0.0, 2.0, 0.0, 50.0]
+
+
 def test_a_result_is_told_from_the_best_where_its_interval_excludes_one(tmp_path):
     made = [
         Made("a", "ram", [100.0, 101.0, 102.0, 103.0, 104.0]),
