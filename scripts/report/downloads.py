@@ -11,6 +11,7 @@ from typing import Any
 
 from scripts.report.config import config_text
 from scripts.report.names import anonymous
+from scripts.report.trace import trace_text
 from scripts.tables.columns import COLUMNS, RECORDS
 
 MOST = 1_100_000  # bytes of a file that is embedded, a third less than it takes in the page
@@ -49,6 +50,9 @@ def downloads(tables: Mapping[str, Any], folder: Path | None) -> list[dict[str, 
     ]
     config = config_text(tables["dataset"]["config"]).encode()
     files.append(_file("config.yaml", "the whole config, as it was resolved", "application/yaml", config))
+    if tables["spans"]:
+        about = "the timelines of the first batches, for ui.perfetto.dev or speedscope"
+        files.append(_file("trace.json", about, "application/json", trace_text(tables["spans"]).encode()))
     path = folder / RECORDS if folder else None
     if path and path.is_file():
         about = "every raw record of runs, bounds and tensors, as docs/run.schema.json describes it"
