@@ -192,7 +192,7 @@ class RingReader:
         with self._ring() as free:
             try:
                 while True:
-                    if not under_way or not under_way[0].over:
+                    if not under_way or not under_way[0].over:  # else what is ready is handed out first
                         self._start(wanted, free, under_way, beside)
                     if not under_way:
                         return
