@@ -36,9 +36,8 @@ reader = RingReader(  # ring_reader.py is one file that stands alone: copy it fr
 class Loader:
     def __iter__(self):
         order = random.permutation(len(reader))
-        for number, audio in enumerate(reader.batches(order)):
-            where = order[number * batch_size :][:batch_size]
-            yield {"audio": audio, "target": target[where].to(device), "labels": labels[where].to(device)}
+        for audio, targets, hot in reader.batches(order, target, labels):
+            yield {"audio": audio, "target": targets, "labels": hot}
 
 
 loader = Loader()

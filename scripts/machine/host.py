@@ -11,7 +11,9 @@ from typing import Any
 
 import psutil
 
-WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device
+WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
+FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
+FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read when they are first needed
 THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
 SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
 OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
@@ -335,6 +337,17 @@ def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[
             "read it as the speed of the storage, or measure with fewer clips or more memory",
         )
     ]
+
+
+def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None:
+    """Return why a run was not warm, or None: more than FROM_DEVICE_PERCENT of what it delivered came from a device."""
+    read = after.read_bytes - before.read_bytes
+    if read <= max(FROM_DEVICE_BYTES, payload_bytes * FROM_DEVICE_PERCENT / 100):
+        return None
+    return (
+        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB delivered; the data "
+        "does not stay in the page cache: measure it cold or limited, or fewer clips, or with more memory"
+    )
 
 
 def warning(code: str, seen: str, cause: str, hint: str) -> dict[str, str]:

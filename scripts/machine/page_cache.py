@@ -154,7 +154,7 @@ class ColdCache:
         evict(self.files)
 
     def begin(self) -> None:
-        """Note the state at the epoch's begin, with the loader open: what it has read ahead counts against it."""
+        """Note the state at the epoch's begin, when its clock starts: its loader is not open yet."""
         self._resident = residency(self.files)
         self._begun = self._read_bytes()
 

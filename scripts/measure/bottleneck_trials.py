@@ -104,13 +104,13 @@ class Explanation:
         yield "consumer", lambda: _consumer(request, plain, self._clock)
 
     def _speed(self, sink: protocol.Sink, **changes: Any) -> float:
-        """Return clips/s with `changes`, the cache being as in the run."""
+        """Return clips/s with `changes`, the cache being as in the run; opening the loader apart."""
         if self._cold is None:
             return self._warm(sink, **changes)
         timed_: list[protocol.EpochTimes] = []
         while sum(one.seconds for one in timed_) < LEAST_SECONDS:
             protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed_)
-        return sum(one.clips for one in timed_) / sum(one.seconds for one in timed_)
+        return sum(one.clips for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
 
     def _warm(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return clips/s with `changes` and a warm cache, of a short window without epoch starts."""

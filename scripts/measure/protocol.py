@@ -5,7 +5,7 @@ It knows no clock, no library and no loader but what it is given, so that tests 
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -44,13 +44,13 @@ class Sink(Protocol):
 
 
 class Cold(Protocol):
-    """Makes an epoch cold; see measure/cache.py."""
+    """Makes an epoch cold; see machine/page_cache.py."""
 
     def evict(self) -> None:
         """Put the data out of the cache; no loader is open."""
 
     def begin(self) -> None:
-        """Note the state when the epoch's clock is about to start."""
+        """Note the state when the epoch's clock is about to start: its loader is not open yet."""
 
     def end(self) -> Any:
         """Return what the epoch read (a named tuple), with a `problem` where it was not cold."""
@@ -58,7 +58,7 @@ class Cold(Protocol):
 
 @dataclass
 class EpochTimes:
-    """One timed epoch, from asking for it to its end. Arrivals count from its start."""
+    """A timed epoch, from asking for it (a cold one: from opening its loader) to its end. Arrivals count from then."""
 
     seconds: float
     gap_seconds: float  # from the last batch of the epoch before (if that was timed) to the first of this one
@@ -68,6 +68,7 @@ class EpochTimes:
     cache: dict[str, Any] | None = None  # of a cold epoch: what was in the cache, and what came from the device
     compute_seconds: float | None = None  # of a task that computes: time in its steps, emulated or real
     validation_seconds: float | None = None  # of a training: the pass over the validation split that followed
+    opening_seconds: float | None = None  # of a cold epoch: opening its loader, which is within its seconds
 
 
 @dataclass
@@ -134,8 +135,8 @@ def run_cold(
     """Take a loader through the protocol with its data put out of the cache before each timed epoch.
 
     Each timed epoch has a loader of its own, which `opened(number)` constructs once the data is out: one that stays
-    open keeps what it has mapped in the cache. The construction is not timed, and what it reads counts against the
-    epoch. The gap of each epoch is its own time to the first batch.
+    open keeps what it has mapped in the cache. Its clock starts before the loader is opened, since what that reads is
+    of the epoch: no loader can read ahead of the clock. The gap of each epoch is its own time to the first batch.
     """
     times = Times()
     with verified(partial(opened, 0), verifier, sink, times, clock):
@@ -160,12 +161,24 @@ def time_cold_epoch(
     cold: Cold,
     into: list[EpochTimes],
 ) -> list[Any]:
-    """Put the data out of the cache, open a loader, time its first epoch; return the receipts of what it delivered."""
+    """Put the data out of the cache, time opening a loader and its first epoch; return the receipts of what came."""
     cold.evict()
+    cold.begin()
+    start = clock()
     with opened() as epoch:
-        cold.begin()
+        opening = clock() - start
         [receipts] = time_epochs(counted_on(epoch, -1), sink, 1, clock, 0.0, into)
-        into[-1].cache = cold.end()._asdict()
+        timed = into.pop()
+        into.append(
+            replace(
+                timed,
+                seconds=opening + timed.seconds,
+                gap_seconds=opening + timed.gap_seconds,
+                arrivals_seconds=[opening + at for at in timed.arrivals_seconds],
+                opening_seconds=opening,
+                cache=cold.end()._asdict(),
+            )
+        )
     del epoch  # what it refers to may hold the data mapped
     return receipts
 

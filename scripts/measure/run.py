@@ -285,7 +285,9 @@ class _Run:
         record["warnings"] = host.disturbance(**self.moments)
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
-            record["warnings"] += host.not_warm(**self.moments, payload_bytes=clips * record["clip_bytes"])
+            payload = clips * record["clip_bytes"]
+            record["warnings"] += host.not_warm(**self.moments, payload_bytes=payload)
+            self.problem = host.from_device(**self.moments, payload_bytes=payload)
         if self.cache == "cold":
             warm = [epoch.cache["problem"] for epoch in times.epochs if epoch.cache["problem"]]
             if len(warm) == len(times.epochs):
@@ -348,7 +350,7 @@ def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
     return host.warning(
         "not-cold",
         f"{len(problems)} of {epochs} epochs were not cold and do not count: {problems[0]}",
-        "something else keeps the files in the page cache, or the loader reads ahead before its first epoch",
+        "something else keeps the files in the page cache",
         "measure with more clips, and with nothing else that reads them",
     )
 

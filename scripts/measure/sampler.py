@@ -36,6 +36,7 @@ GROWTH_PERCENT = 5
 COPIED_BYTES = 100_000_000
 COPIED_PERCENT = 25
 
+PARTS = {"heap_bytes": "Pss_Anon", "shmem_bytes": "Pss_Shmem", "file_bytes": "Pss_File"}  # of PSS, in smaps_rollup
 READ = os.O_RDONLY | os.O_CLOEXEC
 GONE = (FileNotFoundError, ProcessLookupError)
 
@@ -45,6 +46,7 @@ class Sample(NamedTuple):
 
     time: float
     rss_bytes: int
+    private_bytes: int  # of it, memory of no file that is not shared; what is in common since a fork is in each process
     threads: int
     open_files: int
     processes: int
@@ -53,9 +55,10 @@ class Sample(NamedTuple):
 def pss_of_tree(pid: int, clock: Callable[[], float] = time.perf_counter, proc: Path = PROC) -> dict[str, Any]:
     """Return a reading of the memory of `pid` and its descendants, each shared page counted once.
 
-    `pss_bytes`, `anonymous_bytes` (memory of no file: the heap and shared memory; None before Linux 5.4), `main_bytes`
-    (of `pid` itself), `worker_bytes` (the largest descendant's), `shared_bytes` (private memory that processes have
-    still in common since a fork), `pids`, `time`, and `reason`: why there are no figures, else None.
+    `pss_bytes` and what it consists of, which is None before Linux 5.4: `heap_bytes` (private memory of no file),
+    `shmem_bytes` (shared memory, tmpfs included) and `file_bytes` (mapped pages of files); `anonymous_bytes` (the first
+    two), `main_bytes` (of `pid` itself), `worker_bytes` (the largest descendant's), `shared_bytes` (private memory that
+    processes have still in common since a fork), `pids`, `time`, and `reason`: why there are no figures, else None.
 
     Never call it inside timed epochs: it takes about 7 ms per GB.
     """
@@ -66,6 +69,7 @@ def _pss(pids: Sequence[int], now: float, proc: Path = PROC) -> dict[str, Any]:
     """Return the reading of these processes, of which the first is the main one."""
     reading: dict[str, Any] = {"time": now, "reason": None, "pids": []}
     reading |= dict.fromkeys(("pss_bytes", "anonymous_bytes", "main_bytes", "worker_bytes", "shared_bytes"))
+    reading |= dict.fromkeys(PARTS)
     rollups = {}
     for pid in pids:
         try:
@@ -84,9 +88,10 @@ def _pss(pids: Sequence[int], now: float, proc: Path = PROC) -> dict[str, Any]:
     reading["main_bytes"] = rollups[pids[0]]["Pss"] if pids[0] in rollups else None
     reading["worker_bytes"] = max((rollups[pid]["Pss"] for pid in rollups if pid != pids[0]), default=None)
     if all("Pss_Anon" in rollup for rollup in rollups.values()):
-        heap = sum(rollup["Pss_Anon"] for rollup in rollups.values())
-        reading["anonymous_bytes"] = heap + sum(rollup["Pss_Shmem"] for rollup in rollups.values())
-        reading["shared_bytes"] = sum(rollup["Anonymous"] for rollup in rollups.values()) - heap
+        for name, field in PARTS.items():
+            reading[name] = sum(rollup[field] for rollup in rollups.values())
+        reading["anonymous_bytes"] = reading["heap_bytes"] + reading["shmem_bytes"]
+        reading["shared_bytes"] = sum(rollup["Anonymous"] for rollup in rollups.values()) - reading["heap_bytes"]
     return reading
 
 
@@ -170,19 +175,22 @@ class Tree:
 
     def take(self, now: float) -> Sample | None:
         """Return a sample of the whole tree; None where it has ended."""
-        rss, threads, open_files, processes = 0, 0, 0, 0
+        rss, shared, threads, open_files, processes = 0, 0, 0, 0, 0
         for pid, (statm, task, fd) in list(self.files.items()):
             try:
-                size, resident = os.pread(statm, 64, 0).split(None, 2)[:2]
+                size, resident, of_files = os.pread(statm, 64, 0).split(None, 3)[:3]  # of files and shared memory
                 if size == b"0":  # a zombie
                     continue
                 threads += os.fstat(task).st_nlink - 2
                 open_files += _open_files(fd)
                 rss += int(resident)
+                shared += int(of_files)
                 processes += 1
             except GONE:
                 _close(self.files.pop(pid))
-        return Sample(now, rss * self.page, threads, open_files, processes) if processes else None
+        if not processes:
+            return None
+        return Sample(now, rss * self.page, (rss - shared) * self.page, threads, open_files, processes)
 
     def close(self) -> None:
         """Close the files that it keeps open."""
@@ -358,11 +366,15 @@ class Sampler:
         return {
             "pss_peak_bytes": _peak(known, "pss_bytes"),
             "pss_anonymous_peak_bytes": _peak(known, "anonymous_bytes"),
+            "pss_private_peak_bytes": _peak(known, "heap_bytes"),
+            "pss_shared_peak_bytes": _peak(known, "shmem_bytes"),
+            "pss_file_peak_bytes": _peak(known, "file_bytes"),
             "pss_main_peak_bytes": _peak(known, "main_bytes"),
             "pss_per_worker_peak_bytes": _peak(known, "worker_bytes"),
             "pss_reason": None if known else reason,
             "pss_copied_bytes": copied(until),
             "rss_peak_bytes": max((sample.rss_bytes for sample in samples), default=None),
+            "rss_private_peak_bytes": max((sample.private_bytes for sample in samples), default=None),
             "threads_peak": max((sample.threads for sample in samples), default=None),
             "open_files_peak": max((sample.open_files for sample in samples), default=None),
             "processes_peak": max((sample.processes for sample in samples), default=None),

@@ -163,6 +163,56 @@ def test_a_batch_stays_until_the_next_is_taken_and_a_copy_for_good(made, threads
     assert same([batch.numpy() for batch in kept], expected(array))
 
 
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_what_is_beside_the_items_comes_with_them(made, threads, copies):
+    path, array = made
+    numbers, hot = torch.arange(ITEMS), torch.eye(ITEMS)
+    with RingReader(path, BATCH, threads=threads, copies=copies) as reader:
+        found = []
+        for batch, number, row in reader.batches(ORDER, numbers, hot):
+            assert np.array_equal(batch.numpy(), array[number.numpy()]) and torch.equal(row, hot[number])
+            found.append(number)
+    assert np.array_equal(np.concatenate(found), ORDER)
+
+
+def test_to_ask_for_a_batch_that_is_ready_waits_for_no_read(made, monkeypatch):
+    path, array = made
+    may_read = threading.Event()
+    may_read.set()
+    whole = RingReader._fill
+    monkeypatch.setattr(RingReader, "_fill", lambda *arguments: may_read.wait() and whole(*arguments))
+    with RingReader(path, BATCH, threads=1, ahead=2) as reader:
+        stream = reader.batches(ORDER)
+        found = [next(stream).numpy().copy()]
+        end = time.monotonic() + 60
+        while reader._work.qsize() and time.monotonic() < end:
+            time.sleep(0.001)
+        may_read.clear()
+        found.append(next(stream).numpy().copy())
+        may_read.set()
+        assert same(found + taken(stream), expected(array))
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_closed_reader_says_so_and_one_that_nobody_has_ends_its_threads(made, threads):
+    path, _ = made
+    with RingReader(path, BATCH, threads=threads) as reader:
+        stream = reader.batches(ORDER)
+        next(stream)
+    with pytest.raises(ValueError, match="closed"):
+        taken(stream)
+    crew = set(threading.enumerate())
+    stream = RingReader(path, BATCH, threads=threads).batches(ORDER)
+    next(stream)
+    crew = set(threading.enumerate()) - crew
+    assert len(crew) == threads
+    del stream
+    for thread in crew:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
 def test_auto_reads_the_file_until_it_lies_in_the_page_cache(made, monkeypatch):
     path, array = made
     cached = False

@@ -144,6 +144,17 @@ def test_cold_epochs_come_from_the_device_and_warm_ones_from_memory(owned):
     assert warm["resources"]["read_bytes"] <= 0.01 * payload * len(warm["times"]["epochs"])
 
 
+def test_what_comes_from_the_device_is_no_warm_number(places, corpus):  # noqa: ARG001 (the corpus has to be there)
+    """As of a loader that reads past the page cache."""
+    disk, _ = places
+    settings = json.dumps({"workers": 2, "direct": True})
+    record = run_loader(disk, "ring", disk / "memmap", ["--settings", settings], cached="warm")
+    if "past the page cache" in record["reason"]:
+        pytest.skip(record["reason"])
+    assert (record["status"], record["clips_per_second"]) == ("failed", None)
+    assert record["reason"].startswith("not warm: ") and "MB were read from a device" in record["reason"]
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_cold_run_reads_each_epoch_from_the_device(places, corpus, workers):
     disk, _ = places

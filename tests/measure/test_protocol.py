@@ -146,14 +146,16 @@ class ColdScene(Scene):
 def test_each_cold_epoch_has_a_loader_of_its_own_opened_when_the_data_is_out():
     scene = ColdScene()
     times = scene.run()
-    timed = ["construct", "begin", *epoch_events(0, "consume"), "end", "tear down"]
+    timed = ["construct", *epoch_events(0, "consume"), "end", "tear down"]
     checks = ["check epoch 1: 9", "check epoch 2: 9"]
     first = ["loader 0", "construct", *VERIFY, "tear down", "before"]
-    assert scene.events == [*first, "evict", "loader 1", *timed, "evict", "loader 2", *timed, "after", *checks]
+    out = ["evict", "begin"]
+    assert scene.events == [*first, *out, "loader 1", *timed, *out, "loader 2", *timed, "after", *checks]
     assert times.construct_seconds == 7 and times.teardown_seconds == 3
     for epoch in times.epochs:
-        assert epoch.seconds == pytest.approx(2 + 3 * 1.1 + 0.5 + 0.25), "neither the eviction nor the construction"
-        assert epoch.gap_seconds == pytest.approx(3), "to its own first batch"
+        assert epoch.seconds == pytest.approx(7 + 2 + 3 * 1.1 + 0.5 + 0.25), "with the construction, not the eviction"
+        assert (epoch.opening_seconds, epoch.gap_seconds) == (7, pytest.approx(7 + 3)), "to its own first batch"
+        assert epoch.arrivals_seconds == pytest.approx([10, 11.1, 12.2])
         assert epoch.cache == {"resident_bytes": 1, "read_bytes": 2, "payload_bytes": 3, "problem": ""}
 
 

@@ -118,7 +118,7 @@ def step(watcher: Sampler, clock: Clock) -> None:
 def reading(when, anonymous, shared=0, pids=(1, 2)):
     names = ("pss_bytes", "main_bytes", "worker_bytes")
     common = {"time": when, "reason": None, "pids": list(pids), "shared_bytes": shared, "anonymous_bytes": anonymous}
-    return {**common, **dict.fromkeys(names, anonymous)}
+    return {**common, **dict.fromkeys((*names, *sampler.PARTS), anonymous)}
 
 
 # Memory that is known
@@ -151,6 +151,13 @@ def test_shared_memory_counts_once(shared):
     assert summary["pss_peak_bytes"] == pytest.approx(whole["pss_bytes"], rel=0.01)
     assert summary["pss_per_worker_peak_bytes"] == pytest.approx(whole["worker_bytes"], rel=0.01)
     assert summary["rss_peak_bytes"] > 4 * 200 * MB, "once for each process"
+    kind, other = ("shared", "private") if shared else ("private", "shared")
+    grew = {name: whole[part] - base[part] for name, part in (("private", "heap_bytes"), ("shared", "shmem_bytes"))}
+    assert grew[kind] == pytest.approx(200 * MB + (0 if shared else 120 * MB), rel=0.02)
+    assert grew[other] == pytest.approx(120 * MB if shared else 0, abs=6 * MB)
+    for name, part in (("private", "heap_bytes"), ("shared", "shmem_bytes"), ("file", "file_bytes")):
+        assert summary[f"pss_{name}_peak_bytes"] == pytest.approx(whole[part], rel=0.01, abs=MB)
+    assert summary["rss_private_peak_bytes"] > (120 if shared else 4 * 200 + 120) * MB
     assert summary["processes_peak"] == 4
     assert summary["threads_peak"] == 4
     assert summary["open_files_peak"] >= 4 * 3
@@ -256,7 +263,7 @@ class Work:
 
     def take(self, now):
         self.spend(self.cheap_seconds)
-        return sampler.Sample(now, 1000 * MB, 9, 99, 9)
+        return sampler.Sample(now, 1000 * MB, 500 * MB, 9, 99, 9)
 
     def pss(self, pids, now, _proc):
         self.passes.append(now)

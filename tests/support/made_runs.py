@@ -16,6 +16,7 @@ CLIP_BYTES = 640_000
 STEP_LIMIT_MS = 200
 MEMORY = {
     **{"pss_peak_bytes": 812_000_000, "pss_per_worker_peak_bytes": 203_000_000, "rss_peak_bytes": 1_900_000_000},
+    **{"pss_private_peak_bytes": 500_000_000, "pss_shared_peak_bytes": 200_000_000, "pss_file_peak_bytes": 112_000_000},
     **{"threads_peak": 14, "open_files_peak": 37, "samples": 40, "pss_samples": 6},
 }
 WARNING = {

@@ -699,6 +699,8 @@ def test_memory_is_the_largest_of_the_runs(tmp_path):
     row = tables_of(tmp_path, [Made("a", "ram", [9.0, 8.0])])["ranking"][0]
     names = ("pss_peak_bytes", "pss_per_worker_peak_bytes", "threads_peak", "open_files_peak")
     assert {name: row[name] for name in names} == {name: MEMORY[name] for name in names}
+    for part in ("private", "shared", "file"):
+        assert row[f"{part}_peak_bytes"] == MEMORY[f"pss_{part}_peak_bytes"]
 
 
 def test_emulated_storage_is_called_so_in_every_table(tmp_path):

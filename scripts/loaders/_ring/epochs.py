@@ -49,21 +49,18 @@ def open_ring(
     from scripts.loaders._ring.ring_reader import RingReader
 
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    beside = {"target": target, "labels": labels, "clip": clip}
 
-    def batches(positions: Any) -> Iterator[Any]:
-        if "read" not in request.without:
-            return reader.batches(positions)
+    def unread(positions: Any) -> Iterator[Any]:
         kept = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
-        return (kept[: len(part)] for part in batches_of(positions, request.batch_size))
+        for part in batches_of(torch.from_numpy(positions), request.batch_size):
+            yield kept[: len(part)], *(tensor[part].to(request.device) for tensor in beside.values())
 
     def epoch(number: int) -> Iterator[Batch]:
         positions = epoch_order(request, number)
-        parts = batches_of(torch.from_numpy(positions), request.batch_size)
-        for audio, where in zip(batches(positions), parts, strict=True):
-            small = {"target": target[where], "labels": labels[where], "clip": clip[where]}
-            if request.device != "cpu":
-                small = {name: tensor.to(request.device) for name, tensor in small.items()}
-            yield {"audio": audio, **small}
+        parts = unread(positions) if "read" in request.without else reader.batches(positions, *beside.values())
+        for batch in parts:
+            yield dict(zip(("audio", *beside), batch, strict=True))
 
     with RingReader(
         request.data / "audio.npy",

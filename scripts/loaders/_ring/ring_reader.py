@@ -11,6 +11,7 @@ as much again, since the kernel must find and clear its pages; a ring costs that
 lock: no worker process, no shared memory, no pickling. While the file is in the page cache its mapping is read from;
 where it does not, page faults would wait for one another, and whole items are read by `preadv`, several at a time.
 Which of the two is found out by asking for one byte of some items without waiting (RWF_NOWAIT, preadv2(2)).
+To ask for a batch that is ready is to be handed it: looking for what comes next, and labels, is the threads' work too.
 
 With a GPU the ring is page-locked, the copy to the device runs beside what the device computes, and a buffer is reused
 only when its copy is over. Items of int16 can be turned into float32 where they arrive, which halves what is read and
@@ -23,11 +24,13 @@ import mmap
 import os
 import threading
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -54,7 +57,30 @@ class _Filling:
 
     buffer: _Buffer
     items: np.ndarray  # int64 (batch,)
-    parts: list[Future] = field(default_factory=list)
+    beside: tuple[torch.Tensor, ...]
+    batch: list[torch.Tensor] = field(default_factory=list)  # the items' rows of the buffer, and of what is beside
+    parts: int = 0  # that threads fill
+    ended: list[BaseException | None] = field(default_factory=list)  # for each part that is over: what went wrong
+    all_ended: threading.Event = field(default_factory=threading.Event)
+    unwanted: bool = False  # parts that are not begun need not be
+
+    @property
+    def over(self) -> bool:
+        """Whether no thread has, or comes to, a part of it any more."""
+        return len(self.ended) == self.parts
+
+    def end(self, error: BaseException | None) -> None:
+        """Note that a part is over."""
+        self.ended.append(error)
+        if self.over:
+            self.all_ended.set()
+
+    def wait(self) -> None:
+        """Return when all parts are over; raise what went wrong with any."""
+        if not self.over:
+            self.all_ended.wait()
+        for error in filter(None, self.ended):
+            raise error
 
 
 class RingReader:
@@ -104,7 +130,11 @@ class RingReader:
         with warnings.catch_warnings(action="ignore"):  # torch warns of memory that cannot be written to
             self._tensor = torch.from_numpy(self._array)
         self.item_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
-        self._pool = ThreadPoolExecutor(threads, "ring") if threads else None
+        self._work: SimpleQueue = SimpleQueue()  # parts of batches, for whichever thread comes first
+        crew = [threading.Thread(target=_serve, args=[self._work], name="ring", daemon=True) for _ in range(threads)]
+        self._end = weakref.finalize(self, _dismiss, self._work, crew)  # also when nobody has the reader any more
+        for thread in crew:
+            thread.start()
         self._rings: list[list[_Buffer]] = []  # given back by iterators that have ended
         self._lock = threading.Lock()
         self._scratch = threading.local()
@@ -136,8 +166,7 @@ class RingReader:
 
     def close(self) -> None:
         """End the threads and give back file and memory; batches that were handed out stay where they are."""
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
+        self._end()
         for file in (self._file, self._unbuffered):
             if file >= 0:
                 os.close(file)
@@ -145,8 +174,11 @@ class RingReader:
         self._rings.clear()
         self._array = self._tensor = None
 
-    def batches(self, items: Sequence[int] | np.ndarray) -> Iterator[torch.Tensor]:
+    def batches(self, items: Sequence[int] | np.ndarray, *beside: torch.Tensor) -> Iterator[Any]:
         """Yield the items, in this order, as batches (batch, ...) on the device; the last one may be shorter.
+
+        beside: tensors in memory with a row for each item, such as targets: the threads gather them too, and what is
+        yielded is a tuple of the batch and its rows of each, on the device.
 
         On a CPU a batch is valid until the next one is taken from this iterator (unless `copies`): it is in the
         ring. On another device it is a tensor of its own. Several iterators at once have a ring each. To break off
@@ -156,23 +188,28 @@ class RingReader:
         if items.size and not 0 <= items.min() <= items.max() < len(self):
             raise IndexError(f"{self.path}: items {items.min()} to {items.max()}, allowed are 0 to {len(self) - 1}")
         wanted = iter([items[start : start + self.batch_size] for start in range(0, len(items), self.batch_size)])
+        under_way: deque[_Filling] = deque()
         with self._ring() as free:
-            under_way: deque[_Filling] = deque()
             try:
-                self._start(wanted, free, under_way)
-                while under_way:
+                while True:
+                    if not under_way or not under_way[0].over:  # else what is ready is handed out first
+                        self._start(wanted, free, under_way, beside)
+                    if not under_way:
+                        return
+                    under_way[0].wait()
                     filling = under_way.popleft()
-                    for part in filling.parts:
-                        part.result()
-                    yield self._handed_out(filling)
-                    free.append(None if self._new_for_each else filling.buffer)
-                    del filling  # and with it memory that nobody keeps
-                    self._start(wanted, free, under_way)
+                    batch, buffer = self._handed_out(filling), None if self._new_for_each else filling.buffer
+                    del filling
+                    self._start(wanted, free, under_way, beside)  # last: threads that wake may take this core
+                    yield batch
+                    del batch  # and with it memory that nobody keeps
+                    free.append(buffer)
             finally:
-                parts = [part for filling in under_way for part in filling.parts]
-                for part in parts:
-                    part.cancel()
-                wait(parts)  # nobody writes to the ring after it is given back
+                for filling in under_way:
+                    filling.unwanted = True
+                for filling in under_way:  # nobody writes to the ring after it is given back
+                    with suppress(Exception):
+                        filling.wait()
 
     @contextmanager
     def _ring(self) -> Iterator[deque[_Buffer | None]]:
@@ -203,23 +240,39 @@ class RingReader:
             rows = torch.from_numpy(_pages(shape, dtype))
         return _Buffer(rows, rows.numpy())
 
-    def _start(self, wanted: Iterator[np.ndarray], free: deque[_Buffer | None], under_way: deque[_Filling]) -> None:
-        """Begin as many batches as there are free buffers."""
+    def _start(
+        self,
+        wanted: Iterator[np.ndarray],
+        free: deque[_Buffer | None],
+        under_way: deque[_Filling],
+        beside: tuple[torch.Tensor, ...],
+    ) -> None:
+        """Begin as many batches as there are free buffers; where threads read, this only tells them."""
+        if self._file < 0:
+            raise ValueError(f"{self.path}: the reader is closed")
         while free:
             items = next(wanted, None)
             if items is None:
                 return
-            filling = _Filling(free.popleft() or self._buffer(len(items)), items)
-            if filling.buffer.copied is not None:
-                filling.buffer.copied.synchronize()
-            warm = self._warm(items)
-            if self._pool is None:
-                self._fill_now(filling, warm)
-            else:
-                cuts = np.linspace(0, len(items), min(len(items), self.threads) + 1).astype(int)
-                spans = zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-                filling.parts = [self._pool.submit(self._fill, filling, *span, warm) for span in spans]
+            filling = _Filling(free.popleft() or self._buffer(len(items)), items, beside, parts=self.threads)
             under_way.append(filling)
+            for number in range(self.threads):
+                self._work.put(partial(self._fill_part, filling, number))
+            if not self.threads:
+                self._fill_now(filling)
+
+    def _fill_part(self, filling: _Filling, number: int) -> None:
+        """Fill some rows of a batch, in a thread; note that it is over, or what went wrong."""
+        start, stop = (len(filling.items) * edge // self.threads for edge in (number, number + 1))
+        try:
+            if not filling.unwanted:
+                if number == 0:
+                    filling.batch = self._batch(filling)
+                self._fill(filling, start, stop, self._warm(filling.items[start:stop]))
+        except BaseException as error:
+            filling.end(error)
+        else:
+            filling.end(None)
 
     def _warm(self, items: np.ndarray) -> bool:
         """Return whether to read from the mapping: the items are in the page cache, as far as a few of them tell."""
@@ -250,16 +303,26 @@ class RingReader:
         page, told = ctypes.c_void_p(address - address % mmap.PAGESIZE), ctypes.c_ubyte()
         return LIBC.mincore(page, ctypes.c_size_t(1), ctypes.byref(told)) == 0 and bool(told.value & 1)
 
-    def _fill_now(self, filling: _Filling, warm: bool) -> None:
+    def _fill_now(self, filling: _Filling) -> None:
         """Fill a batch in the caller: torch gathers with all its threads."""
-        if warm and filling.buffer.rows.dtype == self._tensor.dtype:
-            rows = filling.buffer.rows[: len(filling.items)]
-            torch.index_select(self._tensor, 0, torch.from_numpy(filling.items), out=rows)
-        else:
+        filling.batch = self._batch(filling)
+        warm = self._warm(filling.items)
+        if not (warm and filling.buffer.rows.dtype == self._tensor.dtype):
             self._fill(filling, 0, len(filling.items), warm)
+            return
+        if filling.buffer.copied is not None:
+            filling.buffer.copied.synchronize()
+        torch.index_select(self._tensor, 0, torch.from_numpy(filling.items), out=filling.batch[0])
+
+    def _batch(self, filling: _Filling) -> list[torch.Tensor]:
+        """Return the rows of the buffer that are to be filled, and the items' rows of what is beside them."""
+        where = torch.from_numpy(filling.items)
+        return [filling.buffer.rows[: len(where)], *(tensor[where] for tensor in filling.beside)]
 
     def _fill(self, filling: _Filling, start: int, stop: int, warm: bool) -> None:
         """Copy some items of a batch to their rows; without Python's lock while bytes move."""
+        if filling.buffer.copied is not None:
+            filling.buffer.copied.synchronize()
         items, rows = filling.items[start:stop], filling.buffer.array[start:stop]
         if warm and rows.dtype == self.dtype:
             np.take(self._array, items, axis=0, out=rows, mode="clip")  # of the modes the one that needs no copy
@@ -294,16 +357,33 @@ class RingReader:
                 raise EOFError(f"{self.path}: ends within item {item}: it was cut short while it was open")
             done += count
 
-    def _handed_out(self, filling: _Filling) -> torch.Tensor:
-        """Return the filled rows on the device."""
-        rows = filling.buffer.rows[: len(filling.items)]
-        if self.device == "cpu":
-            return rows
-        sent = rows.to(self.device, non_blocking=self.pin)
-        if self.pin:
-            filling.buffer.copied = torch.cuda.Event()
-            filling.buffer.copied.record()
-        return sent if self.scale is None else sent.to(torch.float32).mul_(self.scale)
+    def _handed_out(self, filling: _Filling) -> Any:
+        """Return the filled rows on the device, with those beside it where there are such."""
+        rows, *others = filling.batch
+        if self.device != "cpu":
+            rows, others = rows.to(self.device, non_blocking=self.pin), [other.to(self.device) for other in others]
+            if self.pin:
+                filling.buffer.copied = torch.cuda.Event()
+                filling.buffer.copied.record()
+            if self.scale is not None:
+                rows = rows.to(torch.float32).mul_(self.scale)
+        return (rows, *others) if others else rows
+
+
+def _serve(work: SimpleQueue) -> None:
+    """Fill parts of batches until there are no more: what a thread does. Between them it holds nothing of a reader."""
+    while (part := work.get()) is not None:
+        part()
+        del part
+
+
+def _dismiss(work: SimpleQueue, crew: list[threading.Thread]) -> None:
+    """End the threads."""
+    for _ in crew:
+        work.put(None)
+    for thread in crew:
+        if thread is not threading.current_thread():
+            thread.join()
 
 
 def _pages(shape: Sequence[int], dtype: torch.dtype) -> np.ndarray:
