@@ -112,9 +112,11 @@ class Visitor:
 
     def make(self, run: Run, out: Path) -> dict[str, Any]:
         """Return the record of one visit, written to `out`."""
+        return self.forked(run, out) if forkable(run) else self.interpreted(run, out)
+
+    def forked(self, run: Run, out: Path) -> dict[str, Any]:
+        """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        if not forkable(run):
-            return self._interpreted(run, out)
         module = one_run.loader_of(run)
         watch = sampler.Sampler(gpu=False)
         aside = out.with_name(f".{out.name}.measured")
@@ -134,24 +136,9 @@ class Visitor:
         write_json(out, record)
         return record
 
-    def control(self, asked: Bound, out: Path) -> None:
-        """Make one control run, the in-memory ceiling by itself, and write its record."""
-        bound = replace(asked, path=str(out), repeat=int(out.stem))
+    def interpreted(self, run: Run, out: Path) -> dict[str, Any]:
+        """Return the record of a visit by a new interpreter, written to `out`."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        if bound.settings["device"] == "cpu":
-            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
-            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
-        else:
-            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
-            subprocess.run([*program, "--run", json.dumps(asdict(bound)), "--out", str(out)], check=False)
-
-    def _server(self, run: Measurement) -> Server:
-        key = (threads_of(run.threads), run.settings["batch_size"])
-        if key not in self.servers:
-            self.servers[key] = Server(*key, self.shape)
-        return self.servers[key]
-
-    def _interpreted(self, run: Run, out: Path) -> dict[str, Any]:
         program = [sys.executable, "-m", "scripts.measure.run_loader"]
         command = [*program, "--run", json.dumps(asdict(run)), "--out", str(out)]
         out.unlink(missing_ok=True)
@@ -168,3 +155,20 @@ class Visitor:
         record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
         write_json(out, record)
         return record
+
+    def control(self, asked: Bound, out: Path) -> None:
+        """Make one control run, the in-memory ceiling by itself, and write its record."""
+        bound = replace(asked, path=str(out), repeat=int(out.stem))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if bound.settings["device"] == "cpu":
+            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
+            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
+        else:
+            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
+            subprocess.run([*program, "--run", json.dumps(asdict(bound)), "--out", str(out)], check=False)
+
+    def _server(self, run: Measurement) -> Server:
+        key = (threads_of(run.threads), run.settings["batch_size"])
+        if key not in self.servers:
+            self.servers[key] = Server(*key, self.shape)
+        return self.servers[key]
