@@ -1,6 +1,7 @@
 """How a visit is made: a process for each, forked from a warm server where that may be, else a new interpreter."""
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,18 @@ def forkable(run: Run) -> bool:
         and settings.get("allocator") not in allocator.LIBRARIES
         and not isolated.folder(isolated.env_of(one_run.loader_of(run))).is_dir()
     )
+
+
+def _ended_with(parent: int) -> Callable[[], None]:
+    """Return what a new process does first, so that it is told to end (SIGTERM) when its parent is killed."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def begin() -> None:
+        prctl(child.PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before the call above
+            os._exit(1)
+
+    return begin
 
 
 class Server:
@@ -92,6 +105,7 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.process.stdout.close()
 
 
 class Visitor:
@@ -142,7 +156,7 @@ class Visitor:
         program = [sys.executable, "-m", "scripts.measure.run_loader"]
         command = [*program, "--run", json.dumps(asdict(run)), "--out", str(out)]
         out.unlink(missing_ok=True)
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_ended_with(os.getpid()))
         try:
             status = process.wait()
         except KeyboardInterrupt:
@@ -165,7 +179,8 @@ class Visitor:
             self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
         else:
             program = [sys.executable, "-m", "scripts.measure.measure_bound"]
-            subprocess.run([*program, "--run", json.dumps(asdict(bound)), "--out", str(out)], check=False)
+            command = [*program, "--run", json.dumps(asdict(bound)), "--out", str(out)]
+            subprocess.run(command, check=False, preexec_fn=_ended_with(os.getpid()))
 
     def _server(self, run: Measurement) -> Server:
         key = (threads_of(run.threads), run.settings["batch_size"])
