@@ -20,8 +20,17 @@ PROC, SYSTEM, CGROUP = Path("/proc"), Path("/sys"), Path("/sys/fs/cgroup")
 
 def cores_allowed() -> int:
     """Return the number of cores this process may use: its affinity, and a cgroup CPU quota, rounded up."""
-    cores = len(os.sched_getaffinity(0))
-    quota = cpu_quota()
+    return _within(cpu_quota(), len(os.sched_getaffinity(0)))
+
+
+def physical_cores_allowed(system: Path = SYSTEM, cgroup: Path = CGROUP) -> int:
+    """Return the number of cores this process may use, as `cores_allowed`, where two threads of a core count once."""
+    cpus = os.sched_getaffinity(0)
+    siblings = {_text(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or cpu for cpu in cpus}
+    return _within(cpu_quota(cgroup), len(siblings))
+
+
+def _within(quota: float | None, cores: int) -> int:
     return cores if quota is None else max(1, min(cores, -int(-quota // 1)))
 
 
@@ -44,15 +53,56 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "cores_allowed": cores_allowed(),
+        "physical_cores_allowed": physical_cores_allowed(),
         "cpu_quota": cpu_quota(),
+        **hardware(),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
         "system": platform.system(),
+        "glibc": _glibc(),
         "python": platform.python_version(),
         "gpus": _gpus(),
         "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
     return host, {name: metadata.version(name) for name in distributions}
+
+
+def hardware(system: Path = SYSTEM) -> dict[str, Any]:
+    """Return what the kernel says of the machine's processors and memory; None for what it does not say.
+
+    Caches are those of the first CPU that this process may use: their whole size, of a core (L2) or shared (L3).
+    """
+    cpu = system / "devices" / "system" / "cpu"
+    pages = _text(system / "kernel" / "mm" / "transparent_hugepage" / "enabled")
+    caches = {}
+    for folder in sorted((cpu / f"cpu{min(os.sched_getaffinity(0))}" / "cache").glob("index*")):
+        size = _text(folder / "size") or ""
+        if _text(folder / "type") != "Instruction" and size.endswith("K"):
+            caches[_text(folder / "level")] = 1024 * int(size.removesuffix("K"))
+    return {
+        "smt": {"1": "on", "0": "off"}.get(_text(cpu / "smt" / "active") or ""),
+        "l2_cache_bytes": caches.get("2"),
+        "l3_cache_bytes": caches.get("3"),
+        "governor": governor(system),
+        "numa_nodes": len(list((system / "devices" / "system" / "node").glob("node[0-9]*"))) or None,
+        "transparent_huge_pages": pages.partition("[")[2].partition("]")[0] or None if pages else None,
+    }
+
+
+def _text(path: Path) -> str | None:
+    """Return what a file of the kernel says; None where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _glibc() -> str | None:
+    """Return the version of glibc, such as "2.36"; None where the C library is another one."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ") or None
+    except (ValueError, OSError):
+        return None
 
 
 def _cpu_model() -> str:
