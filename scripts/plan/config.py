@@ -20,7 +20,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
-from scripts.machine.host import physical_cores_allowed
+from scripts.machine.cores import physical_cores_allowed
 
 TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
     {
@@ -68,7 +68,7 @@ def with_auto_workers(config: Mapping[str, Any]) -> list[dict[str, Any]]:
 def auto_workers(cores: int) -> list[int]:
     """Return the numbers of workers that `auto` stands for: 0, 2, and a quarter, half (rounded up) and all of `cores`.
 
-    `cores` are the physical ones that this process may use (scripts/machine/host.py).
+    `cores` are the physical ones that this process may use (scripts/machine/cores.py).
     """
     return sorted({0, 2, -(-cores // 4), -(-cores // 2), cores})
 

@@ -19,7 +19,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING
-from scripts.machine.host import physical_cores_allowed
+from scripts.machine.cores import physical_cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed

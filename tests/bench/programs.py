@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from scripts.common import isolated
-from scripts.machine.host import cores_allowed
+from scripts.machine.cores import cores_allowed
 from scripts.measure import child, one_run
 from scripts.plan.runs import Run
 from tests.bench.made_results import demo_runs, made_results, ratio, words, yes

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scripts.machine import host
+from scripts.machine import cores, host
 
 pytestmark = pytest.mark.alone
 BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint(time.process_time(), flush=True)\n"
@@ -187,16 +187,16 @@ def test_the_hardware_is_what_the_kernel_says(tmp_path, monkeypatch):
         "numa_nodes": 2,
         "transparent_huge_pages": "madvise",
     }
-    assert host.physical_cores_allowed(system, tmp_path) == 2
-    for quota, cores in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 2), ("800000 100000", 2)):
+    assert cores.physical_cores_allowed(system, tmp_path) == 2
+    for quota, count in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 2), ("800000 100000", 2)):
         cgroup = plant(tmp_path / "cgroup", **{"cpu.max": quota})
-        assert host.physical_cores_allowed(system, cgroup) == cores
+        assert cores.physical_cores_allowed(system, cgroup) == count
 
 
 def test_hardware_of_which_the_kernel_says_nothing_is_null(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
     assert set(host.hardware(tmp_path).values()) == {None}
-    assert host.physical_cores_allowed(tmp_path, tmp_path) == 2, "each is a core as far as is known"
+    assert cores.physical_cores_allowed(tmp_path, tmp_path) == 2, "each is a core as far as is known"
 
 
 def test_a_record_says_all_of_it():
