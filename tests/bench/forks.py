@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from scripts.measure.visits import forkable
-from tests.bench.made_results import demo_runs, made_results, ratio, words, yes
+from tests.bench.made_results import CLIPS, demo_runs, made_results, ratio, words, yes
 
 NEAR = 0.97, 1.03
 
@@ -20,11 +20,14 @@ def main() -> None:
     """Make the visits, and print a line of each loader and one of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument(
+        "--clips", type=int, default=CLIPS, help="32 a batch: with few the start of an epoch weighs most"
+    )
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="loaders (default: all)")
     parser.add_argument("--json", type=Path, help="also write the speeds of all visits to this file")
     arguments = parser.parse_args()
     runs = [run for run in demo_runs(arguments.only) if forkable(run)]
-    with made_results(runs) as made:
+    with made_results(runs, arguments.clips) as made:
         ways = {
             "fork": lambda run, out: made.visitor.forked(run, out)["clips_per_second"],
             "interpreter": lambda run, out: made.visitor.interpreted(run, out)["clips_per_second"],

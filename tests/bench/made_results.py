@@ -50,12 +50,12 @@ def demo_runs(names: Iterable[str]) -> list[Run]:
 class MadeResults:
     """Proven results by the name of their loader (`runs`), and visits of them in blocks."""
 
-    def __init__(self, folder: Path, visitor: Visitor, runs: Iterable[Run]) -> None:
+    def __init__(self, folder: Path, visitor: Visitor, runs: Iterable[Run], clips: int) -> None:
         """Write the data to `folder` and prove the results; what cannot be proven is said, and left out."""
         self.folder, self.visitor = folder, visitor
         self.runs: dict[str, Run] = {}
         self.programs: dict[str, str] = {}  # that a report hands out
-        corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=SECONDS, validation=0)
+        corpus = make_corpus(folder / "corpus", clips=clips, seconds=SECONDS, validation=0)
         for run in runs:
             location = location_of(data_of(corpus, folder / "formats", run.loader).parent).as_json()
             proof = folder / "runs" / run.loader / "proof.json"
@@ -90,11 +90,11 @@ class MadeResults:
 
 
 @contextmanager
-def made_results(runs: Iterable[Run]) -> Iterator[MadeResults]:
-    """Yield the results of these runs, in a folder in RAM that is gone afterwards, with the servers of their visits."""
+def made_results(runs: Iterable[Run], clips: int) -> Iterator[MadeResults]:
+    """Yield the results of these runs on so many clips, in RAM until the end, with the servers of their visits."""
     shape = audio(SECONDS * SAMPLE_RATE).shape
     with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Visitor(shape, random.Random()) as visitor:
-        yield MadeResults(Path(ram), visitor, runs)
+        yield MadeResults(Path(ram), visitor, runs, clips)
 
 
 def ratio(one: Speeds, other: Speeds) -> Comparison | None:
