@@ -11,33 +11,15 @@ from typing import Any
 
 import psutil
 
+from scripts.machine.cores import CGROUP, SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed, text_of
+
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
 FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
 FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read when they are first needed
 THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
 SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
 OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
-PROC, SYSTEM, CGROUP = Path("/proc"), Path("/sys"), Path("/sys/fs/cgroup")
-
-
-def cores_allowed() -> int:
-    """Return the number of cores this process may use: its affinity, and a cgroup CPU quota, rounded up."""
-    cores = len(os.sched_getaffinity(0))
-    quota = cpu_quota()
-    return cores if quota is None else max(1, min(cores, -int(-quota // 1)))
-
-
-def cpu_quota(cgroup: Path = CGROUP) -> float | None:
-    """Return the cgroup's CPU quota in cores (v2, else v1), or None where there is no limit."""
-    try:
-        quota, period = (cgroup / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (cgroup / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (cgroup / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    return None if quota in ("max", "-1") else int(quota) / int(period)
+PROC = Path("/proc")
 
 
 def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -46,15 +28,48 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "cores_allowed": cores_allowed(),
+        "physical_cores_allowed": physical_cores_allowed(),
         "cpu_quota": cpu_quota(),
+        **hardware(),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
         "system": platform.system(),
+        "glibc": _glibc(),
         "python": platform.python_version(),
         "gpus": _gpus(),
         "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
     return host, {name: metadata.version(name) for name in distributions}
+
+
+def hardware(system: Path = SYSTEM) -> dict[str, Any]:
+    """Return what the kernel says of the machine's processors and memory; None for what it does not say.
+
+    Caches are those of the first CPU that this process may use: their whole size, of a core (L2) or shared (L3).
+    """
+    cpu = system / "devices" / "system" / "cpu"
+    pages = text_of(system / "kernel" / "mm" / "transparent_hugepage" / "enabled")
+    caches = {}
+    for folder in sorted((cpu / f"cpu{min(os.sched_getaffinity(0))}" / "cache").glob("index*")):
+        size = text_of(folder / "size") or ""
+        if text_of(folder / "type") != "Instruction" and size.endswith("K"):
+            caches[text_of(folder / "level")] = 1024 * int(size.removesuffix("K"))
+    return {
+        "smt": {"1": "on", "0": "off"}.get(text_of(cpu / "smt" / "active") or ""),
+        "l2_cache_bytes": caches.get("2"),
+        "l3_cache_bytes": caches.get("3"),
+        "governor": governor(system),
+        "numa_nodes": len(list((system / "devices" / "system" / "node").glob("node[0-9]*"))) or None,
+        "transparent_huge_pages": pages.partition("[")[2].partition("]")[0] or None if pages else None,
+    }
+
+
+def _glibc() -> str | None:
+    """Return the version of glibc, such as "2.36"; None where the C library is another one."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ") or None
+    except (ValueError, OSError):
+        return None
 
 
 def _cpu_model() -> str:

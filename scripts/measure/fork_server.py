@@ -36,6 +36,8 @@ def main() -> None:
     """Serve visits until stdin ends."""
     if not child.is_child():
         sys.exit("error: the fork server is started by run_session only")
+    visits: list[int] = []  # under way: one at most
+    end_with_parent(visits)
     first = json.loads(sys.stdin.readline())
     pool = preloaded(first["clips"], tuple(first["shape"]))
     gc.collect()
@@ -48,11 +50,29 @@ def main() -> None:
         number = os.fork()
         if number == 0:
             serve(job, pool)
+        visits.append(number)
         print(json.dumps({"pid": number}), file=said)
         _, status = os.waitpid(number, 0)
+        visits.clear()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(number, signal.SIGKILL)  # what it started ends with it
         print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), file=said)
+
+
+def end_with_parent(visits: list[int]) -> None:
+    """End this process when its parent ends, after the `visits` (process groups), whose workers may wait for ever."""
+
+    def end(*_: object) -> None:
+        for number in visits:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(number, signal.SIGKILL)
+        os._exit(1)
+
+    parent = os.getppid()
+    signal.signal(signal.SIGTERM, end)
+    ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before the call above
+        sys.exit(1)
 
 
 def preloaded(clips: int, shape: tuple[int, ...]) -> Any:
@@ -74,6 +94,7 @@ def serve(job: dict[str, Any], pool: Any) -> None:
     """Be a visit: measure, write the record aside, end the process."""
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != job["server"]:

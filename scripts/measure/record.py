@@ -56,7 +56,7 @@ def failed(record: Record, error: Exception) -> Record:
 def threads_of(value: str | int) -> int:
     """Return the number of threads that a --threads value stands for. Raises UserError for any other value."""
     if value == "auto":
-        from scripts.machine.host import cores_allowed
+        from scripts.machine.cores import cores_allowed
 
         return cores_allowed()
     if not str(value).isdigit() or int(value) < 1:

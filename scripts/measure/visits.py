@@ -1,6 +1,7 @@
 """How a visit is made: a process for each, forked from a warm server where that may be, else a new interpreter."""
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,18 @@ def forkable(run: Run) -> bool:
         and settings.get("allocator") not in allocator.LIBRARIES
         and not isolated.folder(isolated.env_of(one_run.loader_of(run))).is_dir()
     )
+
+
+def _ended_with(parent: int) -> Callable[[], None]:
+    """Return what a new process does first, so that it is told to end (SIGTERM) when its parent is killed."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def begin() -> None:
+        prctl(child.PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before the call above
+            os._exit(1)
+
+    return begin
 
 
 class Server:
@@ -92,6 +105,7 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.process.stdout.close()
 
 
 class Visitor:
@@ -112,9 +126,11 @@ class Visitor:
 
     def make(self, run: Run, out: Path) -> dict[str, Any]:
         """Return the record of one visit, written to `out`."""
+        return self.forked(run, out) if forkable(run) else self.interpreted(run, out)
+
+    def forked(self, run: Run, out: Path) -> dict[str, Any]:
+        """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        if not forkable(run):
-            return self._interpreted(run, out)
         module = one_run.loader_of(run)
         watch = sampler.Sampler(gpu=False)
         aside = out.with_name(f".{out.name}.measured")
@@ -134,28 +150,13 @@ class Visitor:
         write_json(out, record)
         return record
 
-    def control(self, asked: Bound, out: Path) -> None:
-        """Make one control run, the in-memory ceiling by itself, and write its record."""
-        bound = replace(asked, path=str(out), repeat=int(out.stem))
+    def interpreted(self, run: Run, out: Path) -> dict[str, Any]:
+        """Return the record of a visit by a new interpreter, written to `out`."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        if bound.settings["device"] == "cpu":
-            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
-            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
-        else:
-            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
-            subprocess.run([*program, "--run", json.dumps(asdict(bound)), "--out", str(out)], check=False)
-
-    def _server(self, run: Measurement) -> Server:
-        key = (threads_of(run.threads), run.settings["batch_size"])
-        if key not in self.servers:
-            self.servers[key] = Server(*key, self.shape)
-        return self.servers[key]
-
-    def _interpreted(self, run: Run, out: Path) -> dict[str, Any]:
         program = [sys.executable, "-m", "scripts.measure.run_loader"]
         command = [*program, "--run", json.dumps(asdict(run)), "--out", str(out)]
         out.unlink(missing_ok=True)
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_ended_with(os.getpid()))
         try:
             status = process.wait()
         except KeyboardInterrupt:
@@ -168,3 +169,21 @@ class Visitor:
         record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
         write_json(out, record)
         return record
+
+    def control(self, asked: Bound, out: Path) -> None:
+        """Make one control run, the in-memory ceiling by itself, and write its record."""
+        bound = replace(asked, path=str(out), repeat=int(out.stem))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if bound.settings["device"] == "cpu":
+            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
+            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
+        else:
+            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
+            command = [*program, "--run", json.dumps(asdict(bound)), "--out", str(out)]
+            subprocess.run(command, check=False, preexec_fn=_ended_with(os.getpid()))
+
+    def _server(self, run: Measurement) -> Server:
+        key = (threads_of(run.threads), run.settings["batch_size"])
+        if key not in self.servers:
+            self.servers[key] = Server(*key, self.shape)
+        return self.servers[key]

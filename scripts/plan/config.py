@@ -20,6 +20,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
+from scripts.machine.cores import physical_cores_allowed
 
 TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
     {
@@ -34,11 +35,12 @@ PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator")  # of a loader
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
+AUTO = "auto"
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `raw` with every default filled in.
+    """Return a copy of `raw` with every default filled in, and the numbers that `workers: auto` stands for.
 
     Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
     """
@@ -46,12 +48,29 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     schema = schema_for(raw)
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
     _validate(config, schema)
+    for entry in with_auto_workers(config):
+        entry["workers"] = auto_workers(physical_cores_allowed())
     for tier in config["storage"].values():
         for option, fragment in plugins.load("tiers", tier["kind"]).OPTIONS.items():
             if fragment.get("format") == "path" and isinstance(tier.get(option), str):
                 tier[option] = os.path.expanduser(tier[option])
     _check_references(config)
     return config
+
+
+def with_auto_workers(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sweep and the entries of `loaders` that have `workers: auto`."""
+    loaders = config.get("loaders")
+    entries = [config.get("sweep"), *(loaders if isinstance(loaders, list) else ())]
+    return [entry for entry in entries if isinstance(entry, Mapping) and entry.get("workers") == AUTO]
+
+
+def auto_workers(cores: int) -> list[int]:
+    """Return the numbers of workers that `auto` stands for: 0, 2, and a quarter, half (rounded up) and all of `cores`.
+
+    `cores` are the physical ones that this process may use (scripts/machine/cores.py).
+    """
+    return sorted({0, 2, -(-cores // 4), -(-cores // 2), cores})
 
 
 def check_loader(entry: Mapping[str, Any]) -> None:
@@ -431,18 +450,28 @@ def _explain(error: jsonschema.ValidationError) -> str:
     if error.validator == "uniqueItems":
         return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
     guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
+    if error.validator == "pattern" and (word := _word(schema)):
+        guess = nearest(error.instance, [word])
     return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} {_advice(error)}"
 
 
 def _advice(error: jsonschema.ValidationError) -> str:
     """Return what to type instead: a single value in brackets, or an entry of data sets or tiers in full."""
     schema, found, where = error.schema, error.instance, list(error.absolute_path)
-    if error.validator == "type" and schema["type"] == "array" and VALIDATOR(schema).is_valid([found]):
+    if error.validator == "type" and "array" in schema["type"] and VALIDATOR(schema).is_valid([found]):
         return f"Write [{_show(found)}]."
+    if where[:2] == ["sweep", "workers"] and found == AUTO:
+        return "Write workers: auto, without brackets: it stands for the whole list."
     if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
         value = found if isinstance(found, str) else "..."
         return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
     return "Change it."
+
+
+def _word(schema: Mapping[str, Any]) -> str | None:
+    """Return the one text that a schema fragment allows by its pattern, or None."""
+    found = re.fullmatch(r"\^(\w+)\$", schema.get("pattern", ""))
+    return found[1] if found else None
 
 
 def _show(value: Any) -> str:
@@ -458,8 +487,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
     texts = []
     for kind in kinds:
-        if kind == "string" and (word := re.fullmatch(r"\^(\w+)\$", schema.get("pattern", ""))):
-            texts.append(word[1])
+        if kind == "string" and (word := _word(schema)):
+            texts.append(word)
         elif kind in ("integer", "number"):
             limits = [
                 f"{sign} {schema[key]}"

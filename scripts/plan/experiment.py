@@ -19,6 +19,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING
+from scripts.machine.cores import physical_cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
@@ -47,8 +48,13 @@ class Plan:
     ) -> None:
         raw, notices = renamed(raw)
         overrides, more = renamed(overrides or {})
-        self.notices = list(dict.fromkeys([*notices, *more]))  # of names of the config that were changed
-        self.config = configuration.resolve(configuration.requested(raw, overrides, asked))
+        self.notices = list(dict.fromkeys([*notices, *more]))  # of names of the config that were changed, and of `auto`
+        wanted = configuration.requested(raw, overrides, asked)
+        self.config = configuration.resolve(wanted)
+        if configuration.with_auto_workers(wanted):
+            cores = physical_cores_allowed()
+            numbers = ", ".join(map(str, configuration.auto_workers(cores)))
+            self.notices.append(f"workers: auto is {numbers} here: this process may use {cores} physical cores.")
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]

@@ -30,8 +30,9 @@ from scripts.common import plugins
 from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
 from scripts.common.request import LoaderRequest
+from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
-from scripts.machine.host import cores_allowed, look
+from scripts.machine.host import look
 from scripts.machine.page_cache import ColdCache, evict, files_of
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink

@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from scripts.common import plugins
-from scripts.machine.host import cores_allowed
+from scripts.machine.cores import cores_allowed
 from scripts.measure import protocol
 from scripts.measure.sink import Sink
 from tests.support.loader_cases import request_for, write_format

@@ -2,11 +2,8 @@
 
 import ast
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -22,16 +19,15 @@ from scripts.common.request import LoaderRequest
 from scripts.loaders import _program
 from scripts.plan.sweep import combinations
 from tests.common.test_isolated import installed_or_skip
-from tests.support.format_program import command as format_command
+from tests.support.handed_out import data_of, run_program
 from tests.support.isolated_cases import is_isolated
-from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
+from tests.support.loader_cases import BATCH_SIZE, request_for
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT
 
 CLIPS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
 PREFETCH = 2
 SEED = 3
-READERS = 2
 LOADERS = plugins.names("loaders")
 # What is run after a program: two epochs of its loader, a second and a third one after its own.
 CHECK = """
@@ -116,39 +112,6 @@ def placed(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("placed")
 
 
-def data_of(corpus: Corpus, placed: Path, loader: str) -> Path:
-    """Return the split's folder, its format written if this loader is the first to ask for it."""
-    name = plugins.load("loaders", loader).FORMAT
-    folder = placed / name
-    if not folder.exists():
-        folder.mkdir()
-        if is_isolated(plugins.load("formats", name)):  # its library is in no process but its own
-            subprocess.run(format_command(name, corpus, folder), check=True, capture_output=True)
-        else:
-            write_format(corpus, name, folder / "out", READERS)
-    return folder / "out" / "train"
-
-
-def run_program(text: str, env: str, folder: Path) -> subprocess.CompletedProcess:
-    """Run a program and then CHECK, without feedrate on its path, in the environment of its library."""
-    program = folder / "program.py"
-    program.write_text(text + CHECK, encoding="utf-8")
-    shutil.copy(
-        PROJECT / "scripts" / "loaders" / "_ring" / "ring_reader.py", folder
-    )  # which stands alone, to be copied
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if isolated.folder(env).is_dir():
-        environment["PYTHONPATH"] = isolated.search_path(env)
-    return subprocess.run(
-        [sys.executable, program, folder / "found.npz"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
 def test_a_program_delivers_every_clip_once_bit_identical(corpus, placed, expected, tmp_path, loader, workers, options):
     """In two epochs, in different orders, in batches of the size asked for."""
@@ -160,11 +123,8 @@ def test_a_program_delivers_every_clip_once_bit_identical(corpus, placed, expect
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
-    done = run_program(
-        program(loader, data, SEED, samples=corpus.samples, workers=workers, **options),
-        isolated.env_of(module),
-        tmp_path,
-    )
+    text = program(loader, data, SEED, samples=corpus.samples, workers=workers, **options) + CHECK
+    done = run_program(text, isolated.env_of(module), tmp_path, tmp_path / "found.npz")
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
         orders = [found[f"audio{epoch}"].tobytes() for epoch in range(2)]

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from scripts.machine import host
+from scripts.machine import cores, host
 
 pytestmark = pytest.mark.alone
 BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint(time.process_time(), flush=True)\n"
@@ -157,3 +157,50 @@ def test_quota_heat_and_swap_are_warnings_and_what_does_not_rise_is_none(tmp_pat
     worse = dataclasses.replace(worse, steal_seconds=quiet.steal_seconds)
     assert codes(worse) == {"throttled", "thermal", "swapping"}
     assert all(set(seen) == {"code", "seen", "cause", "hint"} for seen in host.disturbance(quiet, worse))
+
+
+def cache_files(cpu: int, index: int, level: int, kind: str, size: str) -> dict[str, str]:
+    folder = f"{CPU}cpu{cpu}__cache__index{index}__"
+    return {f"{folder}level": f"{level}\n", f"{folder}type": f"{kind}\n", f"{folder}size": size}
+
+
+def test_the_hardware_is_what_the_kernel_says(tmp_path, monkeypatch):
+    """Two sockets of two cores with two threads each, of which the process may use three threads on two cores."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 2, 5})
+    siblings = {f"{CPU}cpu{cpu}__topology__thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}\n" for cpu in range(8)}
+    system = plant(
+        tmp_path / "sys",
+        **siblings,
+        **cache_files(1, 0, 1, "Data", "48K\n"),
+        **cache_files(1, 1, 2, "Instruction", "64K\n"),
+        **cache_files(1, 2, 2, "Unified", "2048K\n"),
+        **cache_files(1, 3, 3, "Unified", "32768K\n"),
+        **{f"{CPU}smt__active": "1\n", f"{CPU}cpufreq__policy0__scaling_governor": "performance\n"},
+        **{f"devices__system__node__node{node}__cpulist": "0-3\n" for node in (0, 1)},
+        kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
+    )
+    assert host.hardware(system) == {
+        "smt": "on",
+        "l2_cache_bytes": 2 << 20,
+        "l3_cache_bytes": 32 << 20,
+        "governor": "performance",
+        "numa_nodes": 2,
+        "transparent_huge_pages": "madvise",
+    }
+    assert cores.physical_cores_allowed(system, tmp_path) == 2
+    for quota, count in (("150000 100000", 2), ("50000 100000", 1), ("max 100000", 2), ("800000 100000", 2)):
+        cgroup = plant(tmp_path / "cgroup", **{"cpu.max": quota})
+        assert cores.physical_cores_allowed(system, cgroup) == count
+
+
+def test_hardware_of_which_the_kernel_says_nothing_is_null(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
+    assert set(host.hardware(tmp_path).values()) == {None}
+    assert cores.physical_cores_allowed(tmp_path, tmp_path) == 2, "each is a core as far as is known"
+
+
+def test_a_record_says_all_of_it():
+    said, _ = host.describe(())
+    facts = {*host.hardware(), "physical_cores_allowed", "glibc"}
+    assert said.keys() > facts and 1 <= said["physical_cores_allowed"] <= said["cores_allowed"]
+    assert said["glibc"] is None or said["glibc"][0].isdigit()

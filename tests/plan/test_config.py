@@ -84,6 +84,16 @@ WRONG = [
     (lambda c: c["sweep"].update(workers=4), ["sweep.workers: found 4", "a list of an integer", "Write [4]."]),
     (lambda c: c["sweep"].update(batch_size=32), ["batch_size: found 32, allowed is a list of", "Write [32]."]),
     (lambda c: c["sweep"].update(workers="two"), ['sweep.workers: found "two"', "Change it."]),
+    (
+        lambda c: c["sweep"].update(workers="aut"),
+        ['sweep.workers: found "aut"', "is auto or a list", "'auto'?"],
+    ),
+    (
+        lambda c: c["sweep"].update(workers=["auto"]),
+        ['workers[0]: found "auto"', "an integer >= 0", "Write workers: auto"],
+    ),
+    (lambda c: c["sweep"].update(prefetch="auto"), ['sweep.prefetch: found "auto"', "a list of an integer >= 1"]),
+    (lambda c: c.update(loaders=[{"name": "npy", "workers": "all"}]), ['loaders[0].workers: found "all"', "auto or a"]),
     (lambda c: c["sweep"].update(workers=[]), ["sweep.workers: found an empty list"]),
     (lambda c: c["sweep"].update(workers=[1, 1]), ["sweep.workers: found [1, 1]", "each value once"]),
     (lambda c: c["sweep"].update(device=["gpu"]), ['sweep.device[0]: found "gpu"', '"cuda"']),
@@ -193,6 +203,36 @@ def test_a_loader_may_override_the_sweep(raw):
     plan = Plan(raw)
     assert [slug(s) for s in plan.settings("numpy_memmap")] == ["cpu-b32-w0-gather_batch", "cpu-b32-w0-gather_clip"]
     assert len(list(plan.settings("torchaudio"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("cores", "numbers"),
+    [
+        (1, [0, 1, 2]),
+        (2, [0, 1, 2]),
+        (4, [0, 1, 2, 4]),
+        (6, [0, 2, 3, 6]),
+        (10, [0, 2, 3, 5, 10]),
+        (16, [0, 2, 4, 8, 16]),
+    ],
+)
+def test_workers_auto_are_shares_of_the_physical_cores(raw, monkeypatch, cores, numbers):
+    """Of the sweep or of one loader; the plan holds the numbers and says them."""
+    for module in ("config", "experiment"):
+        monkeypatch.setattr(f"scripts.plan.{module}.physical_cores_allowed", lambda: cores)
+    raw["loaders"] = ["soundfile", {"name": "npy", "workers": [3]}]
+    raw["sweep"] = {"device": ["cpu"], "workers": "auto"}
+    plan = Plan(raw)
+    assert plan.as_json()["config"]["sweep"]["workers"] == numbers
+    assert [settings["workers"] for settings in plan.settings("soundfile")] == numbers
+    assert [settings["workers"] for settings in plan.settings("npy")] == [3]
+    assert plan.notices == [f"workers: auto is {str(numbers)[1:-1]} here: this process may use {cores} physical cores."]
+    raw["loaders"][1]["workers"], raw["sweep"]["workers"] = "auto", [0]
+    plan = Plan(raw)
+    assert [settings["workers"] for settings in plan.settings("npy")] == numbers
+    assert plan.entries[1]["workers"] == numbers and plan.config["sweep"]["workers"] == [0] and plan.notices
+    raw["loaders"][1]["workers"] = [0]
+    assert Plan(raw).notices == []
 
 
 def test_every_combination_is_a_result_on_each_tier_with_one_proof_for_all_tasks(raw):

@@ -1,0 +1,43 @@
+"""How many cores this process may use: affinity and a cgroup's CPU quota count. Light, for the plan."""
+
+import os
+from pathlib import Path
+
+SYSTEM, CGROUP = Path("/sys"), Path("/sys/fs/cgroup")
+
+
+def cores_allowed() -> int:
+    """Return the number of cores this process may use: its affinity, and a cgroup CPU quota, rounded up."""
+    return _within(cpu_quota(), len(os.sched_getaffinity(0)))
+
+
+def physical_cores_allowed(system: Path = SYSTEM, cgroup: Path = CGROUP) -> int:
+    """Return the number of cores this process may use, as `cores_allowed`, where two threads of a core count once."""
+    cpus = os.sched_getaffinity(0)
+    siblings = {text_of(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or cpu for cpu in cpus}
+    return _within(cpu_quota(cgroup), len(siblings))
+
+
+def _within(quota: float | None, cores: int) -> int:
+    return cores if quota is None else max(1, min(cores, -int(-quota // 1)))
+
+
+def cpu_quota(cgroup: Path = CGROUP) -> float | None:
+    """Return the cgroup's CPU quota in cores (v2, else v1), or None where there is no limit."""
+    try:
+        quota, period = (cgroup / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (cgroup / "cpu" / "cpu.cfs_quota_us").read_text().strip()
+            period = (cgroup / "cpu" / "cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def text_of(path: Path) -> str | None:
+    """Return what a file of the kernel says; None where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

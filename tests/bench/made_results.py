@@ -1,0 +1,113 @@
+"""Results of the demo's settings on a small made data set in RAM, proven: for benches that visit them in blocks."""
+
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.common import plugins
+from scripts.common.blocks import Speeds, compare
+from scripts.common.sample import audio
+from scripts.common.statistics import Comparison
+from scripts.machine.folders import location_of
+from scripts.measure.visits import Visitor
+from scripts.plan import config as configuration
+from scripts.plan.experiment import Plan
+from scripts.plan.runs import Run
+from tests.support.handed_out import data_of
+from tests.support.made_corpus import SAMPLE_RATE, make_corpus
+
+CLIPS, SECONDS = 128, 10
+WORKERS = 2  # of the loaders that the demo's preset leaves out
+Way = Callable[[Run, Path], float | None]  # (visit, path of its record) -> clips/s, None where it failed
+
+
+def demo_runs(names: Iterable[str]) -> list[Run]:
+    """Return a result of each loader in `names` (none: of all) with the settings of the demo's preset, on a CPU."""
+    quick = yaml.safe_load((configuration.PRESETS / "quick.yaml").read_text(encoding="utf-8"))
+    entries: dict[str, Any] = {}
+    for name in plugins.names("loaders"):
+        takes_workers = "workers" in configuration.understood(plugins.load("loaders", name))
+        entries[name] = {"name": name} | ({"workers": [WORKERS]} if takes_workers else {})
+    entries |= {entry["name"]: entry for entry in configuration.named(quick["loaders"])}
+    unknown = sorted(set(names) - set(entries))
+    if unknown:
+        sys.exit(f"error: --only: found {', '.join(unknown)}, allowed are {', '.join(entries)}")
+    loaders = [entries[name] for name in names or entries]
+    source = {"source": "synthetic", "clips": CLIPS, "seed": 7}
+    raw = {"dataset": "demo", "datasets": {"demo": source}, "storage": {"ram": {"path": "/dev/shm"}}}
+    raw |= {"loaders": loaders, "sweep": {"device": ["cpu"]}}
+    return Plan(raw, {"preset": "quick", "loaders": loaders}).runs
+
+
+class MadeResults:
+    """Proven results by the name of their loader (`runs`), and visits of them in blocks."""
+
+    def __init__(self, folder: Path, visitor: Visitor, runs: Iterable[Run], clips: int) -> None:
+        """Write the data to `folder` and prove the results; what cannot be proven is said, and left out."""
+        self.folder, self.visitor = folder, visitor
+        self.runs: dict[str, Run] = {}
+        self.programs: dict[str, str] = {}  # that a report hands out
+        corpus = make_corpus(folder / "corpus", clips=clips, seconds=SECONDS, validation=0)
+        for run in runs:
+            location = location_of(data_of(corpus, folder / "formats", run.loader).parent).as_json()
+            proof = folder / "runs" / run.loader / "proof.json"
+            asked = replace(run, corpus=str(corpus.root), location=location, proof=None, path=str(proof), mode="proof")
+            record = visitor.make(asked, proof)
+            if record["status"] == "ok":
+                self.runs[run.loader] = replace(asked, proof=str(proof), mode="visit")
+                self.programs[run.loader] = record["declared"]["program"]
+            else:
+                print(f"{run.loader}: left out: {record['reason']}", flush=True)
+
+    def in_blocks(
+        self, blocks: int, ways: Mapping[str, Way], file: Path | None = None
+    ) -> dict[str, dict[str, dict[int, float]]]:
+        """Return {loader: {way: {block: clips/s}}}: in each block each result once by each way, in random order.
+
+        After each block it is also written to `file` as JSON.
+        """
+        speeds: dict[str, Any] = {loader: {way: {} for way in ways} for loader in self.runs}
+        for block in range(blocks):
+            pairs = [(loader, way) for loader in self.runs for way in ways]
+            for loader, way in random.sample(pairs, len(pairs)):
+                run = self.runs[loader]
+                out = self.folder / "runs" / loader / way / f"{block}.json"
+                speed = ways[way](replace(run, repeat=block, path=str(out), seed=run.seed + block), out)
+                if speed:
+                    speeds[loader][way][block] = speed
+            print(f"block {block + 1} of {blocks}", file=sys.stderr, flush=True)
+            if file:
+                file.write_text(json.dumps(speeds, indent=1))
+        return speeds
+
+
+@contextmanager
+def made_results(runs: Iterable[Run], clips: int) -> Iterator[MadeResults]:
+    """Yield the results of these runs on so many clips, in RAM until the end, with the servers of their visits."""
+    shape = audio(SECONDS * SAMPLE_RATE).shape
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Visitor(shape, random.Random()) as visitor:
+        yield MadeResults(Path(ram), visitor, runs, clips)
+
+
+def ratio(one: Speeds, other: Speeds) -> Comparison | None:
+    """Return how many times `one` is faster than `other`, by blocks; None where they share fewer than two."""
+    found = compare(one, other) if one and other else None
+    return found if found and found.low is not None else None
+
+
+def words(found: Comparison) -> str:
+    """Return a ratio and its interval."""
+    return f"{found.ratio:.3f} (99 %: {found.low:.3f} to {found.high:.3f})"
+
+
+def yes(whether: bool) -> str:
+    """Return yes or no."""
+    return "yes" if whether else "no"
