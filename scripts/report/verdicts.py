@@ -319,18 +319,14 @@ def _key(row: Row) -> tuple[str, str, str]:
 
 
 def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
-    """Return what the ok runs of a result have in a column."""
-    runs = [run for run in tables["runs"] if _key(run) == _key(row) and run["status"] == "ok"]
-    return [run[column] for run in runs if run[column]]
+    """Return what the visits of a result that count have in a column."""
+    return [run[column] for run in tables["runs"] if _key(run) == _key(row) and run["counts"] and run[column]]
 
 
 def _speeds(tables: Tables, row: Row) -> dict[int, float]:
-    """Return the clips/s of a result's visits by their block."""
-    return {
-        run["repeat"]: run["clips_per_second"]
-        for run in tables["runs"]
-        if _key(run) == _key(row) and run["status"] == "ok" and run["clips_per_second"]
-    }
+    """Return the clips/s of a result's visits that count by their block."""
+    runs = [run for run in tables["runs"] if _key(run) == _key(row) and run["counts"]]
+    return {run["repeat"]: run["clips_per_second"] for run in runs}
 
 
 def _more(one: Sequence[float], other: Sequence[float]) -> bool:

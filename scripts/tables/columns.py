@@ -269,6 +269,7 @@ TABLES = {
                doc="whether a warning says that something else slowed the run down"),
         Column("disturbed_percent", float, lambda record: visit_of(record).disturbed_percent,
                doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
+        Column("counts", bool, doc="whether it has a speed that counts: others did not take too much from it"),
         Column("code", of="record: code", doc="hash of the code on the timed path; blank in older records"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),

@@ -16,12 +16,13 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
 
     `milliseconds` is the time from one batch's arrival to the next one's within an epoch, with what the consumer did
     between them, such as an emulated step; the first batch of an epoch, which waits for the queues to fill, is left
-    out. All batches of the result's runs are pooled, `batches` of them. Between two of them a quantile is interpolated.
-    A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a single batch.
+    out. All batches of the visits that count are pooled, `batches` of them. Between two of them a quantile is
+    interpolated. A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a
+    single batch.
     """
     runs = [{**run, "record": record} for run, record in rows_and_records]
     for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT):
-        measured = [run["record"] for run in same if run["status"] == "ok"]
+        measured = [run["record"] for run in same if run["counts"]]
         gaps = [_gaps(epoch) for record in measured for epoch in _counting(record["times"]["epochs"])]
         pooled = np.concatenate([[], *gaps])
         if len(pooled) and not any(run["status"] == "failed" for run in same):

@@ -45,7 +45,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
 
     sizes = {name: record["clip_bytes"] for name, record in formats.items() if record}
     bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
-    runs = [ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
     of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))

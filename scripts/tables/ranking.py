@@ -17,6 +17,7 @@ from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import setting_columns, tier_name
 
 Row = dict[str, Any]
+_RESULT = ("loader", "tier", "slug")
 _SAME = COLUMNS["ranking"][2 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
 _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "median": median_of,
@@ -42,7 +43,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return one row per loader x tier x slug from rows as in runs.csv: of its ok runs, in clips/s and s.
+    """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in clips/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
     wrong data. `runs` counts the ok visits that count (scripts/common/blocks.py), `left_out` the others, `failed` the
@@ -50,40 +51,56 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     five runs. No columns are `clips`, those of an epoch, and `speeds`: the clips/s of the visits that count, empty
     where the result has no speed, which `rank` compares.
     """
-    same = grouped(runs, "loader", "tier", "slug")
-    conditions: dict[Any, dict[int, dict[int, Visit]]] = {}
-    for place, rows in enumerate(same):
-        if all(row["status"] != "failed" for row in rows):
-            ok = {row["repeat"]: Visit(row["clips_per_second"], row["disturbed_percent"]) for row in _ok(rows)}
-            conditions.setdefault(condition_order(rows[0]), {})[place] = ok
-    speeds = {place: found for visits in conditions.values() for place, found in counting(visits).items()}
-    return [_result(rows, speeds.get(place, {})) for place, rows in enumerate(same)]
+    return [_result(same) for same in grouped(runs, *_RESULT)]
 
 
-def _ok(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["status"] == "ok"]
+def counted(runs: Iterable[Row]) -> list[Row]:
+    """Return the rows with `counts`: whether a visit with a speed counts beside the others of its condition.
+
+    Of a result of which one failed, all that have a speed do: they are in no comparison.
+    """
+    runs = list(runs)
+    conditions: dict[Any, dict[Any, dict[int, Visit]]] = {}
+    for same in grouped((run for run in runs if run["device"]), *_RESULT):
+        if all(run["status"] != "failed" for run in same):
+            visits = {
+                run["repeat"]: Visit(run["clips_per_second"], run["disturbed_percent"] or 0.0)
+                for run in same
+                if run["status"] == "ok"
+            }
+            conditions.setdefault(condition_order(same[0]), {})[_key(same[0])] = visits
+    kept = {key: found for visits in conditions.values() for key, found in counting(visits).items()}
+    return [
+        {**run, "counts": run["status"] == "ok" and (_key(run) not in kept or run["repeat"] in kept[_key(run)])}
+        for run in runs
+    ]
 
 
-def _result(runs: list[Mapping[str, Any]], speeds: Mapping[int, float]) -> Row:
+def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[name] for name in _RESULT)
+
+
+def _result(runs: list[Mapping[str, Any]]) -> Row:
     by_status = {status: [run for run in runs if run["status"] == status] for status in STATUSES}
     status = next(name for name in ("failed", "ok", "skipped", "missing") if by_status[name])
     ok = by_status["ok"]
-    measured = [run for run in ok if run["repeat"] in speeds]
-    counted = measured if status == "ok" else ok
+    counting_ok = [run for run in ok if run["counts"]]
+    measured = counting_ok if status == "ok" else []
+    speeds = {run["repeat"]: run["clips_per_second"] for run in measured}
     middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: by_status[status][0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
         "clips_per_second": middle.speed,
-        "runs": len(counted),
-        "left_out": len(ok) - len(counted),
+        "runs": len(counting_ok),
+        "left_out": len(ok) - len(counting_ok),
         "failed": len(by_status["failed"]),
         "interval_low": middle.low,
         "interval_high": middle.high,
         "speeds": speeds,
         "clips": median_of(run["clips"] for run in measured),
         "outliers": outliers(speeds.values()),
-        "disturbed": sum(run["disturbed"] for run in counted),
+        "disturbed": sum(run["disturbed"] for run in counting_ok),
         "minimum_step_ms": _minimum_step(ok if speeds else []),
         **_of_runs(measured, ok),
         "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),

@@ -38,7 +38,7 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
             "Add it to `loaders` in config.yaml, or name one of these."
         )
     pairs = list(planned_runs(plan, root, loader))
-    runs = [ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs]
+    runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
     found = ranking.with_bottleneck(ranking.results(tried(runs)))
     results = {_key(row): row for row in with_step_au(found, plan)}
     return [

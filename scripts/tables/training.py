@@ -10,6 +10,7 @@ from scripts.tables.groups import grouped
 
 Row = Mapping[str, Any]
 _SAME = ("loader", "tier", *RESULT_SETTINGS, "options")
+_SECONDS = ("iterate", "lightning")  # the tasks of seconds.csv
 
 
 def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
@@ -55,8 +56,8 @@ def seconds_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
     this is. A single run has no deviation. Only for runs of one number of epochs: where each run chose its own, seconds
     say nothing. A failed run takes the seconds from its result, as it takes the speed.
     """
-    counting = (run for run in runs if run["status"] in ("ok", "failed") and run["task"] in ("iterate", "lightning"))
-    for same in grouped(counting, *_SAME):
+    timed = (run for run in runs if (run["counts"] or run["status"] == "failed") and run["task"] in _SECONDS)
+    for same in grouped(timed, *_SAME):
         unsound = {run["task"] for run in same if run["status"] == "failed"}
         sound = [run for run in same if run["task"] not in unsound]
         looped = [run for run in sound if run["task"] == "iterate"]

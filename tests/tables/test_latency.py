@@ -9,7 +9,7 @@ from tests.support.made_runs import Made, make_results
 
 
 def run(loader="a", status="ok", slug="s"):
-    return {"loader": loader, "tier": "ram", "slug": slug, "status": status}
+    return {"loader": loader, "tier": "ram", "slug": slug, "status": status, "counts": status == "ok"}
 
 
 def record(*epochs):

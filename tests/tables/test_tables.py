@@ -16,6 +16,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import print_ranking
+from scripts.report.verdicts import verdicts
 from scripts.tables import make_tables, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
@@ -561,6 +562,10 @@ def test_visits_from_which_others_took_the_machine_are_left_out(tmp_path):
     ]
     assert (rows["a"]["rank"], rows["b"]["rank"]) == (1, 2) and 1.9 < rows["b"]["slower_low"] <= 2.1
     assert [row["disturbed_percent"] for row in tables["runs"] if row["loader"] == "a"] == [0.0, 2.0, 0.0, 50.0]
+    assert [row["counts"] for row in tables["runs"] if row["loader"] == "b"] == [True, False, True, True]
+    first = verdicts(tables)[0]
+    assert (first["form"], first["row"]["loader"]) == ("use", "a")
+    assert any("1 other visit does not count" in caution for caution in first["cautions"])
 
 
 def test_a_result_is_told_from_the_best_where_its_interval_excludes_one(tmp_path):
