@@ -107,3 +107,12 @@ def facts(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         elif part is not None and part != "":
             found.append((name, str(part)))
     return found
+
+
+def machine_text(hosts: list[Mapping[str, Any]]) -> str:
+    """Return the first machine's processor and memory in a few words."""
+    host = hosts[0]["host"] if hosts else {}
+    cores = f"{host['cores_allowed']} cores" if host.get("cores_allowed") else ""
+    memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
+    cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
+    return ", ".join(filter(None, (cpu, cores, memory)))

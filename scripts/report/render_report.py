@@ -35,6 +35,7 @@ from scripts.report.groups import (
     grouped_skips,
     grouped_warnings,
     holding,
+    machine_text,
     minimum_steps,
     rows_of,
     step_text,
@@ -220,15 +221,6 @@ def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
         place = (row["group"], row["loader"])
         found.setdefault(place, {**row, "quantiles": {}})["quantiles"][row["percent"]] = row["milliseconds"]
     return list(found.values())
-
-
-def machine_text(hosts: list[Mapping[str, Any]]) -> str:
-    """Return the first machine's processor and memory in a few words."""
-    host = hosts[0]["host"] if hosts else {}
-    cores = f"{host['cores_allowed']} cores" if host.get("cores_allowed") else ""
-    memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
-    cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
-    return ", ".join(filter(None, (cpu, cores, memory)))
 
 
 def source_text(dataset: Mapping[str, Any]) -> str:

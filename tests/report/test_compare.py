@@ -1,0 +1,122 @@
+"""A session against an earlier one: what is slower, faster, the same, new or gone, and when CI has to fail."""
+
+import subprocess
+import sys
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.common.files import PROJECT, read_json, write_json
+from scripts.report.compare import changes, comparison_lines, worse
+from scripts.tables.columns import read_tables
+from tests.support.made_runs import Made
+from tests.support.report_pages import tables_of
+
+NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
+SPEEDS = {"steady": 1000.0, "slow": 500.0, "fast": 300.0, "gone": 100.0}
+LATER = {"steady": 1001.0, "slow": 450.0, "fast": 360.0, "new": 200.0}
+
+
+def session(root, speeds, **more):
+    made = [
+        Made(name, "ram", speed if isinstance(speed, list) else [speed * factor for factor in NOISE])
+        for name, speed in speeds.items()
+    ]
+    return tables_of(root, made, **more)
+
+
+def found(tables, baseline):
+    return {one.loader: one for one in changes(tables, baseline)}
+
+
+def test_what_changed_is_said_of_each_result(tmp_path):
+    said = found(session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS))
+    kinds = {"steady": "same", "slow": "slower", "fast": "faster", "new": "new", "gone": "gone"}
+    assert {name: one.kind for name, one in said.items()} == kinds
+    assert said["slow"].percent == pytest.approx(-10) and said["slow"].low < -10 < said["slow"].high < -7
+    assert said["slow"].text.startswith("slower by 10.0 % (8.6 to 11)") and said["fast"].text.startswith(
+        "faster by 20 % ("
+    )
+    assert (
+        said["steady"].text.startswith("no change distinguishable (-")
+        and said["steady"].low < 0.1 < said["steady"].high
+    )
+
+
+def test_a_machine_that_slowed_down_is_no_change_of_a_loader(tmp_path):
+    now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
+    for tables, ceiling in ((now, 900.0), (then, 1000.0)):  # by as much as `slow` is slower
+        for run in tables["runs"]:
+            run["ceiling_clips_per_second"] = ceiling
+    said = found(now, then)
+    assert {name: said[name].kind for name in ("steady", "slow", "fast")} == {
+        "steady": "same",
+        "slow": "same",
+        "fast": "faster",
+    }
+
+
+def test_a_result_that_lost_its_speed_and_one_of_few_visits(tmp_path):
+    now = session(tmp_path / "now", {"steady": [1000.0, "failed", 990.0], "slow": [450.0, 451.0]})
+    said = found(now, session(tmp_path / "then", SPEEDS))
+    assert {name: one.kind for name, one in said.items()} == {
+        "steady": "failed",
+        "slow": "few",
+        "fast": "gone",
+        "gone": "gone",
+    }
+    assert [one.loader for one in worse(said.values(), 50.0)] == ["steady"]
+
+
+def test_too_much_is_what_is_surely_slower_by_more(tmp_path):
+    said = found(session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)).values()
+    assert [one.loader for one in worse(said, 5.0)] == ["slow"]
+    assert worse(said, 9.9) == [] and worse(said, 50.0) == []
+
+
+def test_equal_sessions_are_rarely_set_apart():
+    import numpy as np
+
+    from scripts.report.compare import ERROR, _ratio
+
+    chance, wrong = np.random.default_rng(1), 0
+    for _ in range(400):
+        pairs = [[list(chance.normal(0, 0.1, 6)) for _ in range(2)] for _ in range(10)]
+        wrong += any(low > 0 or high < 0 for _, low, high in (_ratio(*pair, ERROR / 10) for pair in pairs))
+    assert wrong <= 32  # 5 % of 400, and what chance adds to that in one of 100 cases
+
+
+def test_sessions_that_do_not_compare_are_refused(tmp_path):
+    now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
+    then["host"]["protocols"] = [2, 3]
+    with pytest.raises(UserError, match="found records of protocol 2 and 3, these are of protocol 1"):
+        changes(now, then)
+    then = session(tmp_path / "then", SPEEDS)
+    then["dataset"]["dataset"] = "mine"
+    with pytest.raises(UserError, match=r"found data set mine with \w+ clips, allowed is data set demo"):
+        changes(now, then)
+
+
+def test_another_machine_is_said(tmp_path):
+    now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
+    assert "Another machine" not in "\n".join(comparison_lines(now, then))
+    then["host"]["hosts"][0]["host"] |= {"cpu": "Old CPU", "cores_allowed": 2}
+    assert "Another machine: the baseline is of Old CPU, 2 cores" in "\n".join(comparison_lines(now, then))
+
+
+def test_the_program_fails_for_ci_where_a_limit_is_passed(tmp_path):
+    session(tmp_path / "now", LATER)
+    session(tmp_path / "then", SPEEDS)
+    options = ["--tables", tmp_path / "now" / "tables", "--baseline", tmp_path / "then" / "tables"]
+    statuses = []
+    for limit in ([], ["--limit", "50"], ["--limit", "5"]):
+        program = [sys.executable, "-m", "scripts.report.compare", *map(str, options), *limit]
+        result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
+        statuses.append(result.returncode)
+    assert statuses == [0, 0, 1]
+    assert "slow on ram (batch 32, 2 workers" in result.stdout and "slower by 10.0 % (8.6 to 11)" in result.stderr
+    host = tmp_path / "then" / "tables" / "host.json"
+    write_json(host, {**read_json(host), "protocols": [99]})
+    result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
+    assert result.returncode == 2 and "protocol 99" in result.stderr
+    assert read_tables(tmp_path / "now" / "tables")["host"]["protocols"] == [1]
