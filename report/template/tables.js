@@ -64,7 +64,7 @@
       let shown = 0;
       for (const row of rows) {
         const fits = menus.every((menu) => row.dataset[menu.name] === menu.value)
-          && (!form.elements.best.checked || row.dataset.best)
+          && (!form.elements.best.checked || row.dataset.best === "1")
           && words.every((word) => texts.get(row).includes(word));
         row.hidden = !fits;
         shown += fits;
@@ -72,9 +72,30 @@
       count.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows shown`;
     };
     form.addEventListener("input", show);
-    form.addEventListener("reset", () => setTimeout(show));
+    form.addEventListener("reset", () => setTimeout(() => { form.elements.best.checked = false; show(); }));
     form.addEventListener("submit", (event) => event.preventDefault());
     form.hidden = false;
     show();
+  }
+
+  // A table's rows as they are shown, every column of them, as CSV.
+  const csvOf = (table) => {
+    const quoted = (cell) => {
+      const text = cell.innerText.replace(/^[↕↑↓]\s*/, "").replace(/\s+/g, " ").trim();
+      return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    const rows = [...table.tHead.rows, ...[...table.tBodies[0].rows].filter((row) => !row.hidden)];
+    return rows.map((row) => [...row.cells].filter((cell) => cell.offsetParent !== null).map(quoted).join(",")).join("\n");
+  };
+  for (const button of document.querySelectorAll("button.copy-table")) {
+    button.addEventListener("click", async () => {
+      const text = csvOf(document.getElementById(button.dataset.table));
+      try {
+        await navigator.clipboard.writeText(text);
+        say("The rows were copied.");
+      } catch {
+        say("This browser does not let a page copy: download ranking.csv below.");
+      }
+    });
   }
 })();

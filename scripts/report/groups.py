@@ -1,7 +1,6 @@
 """What the report says by putting the tables' rows together: groups, sentences' parts, facts."""
 
 from collections.abc import Iterable, Mapping
-from math import inf
 from typing import Any
 
 from scripts.common.vocabulary import PARTS
@@ -37,21 +36,6 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
         if found:
             groups.append({"condition": condition, "parts": found, "rows": pairs})
     return groups
-
-
-def minimum_steps(ranking: Rows) -> list[tuple[str, Rows]]:
-    """Return of each condition, loader and tier the row that feeds steps best: by its AU at the user's own step, then
-    by the minimum step that it sustains.
-
-    These need not be the settings with the highest speed: workers and queues that cost speed work behind a step.
-    """
-    known = ("step_limit_ms", "step_au_percent")
-    looked = [row for row in ranking if row["status"] == "ok" and any(row[key] is not None for key in known)]
-    looked.sort(key=lambda row: (-(row["step_au_percent"] or 0.0), row["minimum_step_ms"] or inf))
-    first: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in looked:
-        first.setdefault((row["condition"], row["loader"], row["tier"]), row)
-    return by_condition(first.values())
 
 
 def step_text(row: Mapping[str, Any]) -> str:

@@ -27,37 +27,37 @@ from scripts.common.text import duration_text, percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.charts._common import key
+from scripts.report.confidence import confidence
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
 from scripts.report.groups import (
-    by_condition,
     facts,
     grouped_skips,
     grouped_warnings,
     holding,
     machine_text,
-    minimum_steps,
     rows_of,
     step_text,
 )
+from scripts.report.hero import hero
 from scripts.report.light import lightened
 from scripts.report.names import anonymous
+from scripts.report.not_measured import not_measured
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
-from scripts.tables.columns import TABLES, bytes_text, conditions, number_text, read_tables, settings_text
+from scripts.tables.columns import TABLES, bytes_text, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
-STYLES = ("style.css", "tables.css", "figures.css", "print.css")
-SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js"), "charts.js"
+STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
+SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js", "model.js"), "charts.js"
 MOST_RUNS = 1000  # rows of the table of runs
 TAKES = (
     *("first_batch_seconds", "cpu_seconds_per_1000_clips", "pss_peak_bytes", "pss_per_worker_peak_bytes"),
     *("threads_peak", "open_files_peak"),
 )
-_UNSTEADY = ("noisy-machine", "drift")
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
 _SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "tensors", "noise", "ladder", "break_even")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
@@ -77,6 +77,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
         "figures": {name: encoded(svg) for name, svg in pictures.items()},
         "charts": drawn,
         **context(tables),
+        "lacking": not_measured(tables, charts.every(), {name: chart["rows"] for name, chart in drawn.items()}),
         "downloads": downloads(tables, records),
         "light_of": anonymous(light_of),
     }
@@ -158,17 +159,14 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["waiting"])],
         "least_percent": LEAST_PERCENT,
         "target_au_percent": TARGET_AU_PERCENT,
-        "steps": minimum_steps(ranking),
-        "takes": by_condition(row for row in best if row["status"] == "ok"),
-        "latencies": latencies(tables),
+        "quantiles": quantiles(tables["latencies"]),
+        "hero": hero(tables, goals[0]["device"], goals[0]["row"]),
+        "confidence": confidence(tables, goals[0]),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
         "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
         "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
-        "unsteady": [row for row in tables["warnings"] if row["code"] in _UNSTEADY],
-        "mixed": [row for row in tables["warnings"] if row["code"] == "mixed-code"],
-        "conditions": conditions(ranking),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "control_runs": {
             (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
@@ -214,13 +212,12 @@ def choice_heading(verdict: Mapping[str, Any]) -> str:
     return text if verdict["form"] == "equal" else text[:1].upper() + text[1:]
 
 
-def latencies(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row per best result with its `quantiles`, {percent: milliseconds}."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in charts.load("latency").rows(tables):
-        place = (row["group"], row["loader"])
-        found.setdefault(place, {**row, "quantiles": {}})["quantiles"][row["percent"]] = row["milliseconds"]
-    return list(found.values())
+def quantiles(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], dict[float, float]]:
+    """Return {result: {percent: milliseconds}} from the rows of latencies.csv."""
+    found: dict[tuple[str, str, str], dict[float, float]] = {}
+    for row in rows:
+        found.setdefault(key(row), {})[row["percent"]] = row["milliseconds"]
+    return found
 
 
 def source_text(dataset: Mapping[str, Any]) -> str:

@@ -1,18 +1,23 @@
 """The report in a headless browser: what a reader meets on a screen, on paper, by keyboard and without scripts."""
 
+import csv
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from scripts.common.text import percent_text
+from scripts.report.hero import Axis, hero
+from scripts.report.model import feeds_text, fits_text, needs_text
 from tests.support import browser
 from tests.support.made_runs import Made, session
-from tests.support.report_pages import report_of
+from tests.support.report_pages import report_of, tables_of
 
 HOSTILE = "<script>alert(1)</script>"
 LOADERS, WORKERS = 25, range(10)
 WIDTHS = (400, 1000, 1600)
+UNFOLD = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +32,12 @@ def campaign_page(tmp_path_factory):
     """The report of an experiment in which everything there is was measured."""
     browser.program()
     return written(tmp_path_factory.mktemp("session"), **session(3))
+
+
+@pytest.fixture(scope="module")
+def campaign_tables(tmp_path_factory):
+    """The tables of the same."""
+    return tables_of(tmp_path_factory.mktemp("tables"), **session(3))
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +107,107 @@ def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
 
 
 def test_the_first_screen_answers(visit, campaign_page):
-    page = visit(campaign_page).page
+    there = visit(campaign_page, 1280)
+    page = there.page
+    page.set_viewport_size({"width": 1280, "height": 800})
     text = " ".join(page.inner_text("header").split())
     assert "lazy_memmap on ram or numpy_memmap on ram: equal here (within " in text
-    for part in (" clips/s", " % of the in-memory ceiling", "times faster", "reading (from the page cache)", "import"):
+    for part in (
+        "Confidence ",
+        " clips/s",
+        " % of the in-memory ceiling",
+        "times faster",
+        "reading (from the page cache)",
+    ):
         assert part in text, part
-    tops = page.locator(".tiles > div").evaluate_all("tiles => tiles.map(tile => tile.getBoundingClientRect().bottom)")
-    assert len(tops) == 4
-    assert max(tops) < 1000
+    rows = page.locator("#hero tbody tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().bottom)")
+    assert len(rows) == 4 and sum(bottom <= 800 for bottom in rows) >= len(rows) / 2
+
+
+@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
+def test_folded_it_is_short(visit, request, report):
+    page = visit(request.getfixturevalue(report), 1440).page
+    assert page.evaluate("document.documentElement.scrollHeight") <= 8000
+    assert len(page.inner_text("body").split()) <= 3000
+
+
+ASKED = (  # batch, step in ms, GB of data, GB of memory, MB/s of storage
+    (32, 20, None, 64, 2145.7),
+    (64, 15, 300, 25, 100),
+    (64, 15, 300, 25, None),
+    (1, 0.5, 20, 64, 500),
+    (256, 1000, 4000, 512, 7000.5),
+)
+
+
+@pytest.mark.parametrize("given", ASKED)
+def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, campaign_page, given):
+    page = visit(campaign_page).page
+    for name, value in zip(("batch", "step", "gb", "ram", "mbps"), given, strict=True):
+        page.fill(f"#model-{name}", "" if value is None else str(value))
+    tables = {**campaign_tables}
+    keys = ("batch", "step_ms", "gigabytes", "ram_gigabytes", "storage_mbps")
+    asked = dict(zip(keys, given, strict=True))
+    tables["dataset"] = {**tables["dataset"], "report": {**tables["dataset"]["report"], **asked}}
+    drawn = hero(tables, "cpu", None)
+    model = drawn["model"]._replace(storage_mbps=given[4])  # that it is unknown the config cannot say
+    answers = [
+        (one["row"]["loader"], one["candidate"].answer(model, 2 * drawn["samples"], drawn["clips"]))
+        for one in drawn["rows"]
+    ]
+    said = [needs_text(model, drawn["samples"]), fits_text(model, drawn["samples"]), feeds_text(answers)]
+    assert page.inner_text("#model-says") == " ".join(said)
+    cells = [" ".join(text.split()) for text in page.locator("#hero .fed").all_inner_texts()]
+    assert cells == [fed(answer) for _, answer in answers]
+    place = float(page.evaluate("document.getElementById('hero').style.getPropertyValue('--need')"))
+    axis = drawn["axis"]
+    low, high = (float(page.get_attribute("#hero", f"data-{end}")) for end in ("low", "high"))
+    assert place == pytest.approx(Axis(low, high).share(model.clips_per_second), abs=0.01) and axis.low > 0
+
+
+def fed(answer):
+    """Return what a cell says of an answer."""
+    if answer.source == "unknown":
+        return "unknown"
+    return f"{'✓' if answer.sustains else '✗'} {answer.source if answer.au is None else percent_text(answer.au)}"
+
+
+def test_the_address_keeps_what_was_asked(visit, campaign_page):
+    page = visit(campaign_page).page
+    before = page.inner_text("#model-says")
+    page.fill("#model-step", "15")
+    page.fill("#model-gb", "300")
+    asked, address = page.inner_text("#model-says"), page.url
+    assert asked != before and address.endswith("#model,batch=32,step=15,gb=300,ram=64,mbps=2145.7")
+    page.get_by_role("button", name="As measured").click()
+    page.wait_for_function("text => document.getElementById('model-says').innerText === text", arg=before)
+    page.goto(address)
+    page.reload()
+    assert page.inner_text("#model-says") == asked
+    page.goto(address.replace("step=15", "step=<b>"))
+    page.reload()
+    assert page.input_value("#model-step") == "20"
+
+
+def test_tabs_choose_the_columns_by_keyboard_too(visit, campaign_page):
+    page = visit(campaign_page).page
+    heads = page.locator("#all-results thead th:visible")
+    shown_heads = lambda: [text.split("\n")[0].strip("↕ \u00a0") for text in heads.all_inner_texts() if text]  # noqa: E731
+    assert "Clips/s" in shown_heads() and "p99" not in shown_heads()
+    page.get_by_label("Latency").check()
+    assert "p99" in shown_heads() and "Clips/s" not in shown_heads()
+    page.get_by_label("Latency").press("ArrowRight")
+    assert "Evidence" in shown_heads() and "p99" not in shown_heads()
+
+
+def test_the_rows_that_are_shown_are_copied_as_csv(visit, campaign_page):
+    page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
+    page.get_by_label("Text").fill("torch WAV")
+    page.get_by_role("button", name="Copy as CSV").click()
+    page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
+    rows = list(csv.reader(page.evaluate("navigator.clipboard.readText()").splitlines()))
+    assert len(rows) == 1 + len(shown(page)) and all(len(row) == len(rows[0]) for row in rows)
+    assert "torchaudio" in rows[1][1]
 
 
 def test_a_click_on_a_head_sorts(visit, campaign_page):
@@ -136,7 +240,9 @@ def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
     page = visit(campaign_page).page
     rows = page.locator("#all-results tbody tr").count()
     count = page.locator("#all-results-count")
-    assert count.inner_text() == f"{rows} of {rows} rows shown"
+    assert count.inner_text() == f"{len(shown(page))} of {rows} rows shown" and 0 < len(shown(page)) < rows
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_function(f"() => document.getElementById('all-results-count').textContent.startsWith('{rows} of')")
     assert count.get_attribute("role") == "status"
     page.get_by_label("Tier", exact=True).first.select_option("slow (emulated)")
     page.get_by_label("Cache", exact=True).select_option("cold")
@@ -152,6 +258,7 @@ def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
 
 def test_a_chart_tells_its_numbers_when_hovered(visit, campaign_page):
     page = visit(campaign_page).page
+    page.evaluate(UNFOLD)
     page.locator("#figure-throughput").scroll_into_view_if_needed()
     page.wait_for_selector("#figure-throughput .chart svg")
     points = page.locator("#figure-throughput .chart .mark-symbol.role-mark path")
@@ -165,6 +272,7 @@ def test_a_chart_tells_its_numbers_when_hovered(visit, campaign_page):
 def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_path):
     made = [Made("a", "ram", [14775.0]), Made("b", "ram", [0.0123])]
     page = visit(written(tmp_path, made=made)).page
+    page.evaluate(UNFOLD)
     page.locator("#figure-throughput").scroll_into_view_if_needed()
     page.wait_for_selector("#figure-throughput .chart svg")
     said = ""
@@ -178,6 +286,7 @@ def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_p
 
 def test_a_menu_changes_what_a_chart_shows(visit, campaign_page):
     page = visit(campaign_page).page
+    page.evaluate(UNFOLD)
     page.locator("#figure-throughput").scroll_into_view_if_needed()
     page.wait_for_selector("#figure-throughput .chart svg")
     before = page.inner_html("#figure-throughput .chart svg")
@@ -189,6 +298,7 @@ def test_a_menu_changes_what_a_chart_shows(visit, campaign_page):
 
 def test_programs_are_copied(visit, campaign_page):
     page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
+    page.evaluate(UNFOLD)
     page.locator(".copy").first.click()
     page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
     assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#program-first")
@@ -196,6 +306,7 @@ def test_programs_are_copied(visit, campaign_page):
 
 def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
     page = visit(campaign_page).page
+    page.evaluate(UNFOLD)
     page.locator("#figure-cold").scroll_into_view_if_needed()
     for name, beginning in (("cold.csv", b"condition,loader"), ("cold.svg", b"<svg"), ("cold.png", b"\x89PNG")):
         with page.expect_download() as found:
@@ -226,11 +337,13 @@ def test_it_prints(visit, campaign_page):
 def test_without_scripts_it_is_a_document(visit, campaign_page):
     page = visit(campaign_page, java_script_enabled=False).page
     assert page.locator("figure .picture").count() > 8
-    assert all(one.bounding_box()["width"] > 100 for one in page.locator("figure img").all())
-    assert not page.locator("form.filters").is_visible()
+    assert all(one.bounding_box()["width"] > 100 for one in page.locator("figure img:visible").all())
+    assert not page.locator("form.filters").is_visible() and not page.locator("#model-form").is_visible()
+    assert " are 1,600 clips/s: 1.02 GB/s as float32" in page.inner_text("#model-says")
     assert not page.locator(".copy").first.is_visible()
     assert page.locator("#all-results tbody tr").count() == len(shown(page))
     assert "lazy_memmap on ram or numpy_memmap on ram: equal here" in page.inner_text("h1")
+    page.get_by_text("Cold against warm, storage tiers, and bounds").click()
     with page.expect_download() as found:
         page.get_by_role("link", name="cold.csv").click()
     assert found.value.suggested_filename == "cold.csv"
@@ -242,6 +355,7 @@ def test_five_hundred_results_with_odd_names(visit, large_page):
     there.page.on("dialog", lambda dialog: there.complaints.append(f"dialog: {dialog.message}"))
     assert there.page.locator("#all-results tbody tr").count() == LOADERS * 2 * len(WORKERS)
     there.draw_all()
+    there.page.get_by_role("button", name="Show all").click()
     there.page.get_by_label("Text").fill(HOSTILE)
     assert len(shown(there.page)) > len(WORKERS)
     assert there.page.locator("h1, td, th, p").filter(has_text=HOSTILE).count() > 10
@@ -272,6 +386,7 @@ def test_nothing_serious_stands_in_the_way_of_any_reader(visit, campaign_page, s
 def test_charts_follow_the_dark_mode(visit, campaign_page):
     there = visit(campaign_page, color_scheme="light")
     page = there.page
+    page.evaluate(UNFOLD)
     page.locator("#figure-cold").scroll_into_view_if_needed()
     page.wait_for_selector("#figure-cold .chart svg")
     colour = "document.querySelector('#figure-cold .chart svg text')?.getAttribute('fill')"
@@ -318,12 +433,13 @@ def test_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, repor
     page = visit(request.getfixturevalue(report)).page
     page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     pages = [" ".join(text.split()) for text in pages_of(tmp_path / "report.pdf")]
+    assert len(pages) <= 10
     assert [number for number, text in enumerate(pages, 1) if not text] == []
     titles = page.locator("h2").all_inner_texts()
     assert [text for text in pages if text.endswith(tuple(titles))] == [], "a heading stays with what follows"
     results = [text for text in pages if "✓ yes" in text]
     assert results
-    assert [text for text in results if "Verified" not in text or "Warnings" not in text] == []
+    assert [text for text in results if "Verified" not in text or "Visits" not in text] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -61,8 +61,13 @@ class Visit:
         """What was asked for beyond the page itself and what is in it."""
         return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
 
+    def unfold(self) -> None:
+        """Open everything that is folded."""
+        self.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
     def draw_all(self) -> None:
-        """Bring every chart into view, and wait until it is drawn."""
+        """Open what is folded, bring every chart into view, and wait until it is drawn."""
+        self.unfold()
         for figure in self.page.query_selector_all("figure[data-chart]"):
             figure.scroll_into_view_if_needed()
         self.page.wait_for_function(

@@ -64,8 +64,7 @@ class Page(HTMLParser):
 
 def row_of(html, section, *texts):
     """Return the words of the first row of a section's tables that holds all the texts."""
-    part = html[html.index(f'<h2 id="{section}">') :]
-    rows = (spaced(row.split("</tr>")[0]) for row in part[: part.index("</section>")].split("<tr")[1:])
+    rows = (spaced(row.split("</tr>")[0]) for row in _section(html, section).split("<tr")[1:])
     return next(row for row in rows if all(text in row for text in texts))
 
 
@@ -76,13 +75,18 @@ def spaced(html):
 
 
 def sections(html):
-    return re.findall(r'<h2 id="([\w-]+)">', html)
+    """Return the ids of the sections and of those within them, in the order of the page."""
+    return re.findall(r'<h[23] id="([\w-]+)">', html)
 
 
 def section(html, name):
     """Return the words of a section."""
-    part = html[html.index(f'<h2 id="{name}">') :]
-    return spaced(part[: part.index("</section>")])
+    return spaced(_section(html, name))
+
+
+def _section(html, name):
+    part = html[re.search(rf'<h[23] id="{name}">', html).start() :]
+    return part[: part.index("</section>")]
 
 
 def rows_in(address):

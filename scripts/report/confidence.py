@@ -1,0 +1,89 @@
+"""How far the first answer may be trusted: one grade from A to D, its cause, and what to do about it."""
+
+from collections.abc import Mapping
+from math import ceil, isfinite, log
+from typing import Any, NamedTuple
+
+from scripts.report.verdicts import CLOSE
+from scripts.tables.drift import DRIFT_PERCENT
+
+FEW_VISITS = 3  # below it nothing is concluded
+MANY_VISITS = 7  # from here on a result's own scatter is known
+NOISY, UNSTEADY = 10.0, 5.0  # percent: of the control run's variation, and of its drift over the session
+LEFT_OUT_PERCENT = 33.0  # of the visits
+MOST_MINUTES = 600
+
+Tables = Mapping[str, Any]
+
+
+class Confidence(NamedTuple):
+    """`grade`: A act on it, B act on it if the cause does not matter to you, C measure longer first, D do not act."""
+
+    grade: str
+    cause: str
+    advice: str
+
+    @property
+    def text(self) -> str:
+        """The grade with its cause and what to do, in sentences."""
+        return " ".join(filter(None, (f"Confidence {self.grade}: {self.cause}", self.advice)))
+
+
+def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
+    """Return the confidence in a verdict by speed. The worst that was seen decides."""
+    row = verdict["row"]
+    if row is None:
+        return Confidence("D", "nothing has a verified speed.", "")
+    if any(warning["code"] == "mixed-code" for warning in tables["warnings"]):
+        return Confidence(
+            "D",
+            "visits of different code stand in one ranking.",
+            "Delete the older records below results/runs, and type snakemake.",
+        )
+    if row["runs"] < FEW_VISITS:
+        return Confidence("D", f"{_visits(row)}.", _longer(tables, 3.0))
+    if verdict["form"] == "noisy":
+        within = verdict["within"]
+        if not isfinite(within):
+            return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, 3.0))
+        cause = f"the first ones may differ by up to {100 * (within - 1):.0f} %."
+        return Confidence("C", cause, _longer(tables, (log(within) / log(CLOSE)) ** 2))
+    return _of_the_machine(tables, row) or Confidence("A", _quiet(tables, row), "")
+
+
+def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None:
+    noise = [one for one in tables["noise"] if one["device"] == row["device"]]
+    drift = max((abs(one["drift_percent"]) for one in noise if one["drift_seen"]), default=0.0)
+    varied = max((one["variation_percent"] or 0.0 for one in noise), default=0.0)
+    left_out = 100 * row["left_out"] / (row["runs"] + row["left_out"])
+    idle = "Stop other programs, or measure when the machine is idle."
+    if left_out > LEFT_OUT_PERCENT:
+        return Confidence("B", f"other programs took the CPU from {left_out:.0f} % of its visits.", idle)
+    if drift >= max(UNSTEADY, DRIFT_PERCENT):
+        return Confidence("B", f"the machine changed its speed by {drift:.0f} % over the session.", idle)
+    if varied > NOISY:
+        return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", idle)
+    if row["runs"] < MANY_VISITS:
+        return Confidence("B", f"{_visits(row)}.", _longer(tables, 2.0))
+    return None
+
+
+def _quiet(tables: Tables, row: Mapping[str, Any]) -> str:
+    varied = [one["variation_percent"] for one in tables["noise"] if one["device"] == row["device"]]
+    steady = f", the same work varied by {max(varied):.1f} %" if varied and all(varied) else ""
+    return f"{_visits(row)}{steady}."
+
+
+def _visits(row: Mapping[str, Any]) -> str:
+    return f"{row['loader']} has 1 visit" if row["runs"] == 1 else f"{row['loader']} has {row['runs']} visits"
+
+
+def _longer(tables: Tables, factor: float) -> str:
+    """Return what to type for a session so many times longer."""
+    minutes = (tables["dataset"]["measure"] or {}).get("minutes")
+    if not isinstance(minutes, int | float):
+        return "Raise `measure.repeats` in config.yaml."
+    more = ceil(minutes * max(1.5, factor))
+    if more > MOST_MINUTES:
+        return "The machine is too noisy for this question: measure when it is idle."
+    return f"About {more} minutes would settle it: `measure.minutes: {more}` in config.yaml, and type snakemake."

@@ -1,0 +1,150 @@
+"""What the user's own model asks of a loader, and which of the measured results can give it.
+
+The page's form does the same arithmetic for other numbers (report/template/model.js); a test holds both together.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import Any, NamedTuple
+
+from scripts.common.text import bytes_text, number_text
+from scripts.common.vocabulary import EMULATED
+from scripts.report.verdict_texts import asked, in_memory
+from scripts.tables.bottlenecks import TARGET_AU_PERCENT
+from scripts.tables.step_au import MEASURED
+
+FLOAT32, INT16 = 4, 2  # bytes of a sample
+MOST_NAMED = 6  # loaders in a sentence; the rest is counted
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Any]
+
+
+class Model(NamedTuple):
+    """What the user has: batch and step of the training, data as 16-bit samples, memory, and what storage gives."""
+
+    batch: int
+    step_ms: float
+    gigabytes: float | None  # None: the data fits into memory
+    ram_gigabytes: float | None
+    storage_mbps: float | None
+
+    @property
+    def clips_per_second(self) -> float:
+        """That the training takes."""
+        return 1000 * self.batch / self.step_ms
+
+
+class Candidate(NamedTuple):
+    """What the arithmetic needs to know of a result: clips/s without epoch starts, seconds of one, bytes of a clip."""
+
+    rate: float
+    start_seconds: float
+    works_ahead: bool  # while a step is under way
+    clip_bytes: float | None  # as its format has them
+    keeps: bool  # the whole data set in memory, by its tier or by itself
+    measured: tuple[int, float, float] | None  # batch, step in ms, AU in percent
+
+    def answer(self, model: Model, pcm_bytes: int, clips: int) -> "Answer":
+        """Return what it gives to a model whose data has `pcm_bytes` a clip as 16-bit samples; `clips` were measured.
+
+        Data that does not fit into memory is read from storage in each epoch: no faster than that gives. Larger data
+        has longer epochs, in which their start weighs less.
+        """
+        size = (self.clip_bytes or pcm_bytes) / pcm_bytes
+        large = bool(model.gigabytes and model.ram_gigabytes and model.gigabytes * size > model.ram_gigabytes)
+        if large and (self.keeps or not model.storage_mbps or not self.clip_bytes):
+            return Answer(None, None, "does not fit" if self.keeps else "unknown")
+        limit = 1e6 * model.storage_mbps / self.clip_bytes if large else None
+        rate = min(self.rate, limit) if limit else self.rate
+        if self.measured and not large and not model.gigabytes and self.measured[:2] == (model.batch, model.step_ms):
+            return Answer(rate, self.measured[2], "memory")
+        epoch = 1e9 * model.gigabytes / pcm_bytes if model.gigabytes else clips
+        batches = max(1, ceil(epoch / model.batch))
+        step, batch = model.step_ms / 1000, model.batch / rate
+        each = max(step, batch) if self.works_ahead else step + batch
+        au = 100 * step * batches / (each * batches + self.start_seconds)
+        return Answer(rate, au, "storage" if limit and limit < self.rate else "memory")
+
+
+class Answer(NamedTuple):
+    """What a result gives to a model: clips/s, AU in percent, and what it comes from (`memory`, `storage`)."""
+
+    rate: float | None
+    au: float | None
+    source: str  # or why there is none: `does not fit`, `unknown`
+
+    @property
+    def sustains(self) -> bool | None:
+        """Whether it feeds the model; None where that is unknown."""
+        return None if self.source == "unknown" else self.au is not None and self.au >= TARGET_AU_PERCENT
+
+
+def model_of(tables: Tables, batch: int) -> Model:
+    """Return what the config says of the user's model; what it leaves out is the batch and the machine measured."""
+    hosts = tables["host"]["hosts"]
+    memory = hosts[0]["host"].get("memory_bytes") if hosts else None
+    disks = [
+        row["sequential_megabytes_per_second"]
+        for row in tables["tiers"]
+        if row["sequential_megabytes_per_second"]
+        and not in_memory(tables, row["tier"])
+        and not row["tier"].endswith(EMULATED)
+    ]
+    return Model(
+        asked(tables, "batch") or batch,
+        asked(tables, "step_ms") or 20.0,
+        asked(tables, "gigabytes"),
+        asked(tables, "ram_gigabytes") or (memory and round(memory / 1e9, 1)),
+        asked(tables, "storage_mbps") or (disks[0] if disks else None),
+    )
+
+
+def candidate(row: Row, tables: Tables) -> Candidate:
+    """Return what is known of a result that has a speed."""
+    sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
+    measured = None
+    if row["step_au_from"] == MEASURED:
+        measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
+    return Candidate(
+        row["steady_clips_per_second"] or row["clips_per_second"],
+        (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
+        bool(row["workers"]),
+        sizes.get(row["format"]),
+        bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
+        measured,
+    )
+
+
+def needs_text(model: Model, values: int) -> str:
+    """Return what a model asks for in a sentence; a clip has so many `values`."""
+    need = model.clips_per_second
+    rates = [
+        f"{bytes_text(need * values * size)}/s as {name}" for name, size in (("float32", FLOAT32), ("int16", INT16))
+    ]
+    return f"{model.batch:,} clips every {model.step_ms:,g} ms are {number_text(need)} clips/s: {rates[0]}, {rates[1]}."
+
+
+def fits_text(model: Model, values: int) -> str:
+    """Return in a sentence where the data is read from in each epoch."""
+    if not model.gigabytes or not model.ram_gigabytes:
+        return "The data is taken to fit into memory: after the first epoch its files are read from there."
+    size = f"{model.gigabytes:,g} GB of 16-bit samples"
+    if model.gigabytes <= model.ram_gigabytes:
+        return f"{size} fit into {model.ram_gigabytes:,g} GB: after the first epoch they are read from memory."
+    text = f"{size} do not fit into {model.ram_gigabytes:,g} GB: storage is read in each epoch"
+    if not model.storage_mbps:
+        return f"{text}, and what it gives is not known."
+    most = number_text(1e6 * model.storage_mbps / (INT16 * values))
+    return f"{text}, at {number_text(model.storage_mbps)} MB/s {most} clips/s at most."
+
+
+def feeds_text(answers: Iterable[tuple[str, Answer]]) -> str:
+    """Return in a sentence who sustains the step, of (loader, answer)."""
+    answers = list(answers)
+    fed = [name for name, answer in answers if answer.sustains]
+    unknown = sum(answer.sustains is None for _, answer in answers)
+    shown = ", ".join(fed[:MOST_NAMED]) + (f" and {len(fed) - MOST_NAMED} more" if len(fed) > MOST_NAMED else "")
+    said = f"Sustained at {TARGET_AU_PERCENT:g} % AU by {len(fed)} of {len(answers)}"
+    said += f": {shown}." if fed else "."
+    return f"{said} Of {unknown} it is not known." if unknown else said
