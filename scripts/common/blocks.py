@@ -18,8 +18,8 @@ result is in one mode in one case of four, and no statistics can know. A factor 
 results by 8 blocks in 95 % of cases (`error` 0.05), by 5 in 69 %, by 3 in 30 %.
 
 What others on the machine take from a visit is measured with it, and what lost more than 15 % of all cores does not
-count (`counting`): two thirds of the speed were gone where another process had one of two cores. That choice never
-looks at a speed, and has one limit for all results that are compared.
+count (scripts/common/counting.py): two thirds of the speed were gone where another process had one of two cores. That
+choice never looks at a speed, and has one limit for all results that are compared.
 
 Exact signed-rank intervals cannot do it: that of n blocks has an error of at least 2 / 2^n, 0.2 % for 10 blocks, and
 190 pairs with 5 % in all ask for 0.026 % each. That takes 13 blocks, more than five minutes give.
@@ -28,47 +28,16 @@ Exact signed-rank intervals cannot do it: that of n blocks has an error of at le
 from collections.abc import Collection, Hashable, Mapping
 from functools import cache
 from math import erf, exp, inf, lgamma, log, pi, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scripts.common.statistics import Comparison
 
 Speeds = Mapping[int, float]  # {number of the block: clips per second} of one result
-DISTURBED_PERCENT = 15.0  # of all cores: a visit from which others took more does not count
 FEW = 7  # visits, below which no variance counts as smaller than the pooled one
 CENTER_ERROR = 0.05  # of the interval of a single speed
 FINAL_ERROR = 0.04  # of a session's last table: with what `leaving` spends the whole stays within 5 %
-
-
-class Visit(NamedTuple):
-    """What a visit gave: clips/s, None where it failed, and what share of all cores others had meanwhile."""
-
-    speed: float | None
-    disturbed_percent: float = 0.0
-
-
-def visit_of(record: Mapping[str, Any]) -> Visit:
-    """Return what the record of a visit says of its speed and of what disturbed it; 0 where that was not measured."""
-    used = record.get("resources") or {}
-    return Visit(record["clips_per_second"], used.get("others_percent", 0.0) + used.get("stolen_percent", 0.0))
-
-
-def counting(results: Mapping[Hashable, Mapping[int, Visit]]) -> dict[Hashable, dict[int, float]]:
-    """Return the speeds of those visits that count, {result: {block: clips/s}}, of the results of one condition.
-
-    A visit counts that lost at most 15 % of all cores to others. Where even the least disturbed visit of some result
-    lost more (others are always at work), that is added to the limit, for all results: they compare under the same
-    conditions or not at all.
-    """
-    made = {key: {block: one for block, one in visits.items() if one.speed} for key, visits in results.items()}
-    least = [min(one.disturbed_percent for one in visits.values()) for visits in made.values() if visits]
-    always = max(least, default=0.0)
-    limit = DISTURBED_PERCENT + (always if always > DISTURBED_PERCENT else 0.0)
-    return {
-        key: {block: one.speed for block, one in visits.items() if one.disturbed_percent <= limit}
-        for key, visits in made.items()
-    }
 
 
 class Center(NamedTuple):

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import DISTURBED_PERCENT, FINAL_ERROR, Table, Visit, counting, leaving
+from scripts.common.blocks import FINAL_ERROR, Table, leaving
+from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 
 LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too

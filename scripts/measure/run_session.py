@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import plugins
-from scripts.common.blocks import Visit, visit_of
+from scripts.common.counting import Visit, visit_of
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL, TRAINING

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -336,6 +337,7 @@ def _check_references(config: Mapping[str, Any]) -> None:
     _check_doubled([entry["name"] for entry in named(config["loaders"])])
     _check_ladder(config)
     _check_now(config)
+    _check_baseline(config)
     if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
         raise UserError(
             f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
@@ -405,6 +407,16 @@ def _check_now(config: Mapping[str, Any]) -> None:
         raise UserError(
             f"config: report.now: found {now!r}, allowed are null, {', '.join(known)}.{nearest(now, known)} "
             "Name one of them."
+        )
+
+
+def _check_baseline(config: Mapping[str, Any]) -> None:
+    """Refuse a folder to compare with that holds no tables."""
+    folder = config["report"]["baseline"]
+    if folder is not None and not Path(folder, "runs.csv").is_file():
+        raise UserError(
+            f"config: report.baseline: found {folder!r}, which has no runs.csv; allowed are null and a copy of the "
+            f"tables of an earlier session. Make one: cp -r results/tables/{config['dataset']} {folder}"
         )
 
 

@@ -102,8 +102,9 @@ class Plan:
 
     @property
     def session_config(self) -> dict[str, Any]:
-        """The config of a session: without the other data sets, and without how clips are fetched."""
-        return {**self.config, "preset": "none", "datasets": {self.dataset: self.choice}}
+        """The config of a session: without other data sets, how clips are fetched, and what only the report asks."""
+        asked = {key: self.config["report"][key] for key in ("now", "step_ms")}
+        return {**self.config, "preset": "none", "datasets": {self.dataset: self.choice}, "report": asked}
 
     @property
     def prepared(self) -> list[str]:

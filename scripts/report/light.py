@@ -25,7 +25,7 @@ def lightened(
     then pictures in the order that they are given, then the other files, small ones first. Each that does not fit is
     left out, and the page says so. Where the tables alone are too large, it is a page that names the full report.
     """
-    charts = {name: {**chart, "spec": "", "csv": ""} for name, chart in parts["charts"].items()}
+    charts = {name: {**chart, "csv": ""} for name, chart in parts["charts"].items()}
     files = [_left_out(file, parts["light_of"]) for file in parts["downloads"]]
     bare = {**parts, "charts": charts, "figures": {}, "downloads": files}
     room = LIMIT - len(page(bare, False).encode())

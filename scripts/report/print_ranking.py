@@ -13,7 +13,8 @@ from typing import Any
 
 from scripts.common.errors import run_main
 from scripts.common.vocabulary import BOTTLENECKS
-from scripts.report.verdict_texts import choice_text, rank_text
+from scripts.report.changes import comparison_lines
+from scripts.report.verdict_texts import asked, choice_text, rank_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, read_tables, settings_text
@@ -175,6 +176,15 @@ def _tied(ties: Sequence[Row], most: int) -> str:
     return f"; not distinguishable from {', '.join(named)}" if named else ""
 
 
+def _against_baseline(tables: Mapping[str, Any]) -> list[str]:
+    """Return what changed since the session that `report.baseline` names; nothing where it names none."""
+    folder = asked(tables, "baseline")
+    if not folder:
+        return []
+    lines = comparison_lines(tables, read_tables(Path(folder)))
+    return [*(line for text in lines for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent=" " * 8)), ""]
+
+
 def _place(row: Row) -> str:
     return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
 
@@ -211,7 +221,7 @@ def main() -> None:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
     tables = read_tables(arguments.tables)
-    print("\n".join([*ranking_lines(tables, colour), *verdict_lines(tables, colour)]))
+    print("\n".join([*ranking_lines(tables, colour), *verdict_lines(tables, colour), *_against_baseline(tables)]))
     for path in arguments.reports:
         print(f"Report: {path}")
 

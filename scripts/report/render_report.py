@@ -8,7 +8,6 @@ python -m scripts.report.render_report --tables results/tables/demo --figures re
 import argparse
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -17,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -26,6 +24,7 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.text import duration_text, percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
+from scripts.report.changes import changes, machines
 from scripts.report.charts._common import key
 from scripts.report.confidence import confidence
 from scripts.report.config import code_text, config_text
@@ -40,11 +39,11 @@ from scripts.report.groups import (
     step_text,
 )
 from scripts.report.hero import hero
-from scripts.report.light import lightened
+from scripts.report.light import lightened, picture_address
 from scripts.report.names import anonymous
 from scripts.report.not_measured import not_measured
 from scripts.report.snippets import companions, snippet
-from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
+from scripts.report.verdict_texts import asked, bound_text, choice_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
 from scripts.tables.columns import TABLES, bytes_text, number_text, read_tables, settings_text
@@ -52,8 +51,7 @@ from scripts.tables.columns import TABLES, bytes_text, number_text, read_tables,
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
-SCRIPTS, CHARTS_SCRIPT = ("tables.js", "page.js", "model.js"), "charts.js"
-MOST_RUNS = 1000  # rows of the table of runs
+SCRIPTS = ("tables.js", "page.js", "model.js")
 TAKES = (
     *("first_batch_seconds", "cpu_seconds_per_1000_clips", "pss_peak_bytes", "pss_per_worker_peak_bytes"),
     *("threads_peak", "open_files_peak"),
@@ -74,7 +72,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
     drawn = {name: shown(chart, tables) for name, chart in charts.every().items()}
     pictures = {name: picture(figures / f"{name}.svg") for name in drawn}
     parts = {
-        "figures": {name: encoded(svg) for name, svg in pictures.items()},
+        "figures": {name: picture_address(svg) for name, svg in pictures.items()},
         "charts": drawn,
         **context(tables),
         "lacking": not_measured(tables, charts.every(), {name: chart["rows"] for name, chart in drawn.items()}),
@@ -83,11 +81,10 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
     }
     if light_of:
         return lightened(parts, pictures, page)
-    some = any(chart["rows"] for chart in drawn.values())
-    return page(parts, chart_scripts=[vega(), script(TEMPLATE / CHARTS_SCRIPT)] if some else [])
+    return page(parts)
 
 
-def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Iterable[str] = ()) -> str:
+def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     """Return the HTML of the template's variables, or where they are too large that of a page which says so."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -115,7 +112,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
     if too_large:
         return environment.get_template("too_large.html.j2").render(style=style)
     main = environment.get_template("main.html.j2").render()
-    scripts = [*(script(TEMPLATE / name) for name in SCRIPTS), *chart_scripts]
+    scripts = [script(TEMPLATE / name) for name in SCRIPTS]
     return environment.get_template("report.html.j2").render(
         main=Markup(main),
         contents=[(name, unescape(title)) for name, title in _HEADING.findall(main)],
@@ -126,20 +123,11 @@ def page(parts: Mapping[str, Any], too_large: bool = False, chart_scripts: Itera
 
 
 def shown(chart: ModuleType, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the templates have of a chart: its words, its specification and CSV file, whether there are rows."""
+    """Return what the templates have of a chart: its words, its rows, and these as a CSV file."""
     rows = chart.rows(tables)
     words = {part.lower(): getattr(chart, part) for part in ("SECTION", "CAPTION", "NEEDS")}
     words["alt"] = f"Chart: {chart.TITLE}. {chart.QUESTION}"
-    spec = Markup(embedded(chart.spec(rows))) if rows else ""
-    return {**words, "rows": rows, "spec": spec, "csv": csv_address(rows)}
-
-
-def embedded(value: Any) -> str:
-    """Return `value` as JSON that may stand in a script element: no text in it can end the element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+    return {**words, "rows": rows, "csv": csv_address(rows)}
 
 
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +138,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
         "takes_columns": TAKES,
-        "runs": tables["runs"][:MOST_RUNS],
-        "runs_left_out": len(tables["runs"][MOST_RUNS:]),
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
@@ -162,6 +148,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "quantiles": quantiles(tables["latencies"]),
         "hero": hero(tables, goals[0]["device"], goals[0]["row"]),
         "confidence": confidence(tables, goals[0]),
+        "changes": _changes(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
@@ -212,6 +199,16 @@ def choice_heading(verdict: Mapping[str, Any]) -> str:
     return text if verdict["form"] == "equal" else text[:1].upper() + text[1:]
 
 
+def _changes(tables: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what changed since the session that `report.baseline` names; None where it names none."""
+    folder = asked(tables, "baseline")
+    if not folder:
+        return None
+    baseline = read_tables(Path(folder))
+    when = (baseline["host"]["first_started"] or "")[:10]
+    return {"rows": changes(tables, baseline), "machines": machines(tables, baseline), "when": when}
+
+
 def quantiles(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], dict[float, float]]:
     """Return {result: {percent: milliseconds}} from the rows of latencies.csv."""
     found: dict[tuple[str, str, str], dict[float, float]] = {}
@@ -251,11 +248,6 @@ def coded(text: str) -> Markup:
 
 
 @cache
-def vega() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script that needs nothing else."""
-    return _script(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed"))
-
-
 def script(path: Path) -> str:
     """Return a script of ours as it may stand in a page."""
     return _script(path.read_text(encoding="utf-8"))
@@ -288,11 +280,6 @@ def picture(path: Path) -> str:
     )
     opening = svg.index(">") + 1
     return f"{svg[:opening]}<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>{svg[opening:]}"
-
-
-def encoded(svg: str) -> str:
-    """Return an SVG file as a data address."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.common import vocabulary
-from scripts.common.blocks import visit_of
+from scripts.common.counting import visit_of
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text

@@ -7,7 +7,8 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Center, Table, Visit, counting
+from scripts.common.blocks import FINAL_ERROR, Center, Table
+from scripts.common.counting import Visit, counting
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import STATUSES
 from scripts.tables import bottlenecks
@@ -46,7 +47,7 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in clips/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
-    wrong data. `runs` counts the ok visits that count (scripts/common/blocks.py), `left_out` the others, `failed` the
+    wrong data. `runs` counts the ok visits that count (scripts/common/counting.py), `left_out` the others, `failed` the
     failed ones, `disturbed` those that count all the same. `outliers` are counted, never dropped; None for fewer than
     five runs. No columns are `clips`, those of an epoch, and `speeds`: the clips/s of the visits that count, empty
     where the result has no speed, which `rank` compares.

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.blocks import FINAL_ERROR, Table, Visit, counting, pair_intervals, visit_of
+from scripts.common.blocks import FINAL_ERROR, Table, pair_intervals
+from scripts.common.counting import Visit, counting, visit_of
 from scripts.common.files import read_json
 from tests.support.workflow_copy import ProjectCopy, folders
 
@@ -154,36 +155,40 @@ def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
     return found
 
 
-def _stayed(sessions: list[dict[str, dict[int, float]]]) -> list[str]:
-    """Return the results that had a visit in four of five blocks of every session."""
-    found = set.intersection(*map(set, sessions))
-    for session in sessions:
-        most = max(len(speeds) for speeds in session.values())
-        found = {name for name in found if len(session[name]) >= 0.8 * most}
-    return sorted(found)
+FEWEST_BLOCKS = 20  # to draw from: of fewer a table would have the same ones again and again
+
+
+def _stayed(session: dict[str, dict[int, float]]) -> set[str]:
+    """Return the results that have a visit that counts in four of five blocks of a session."""
+    most = max(len(speeds) for speeds in session.values())
+    return {name for name, speeds in session.items() if len(speeds) >= 0.8 * most}
 
 
 def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: int = 1) -> float:
     """Return the share of sessions with any false difference among equals, drawn from the recorded visits.
 
-    Of the results that stayed in the race to its end: each one's own level in its session is taken away, so that all
-    are equal. A drawn session has as many blocks as a recorded one, each with all its visits as they were made.
+    Of the results that stayed to the end in four of five sessions: each one's own level in its session is taken away,
+    so that all are equal. A drawn session has as many blocks as a recorded one, each with all its visits as they were
+    made. Raises ValueError where there are too few to draw from.
     """
-    names = _stayed(sessions)
-    blocks = []
+    counts = Counter(name for session in sessions for name in _stayed(session))
+    names = sorted(name for name, count in counts.items() if count >= 0.8 * len(sessions))
+    blocks, lengths = [], []
     for session in sessions:
-        numbers = sorted({number for speeds in session.values() for number in speeds})
-        logs = np.array([[np.log(session[name].get(number, np.nan)) for number in numbers] for name in names])
-        whole = logs[:, ~np.isnan(logs).any(axis=0)]
-        count = whole.shape[1]
-        scale = np.sqrt(count / max(1, count - 1))  # of what is left beside a mean of its own
-        blocks += list(scale * (whole - whole.mean(axis=1, keepdims=True)).T)
+        numbers = sorted({number for name in names for number in session[name]})
+        logs = np.log([[session[name].get(number, np.nan) for number in numbers] for name in names])
+        whole = logs[:, ~np.isnan(logs).any(axis=0)] if names else logs
+        count = whole.shape[-1]
+        if count >= 3:
+            scale = np.sqrt(count / (count - 1))  # of what is left beside a mean of its own
+            blocks += list(scale * (whole - whole.mean(axis=1, keepdims=True)).T)
+            lengths.append(count)
+    if len(names) < 2 or len(blocks) < FEWEST_BLOCKS:
+        raise ValueError(f"{len(names)} results stayed, {len(blocks)} blocks have them all: too few to draw from")
     chance, wrong = np.random.default_rng(seed), 0
-    lengths = [max(len(speeds) for speeds in session.values()) for session in sessions]
     for _ in range(tables):
-        taken = chance.integers(len(blocks), size=max(3, int(chance.choice(lengths))))
-        logs = np.array([blocks[one] for one in taken]).T
-        means, halves = pair_intervals(logs, FINAL_ERROR)
+        taken = chance.integers(len(blocks), size=int(chance.choice(lengths)))
+        means, halves = pair_intervals(np.array([blocks[one] for one in taken]).T, FINAL_ERROR)
         wrong += bool((abs(means) > halves).any())
     return wrong / tables
 

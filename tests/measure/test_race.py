@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common.blocks import Visit
+from scripts.common.counting import Visit
 from scripts.measure import race, run_session
 
 

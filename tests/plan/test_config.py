@@ -18,6 +18,9 @@ from tests.support.programs import PROJECT
 
 SECTIONS = ("audio", "split", "sweep", "measure")
 OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
+NOTHING_ASKED = {"now": None, "step_ms": 20} | dict.fromkeys(
+    ("batch", "gigabytes", "ram_gigabytes", "storage_mbps", "baseline")
+)
 OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
 
 
@@ -477,11 +480,27 @@ def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(r
     raw["loaders"] = ["numpy_memmap", {"name": "mine", "file": str(own)}]
     for now in (None, "numpy_memmap", "mine", "torchaudio"):
         raw["report"] = {"now": now}
-        assert Plan(raw).as_json()["config"]["report"] == {"now": now, "step_ms": 20}
+        assert Plan(raw).as_json()["config"]["report"] == NOTHING_ASKED | {"now": now}
     raw["report"] = {"now": "min"}
     assert "Did you mean 'mine'?" in refused(raw)
     del raw["report"]
-    assert Plan(raw).config["report"] == {"now": None, "step_ms": 20}
+    assert Plan(raw).config["report"] == NOTHING_ASKED
+
+
+def test_what_only_the_report_asks_is_no_other_session(raw):
+    before = Plan(copy.deepcopy(raw)).session_config
+    raw["report"] |= {"batch": 64, "gigabytes": 300, "ram_gigabytes": 25.5, "storage_mbps": 100}
+    assert Plan(copy.deepcopy(raw)).session_config == before
+    raw["report"]["step_ms"] = 15
+    assert Plan(raw).session_config != before
+
+
+def test_a_baseline_is_a_folder_of_tables(raw, tmp_path):
+    raw["report"]["baseline"] = str(tmp_path)
+    said = refused(raw)
+    assert f"report.baseline: found '{tmp_path}', which has no runs.csv" in said and "cp -r results/tables/" in said
+    (tmp_path / "runs.csv").touch()
+    assert Plan(raw).config["report"]["baseline"] == str(tmp_path)
 
 
 LOADER = '''"""A loader of the tests."""

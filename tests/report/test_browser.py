@@ -97,13 +97,9 @@ def values(page, column):
 def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
     there = visit(campaign_page, width)
     there.draw_all()
-    sizes = there.page.evaluate(
-        "() => [...document.querySelectorAll('.chart')].map(c => [c.querySelector('svg').clientWidth, c.clientWidth])"
-    )
-    assert len(sizes) > 8
-    assert all(0 < inner <= outer for inner, outer in sizes), sizes
+    sizes = there.page.evaluate("() => [...document.querySelectorAll('figure img')].map(one => one.naturalWidth)")
+    assert len(sizes) > 8 and min(sizes) > 100
     assert there.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert there.page.locator("figure .picture:visible").count() == 0
 
 
 def test_the_first_screen_answers(visit, campaign_page):
@@ -126,6 +122,7 @@ def test_the_first_screen_answers(visit, campaign_page):
 
 @pytest.mark.parametrize("report", ["campaign_page", "large_page"])
 def test_folded_it_is_short(visit, request, report):
+    assert request.getfixturevalue(report).stat().st_size < (2_000_000 if report == "campaign_page" else 3_000_000)
     page = visit(request.getfixturevalue(report), 1440).page
     assert page.evaluate("document.documentElement.scrollHeight") <= 8000
     assert len(page.inner_text("body").split()) <= 3000
@@ -256,46 +253,6 @@ def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
     assert 0 < len(shown(page)) < rows
 
 
-def test_a_chart_tells_its_numbers_when_hovered(visit, campaign_page):
-    page = visit(campaign_page).page
-    page.evaluate(UNFOLD)
-    page.locator("#figure-throughput").scroll_into_view_if_needed()
-    page.wait_for_selector("#figure-throughput .chart svg")
-    points = page.locator("#figure-throughput .chart .mark-symbol.role-mark path")
-    points.last.hover(force=True)
-    page.wait_for_selector("#vg-tooltip-element.visible")
-    tooltip = page.inner_text("#vg-tooltip-element")
-    assert "Loader" in tooltip
-    assert "batch 32" in tooltip
-
-
-def test_a_tooltip_has_readable_numbers_and_no_line_without_a_value(visit, tmp_path):
-    made = [Made("a", "ram", [14775.0]), Made("b", "ram", [0.0123])]
-    page = visit(written(tmp_path, made=made)).page
-    page.evaluate(UNFOLD)
-    page.locator("#figure-throughput").scroll_into_view_if_needed()
-    page.wait_for_selector("#figure-throughput .chart svg")
-    said = ""
-    for point in page.locator("#figure-throughput .chart .mark-symbol.role-mark path").all():
-        point.hover(force=True)
-        page.wait_for_selector("#vg-tooltip-element.visible")
-        said += " ".join(page.inner_text("#vg-tooltip-element").split()) + "; "
-    assert all(text in said for text in ("Clips per second 14,780", "Clips per second 0.0123", "Visits 1;"))
-    assert not any(text in said for text in ("Bound", "Interval", "null", "undefined")), "they have none"
-
-
-def test_a_menu_changes_what_a_chart_shows(visit, campaign_page):
-    page = visit(campaign_page).page
-    page.evaluate(UNFOLD)
-    page.locator("#figure-throughput").scroll_into_view_if_needed()
-    page.wait_for_selector("#figure-throughput .chart svg")
-    before = page.inner_html("#figure-throughput .chart svg")
-    page.locator("#figure-throughput").get_by_label("Condition").select_option("CPU, cold cache")
-    page.wait_for_function(
-        "old => document.querySelector('#figure-throughput .chart svg')?.innerHTML !== old", arg=before
-    )
-
-
 def test_programs_are_copied(visit, campaign_page):
     page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
     page.evaluate(UNFOLD)
@@ -308,9 +265,9 @@ def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
     page = visit(campaign_page).page
     page.evaluate(UNFOLD)
     page.locator("#figure-cold").scroll_into_view_if_needed()
-    for name, beginning in (("cold.csv", b"condition,loader"), ("cold.svg", b"<svg"), ("cold.png", b"\x89PNG")):
+    for name, beginning in (("cold.csv", b"condition,loader"), ("trace.json", b'{"displayTimeUnit":"ms"')):
         with page.expect_download() as found:
-            page.locator("#figure-cold").get_by_text(name).click()
+            page.get_by_role("link", name=name).click()
         found.value.save_as(tmp_path / name)
         assert found.value.suggested_filename == name
         assert (tmp_path / name).read_bytes().startswith(beginning)
@@ -325,10 +282,10 @@ def test_an_address_within_opens_what_it_points_to(visit, campaign_page):
 
 def test_it_prints(visit, campaign_page):
     there = visit(campaign_page)
-    there.draw_all()
+    assert there.page.locator("figure .picture:visible").count() >= 1
     there.page.emulate_media(media="print")
-    assert there.page.locator(".chart:visible").count() == 0
-    assert there.page.locator("figure .picture:visible").count() > 8
+    assert there.page.locator("figure .picture:visible").count() >= 1
+    assert there.page.locator("summary:visible, form:visible, nav:visible").count() == 0
     paper = there.page.pdf()
     assert paper.startswith(b"%PDF")
     assert len(paper) > 100_000
@@ -359,10 +316,6 @@ def test_five_hundred_results_with_odd_names(visit, large_page):
     there.page.get_by_label("Text").fill(HOSTILE)
     assert len(shown(there.page)) > len(WORKERS)
     assert there.page.locator("h1, td, th, p").filter(has_text=HOSTILE).count() > 10
-    points = there.page.locator("#figure-throughput .chart .mark-symbol.role-mark path")
-    points.last.hover(force=True)
-    there.page.wait_for_selector("#vg-tooltip-element.visible")
-    assert there.page.locator("#vg-tooltip-element script").count() == 0
     assert there.page.evaluate("document.scripts.length") == there.page.evaluate(
         "document.querySelectorAll('body > script').length"
     )
@@ -381,18 +334,6 @@ def test_nothing_serious_stands_in_the_way_of_any_reader(visit, campaign_page, s
         if one["impact"] in ("serious", "critical")
     ]
     assert serious == []
-
-
-def test_charts_follow_the_dark_mode(visit, campaign_page):
-    there = visit(campaign_page, color_scheme="light")
-    page = there.page
-    page.evaluate(UNFOLD)
-    page.locator("#figure-cold").scroll_into_view_if_needed()
-    page.wait_for_selector("#figure-cold .chart svg")
-    colour = "document.querySelector('#figure-cold .chart svg text')?.getAttribute('fill')"
-    assert page.evaluate(colour) == "#1f2328"
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"() => {colour} === '#e6edf3'")
 
 
 A4_INNER_PIXELS = {"upright": 703, "across": 1031}

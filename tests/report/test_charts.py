@@ -1,13 +1,10 @@
-"""The contract of every file in scripts/report/charts: one choice of rows, of which both drawings show the same."""
+"""The contract of every file in scripts/report/charts: one choice of rows, which its picture shows."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
-import vl_convert
 from matplotlib import pyplot as plt
 from matplotlib.text import Text
 
@@ -78,7 +75,7 @@ def test_without_data_it_says_what_it_would_need(drawn, tmp_path_factory, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_rows_are_its_csv_file_and_the_data_of_its_specification(few, name):
+def test_its_rows_are_its_csv_file(few, name):
     chart = charts.load(name)
     rows = chart.rows(few)
     assert rows == chart.rows(few) != []
@@ -87,17 +84,6 @@ def test_its_rows_are_its_csv_file_and_the_data_of_its_specification(few, name):
     blank = {None: ""}
     columns = list(dict.fromkeys(column for row in rows for column in row))
     assert written == [{name: str(blank.get(row.get(name), row.get(name))) for name in columns} for row in rows]
-    assert chart.spec(rows)["data"] == {"values": rows}
-
-
-def shown_fields(spec):
-    """Return the (numbers, names) among the columns of a specification's rows that are places or colours in it."""
-    columns = {column for row in spec["data"]["values"] for column in row}
-    channels = [part for layer in spec["layer"] for part in layer["encoding"].items()]
-    found = [(name, of) for name, of in channels if isinstance(of, dict) and of.get("field") in columns]
-    numbers = {of["field"] for name, of in found if name in ("x", "y", "x2", "y2", "color") and "aggregate" not in of
-               and of.get("type", "quantitative") == "quantitative"}  # fmt: skip
-    return numbers, {of["field"] for name, of in found if name == "y" and of.get("type") == "nominal"}
 
 
 def numbers_in(figure):
@@ -115,50 +101,26 @@ def numbers_in(figure):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_picture_shows_the_rows_that_the_page_shows(drawn, few, name):
-    """Each number and name that is a place or a colour in the one is in the other, of every row."""
+def test_the_picture_shows_every_row(drawn, few, name):
+    """A number of each row is a place or a colour in it, and each loader is named."""
     chart = charts.load(name)
     rows = chart.rows(few)
-    numbers, names = shown_fields(chart.spec(rows))
     figure = drawn(name, few)
     there = numbers_in(figure)
     words = " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
     assert "Not drawn here" not in words and "the tables hold all" not in words
-    assert numbers
-    lost = [
-        (column, row)
-        for row in rows
-        for column in numbers
-        if row.get(column) is not None and f"{float(row[column]):.9g}" not in there
-    ]
-    assert lost == []
-    assert {row[column] for row in rows for column in names if plain(row[column]) not in words} == set()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_row_is_drawn_by_one_choice_of_the_menus(few, name):
-    """Rendered as the page does: as many marks with a description of their own as rows fit the choice."""
-    chart = charts.load(name)
-    rows = chart.rows(few)
-    spec = chart.spec(rows)
-    menus = spec["usermeta"]["filters"]
-    assert all(set(menu["values"]) == {row[menu["field"]] for row in rows} and menu["title"] for menu in menus)
-    tracks = spec["usermeta"]["tracks"]
-    assert tracks or spec["height"]
-    for choice in menus[0]["values"] if menus else [None]:
-        fit = [row for row in rows if not menus or row[menus[0]["field"]] == choice]
-        params = [{**param, "value": choice} for param in spec["params"]]
-        svg = vl_convert.vegalite_to_svg({**spec, "params": params, "width": 600, "height": 400})
-        marks = re.findall(r'aria-roledescription="(?:point|bar|rect mark|text mark|tick|rule)"', svg)
-        assert len(marks) >= len(fit)
-        assert ElementTree.fromstring(svg).tag.endswith("svg")
+    numbers = [{f"{float(value):.9g}" for value in row.values() if isinstance(value, int | float)} for row in rows]
+    lost = [row for row, found in zip(rows, numbers, strict=True) if not found & there]
+    assert [row for row in lost if row.get("status", "ok") == "ok"] == []
+    assert {row["loader"] for row in rows if "loader" in row and plain(row["loader"]) not in words} == set()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_has_its_section(name):
     template = "".join(path.read_text(encoding="utf-8") for path in render_report.TEMPLATE.glob("*.j2"))
     section = charts.load(name).SECTION
-    assert f'charts_of("{section}")' in template and f'<h2 id="{section}">' in template
+    beside = f'charts_of("{section}")' in template and f'<h3 id="{section}">' in template
+    assert beside or f'chart_section("{section}", ' in template
 
 
 def test_every_chart_is_in_the_closure_of_what_draws_and_renders():
@@ -177,4 +139,4 @@ def test_the_snakefile_reads_charts_without_libraries():
     """Snakemake's own environment has no Matplotlib."""
     code = "import sys; from scripts.report import charts; charts.every(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"matplotlib", "numpy", "pandas", "seaborn", "vl_convert"} & set(done.stdout.split())
+    assert not {"matplotlib", "numpy", "pandas", "seaborn"} & set(done.stdout.split())

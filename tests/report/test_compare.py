@@ -7,10 +7,11 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json, write_json
-from scripts.report.compare import changes, comparison_lines, worse
+from scripts.report import draw_figures, print_ranking, render_report
+from scripts.report.changes import ERROR, _ratio, changes, comparison_lines, worse
 from scripts.tables.columns import read_tables
 from tests.support.made_runs import Made
-from tests.support.report_pages import tables_of
+from tests.support.report_pages import row_of, tables_of
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
 SPEEDS = {"steady": 1000.0, "slow": 500.0, "fast": 300.0, "gone": 100.0}
@@ -77,8 +78,6 @@ def test_too_much_is_what_is_surely_slower_by_more(tmp_path):
 def test_equal_sessions_are_rarely_set_apart():
     import numpy as np
 
-    from scripts.report.compare import ERROR, _ratio
-
     chance, wrong = np.random.default_rng(1), 0
     for _ in range(400):
         pairs = [[list(chance.normal(0, 0.1, 6)) for _ in range(2)] for _ in range(10)]
@@ -120,3 +119,16 @@ def test_the_program_fails_for_ci_where_a_limit_is_passed(tmp_path):
     result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
     assert result.returncode == 2 and "protocol 99" in result.stderr
     assert read_tables(tmp_path / "now" / "tables")["host"]["protocols"] == [1]
+
+
+def test_page_and_terminal_say_it_where_the_config_names_a_baseline(tmp_path):
+    session(tmp_path / "then", SPEEDS)
+    now = session(tmp_path / "now", LATER)
+    assert "baseline" not in "\n".join(print_ranking._against_baseline(now)) and render_report._changes(now) is None
+    now["dataset"]["report"] = {**(now["dataset"]["report"] or {}), "baseline": str(tmp_path / "then" / "tables")}
+    lines = print_ranking._against_baseline(now)
+    assert any("slow on ram" in line and "slower by 10.0 % (8.6 to 11)" in line for line in lines)
+    draw_figures.draw(now, tmp_path / "figures")
+    html = render_report.render(now, tmp_path / "figures")
+    assert "slower by 10.0 % (8.6 to 11)" in row_of(html, "baseline", "slow")
+    assert row_of(html, "baseline", "gone").endswith(" gone")

@@ -11,7 +11,7 @@ NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_
 def graded(row=None, form="use", within=None, noise=None, warnings=(), minutes=5):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
-        "warnings": [{"code": code} for code in warnings],
+        "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
         "dataset": {"measure": {"minutes": minutes}},
     }
     return confidence(
@@ -34,8 +34,12 @@ def graded(row=None, form="use", within=None, noise=None, warnings=(), minutes=5
         ({"form": "noisy", "within": 30.0}, "C", "The machine is too noisy for this question"),
         ({"form": "noisy", "within": 1.56, "minutes": "none"}, "C", "Raise `measure.repeats`"),
         ({"row": {"runs": 1}}, "D", "ring has 1 visit. About 15 minutes"),
-        ({"warnings": ["disturbed", "mixed-code"]}, "D", "visits of different code stand in one ranking."),
-        ({"form": "noisy", "within": 1.56, "warnings": ["mixed-code"]}, "D", "different code"),
+        (
+            {"warnings": ["disturbed", "mixed-code"]},
+            "D",
+            "a: two versions, and one ranking puts them side by side. Type this.",
+        ),
+        ({"form": "noisy", "within": 1.56, "warnings": ["mixed-code"]}, "D", "two versions"),
     ],
 )
 def test_the_worst_decides(given, grade, said):

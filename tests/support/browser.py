@@ -66,14 +66,11 @@ class Visit:
         self.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
 
     def draw_all(self) -> None:
-        """Open what is folded, bring every chart into view, and wait until it is drawn."""
+        """Open what is folded, bring every picture into view, and wait until it is drawn."""
         self.unfold()
-        for figure in self.page.query_selector_all("figure[data-chart]"):
+        for figure in self.page.query_selector_all("figure img"):
             figure.scroll_into_view_if_needed()
-        self.page.wait_for_function(
-            "() => [...document.querySelectorAll('figure[data-chart]')].every(f => f.querySelector('.chart svg'))",
-            timeout=30_000,
-        )
+        self.page.wait_for_function("() => [...document.querySelectorAll('figure img')].every(one => one.naturalWidth)")
 
     def close(self) -> None:
         """Close the page."""

@@ -41,4 +41,6 @@ def test_the_page_says_it_on_its_first_screen(tmp_path):
     [warning] = [one for one in read_tables(tmp_path / "tables")["warnings"] if one["code"] == "mixed-code"]
     assert warning["loader"] == "a" and "snakemake results/a.json --forcerun prove_loader" in warning["hint"]
     first = rendered(tmp_path, path)[2].partition('<h2 id="goals"')[0]
-    assert "a: its runs were made by 2 versions of the loader's code, and this ranking puts them" in spaced(first)
+    assert "Confidence D : a: its runs were made by 2 versions of the loader's code, and one ranking puts" in spaced(
+        first
+    )

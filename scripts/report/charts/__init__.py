@@ -1,7 +1,7 @@
 """The report's charts, one file each: `charts/NAME.py` is all that one more chart takes (docs/extending.md).
 
 Tables come in (scripts/tables/columns.py: read_tables), and out go a chart's rows, which are its CSV file, and from the
-same rows its picture for paper and Snakemake's report (Matplotlib) and its interactive chart for the page (Vega-Lite).
+same rows its picture (Matplotlib), for the page, for paper and for Snakemake's report.
 A file whose name begins with an underscore is shared by several charts. Matplotlib, NumPy and the like are imported
 inside functions: the Snakefile reads what a chart says of itself where they are not installed.
 """
@@ -25,7 +25,6 @@ CONTRACT = {
     "NEEDS": "what would have to be measured where there is nothing to draw",
     "rows": "def rows(tables): the rows of the chart, a list of dicts of plain values; empty where there are none",
     "draw": "def draw(rows): the picture, a Figure of Matplotlib",
-    "spec": "def spec(rows): the interactive chart, a specification of Vega-Lite with the rows as its data",
 }
 
 

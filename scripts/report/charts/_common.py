@@ -1,4 +1,4 @@
-"""What the rows of charts have in common, and the colours of both their drawings."""
+"""What the rows of charts have in common, and their colours."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +15,6 @@ LOG_FROM = 100  # a linear axis shows no difference among values this many times
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 Tables = Mapping[str, Any]  # what read_tables gives
-Spec = dict[str, Any]  # of Vega-Lite
 Figure = Axes = Any  # of Matplotlib, which is imported inside functions
 
 

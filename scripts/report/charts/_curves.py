@@ -1,11 +1,10 @@
 """Lines of values against a number, with points: a line for each loader (or format), of one group at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import PAPER, Axes, Figure, Row, Rows, Spec, Tables, grouped, key, results
+from scripts.report.charts._common import PAPER, Axes, Figure, Row, Rows, Tables, grouped, key, results
 
 _MOST_PANELS, _LEAST_PANELS = 18, 3  # of the grid, and of one condition at least
 _RANGE = ("interval_low", "interval_high", "lowest", "highest")
@@ -93,32 +92,3 @@ def draw_panels(
     limit = paper.limit_note(paper.MOST_LINES, max(map(len, lines.values())), which, what)
     paper.footnote(figure, [*lost, *limit, *notes])
     return figure
-
-
-def spec(
-    rows: Rows, x: Spec, y: Spec, by: str = "loader", tips: Sequence[Spec] = (), below: Sequence[Spec] = (),
-    above: Sequence[Spec] = (),
-) -> Spec:  # fmt: skip
-    """Return a line with points for each loader (or format), of one group at a time, between further layers.
-
-    Where rows have them there are bars from `lowest` to `highest`.
-    """
-    look = page.look_of(by, page.names_of(rows, by))
-    tooltip = [page.tip(by), *(page.tip(axis["field"], axis["title"], ",.4~r") for axis in (x, y)), *tips]
-    encoding = {"x": x, "y": y, "color": look["color"], "opacity": page.picked()}
-    ends = {"y": {**y, "field": "lowest"}, "y2": {"field": "highest"}}
-    ranges = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {**encoding, **ends}}
-    layers = [
-        *below,
-        *([ranges] if any(row.get("lowest") for row in rows) else []),
-        {"params": [page.pick(by)], "mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding},
-        {"mark": page.point(90), "encoding": {**encoding, **look, "tooltip": tooltip}},
-        *above,
-    ]
-    return page.chart(rows, layers, {"group": "Condition"}, height=340)
-
-
-def count_axis(rows: Rows, column: str, title: str, **scale: Any) -> Spec:
-    """Return an axis of counts that names those which were measured."""
-    axis = {"values": sorted({row[column] for row in rows}), "format": "d"}
-    return {"field": column, "type": "quantitative", "title": title, "scale": scale, "axis": axis}

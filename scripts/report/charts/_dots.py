@@ -1,9 +1,8 @@
 """Values of results by loader, a track for each tier: every visit as a point, the result, its interval, the bound."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     DARK,
@@ -14,7 +13,6 @@ from scripts.report.charts._common import (
     Figure,
     Row,
     Rows,
-    Spec,
     Tables,
     about,
     grouped,
@@ -152,74 +150,3 @@ def _bound_lines(axis: Axes, rows: Rows) -> None:
         axis.axvline(speed, color=INK, linestyle=style, linewidth=1.2)
         labels.append(f"{name}: the in-memory ceiling for batch {size}, {number_text(speed)} clips/s")
     axis.set_title("\n".join(labels), loc="right", fontsize=8, fontweight="normal")
-
-
-def spec(rows: Rows, column: str, title: str, tips: Sequence[Mapping[str, Any]] = ()) -> Spec:
-    """Return values by loader, a colour and a shape per tier: results, their visits, intervals and bounds."""
-    tracks, ways = sorted({_track(row) for row in rows}), "way" in rows[0]
-    look, scale = page.tier_look(rows), page.scale_of(row[column] for row in rows)
-    colour = look["color"]
-    base = {"x": page.number_axis(column, title, scale), "y": page.name_axis("loader")}
-    offset = "datum.tier_number" + (" * 2 + (datum.method === 'Lightning')" if ways else "")
-    if len(tracks) > 1:
-        order = [number * 2 + hollow if ways else number for number, hollow in tracks]
-        base["yOffset"] = {"field": "track", "type": "nominal", "scale": {"domain": order}}
-    if ways:
-        look = {"fill": colour, "stroke": colour, "shape": look["shape"], **_inside(rows)}
-    told = [page.tip("loader"), page.tip("tier"), page.tip(column, title, ",.4~r"), *tips, page.SETTINGS]
-    runs = {
-        "transform": [{"filter": "isValid(datum.repeat)"}],
-        "mark": page.point(30),
-        "encoding": {**base, **look, "opacity": page.picked(0.45), "tooltip": [*told, page.tip("repeat", "Block")]},
-    }
-    axis = {"title": title, "scale": scale}
-    interval = {
-        "transform": [{"filter": "isValid(datum.interval_low)"}],
-        "mark": {"type": "rule", "strokeWidth": 2},
-        "encoding": {**base, "x": page.number_axis("interval_low", **axis), "x2": {"field": "interval_high"}}
-        | {"color": colour, "opacity": page.picked()},
-    }
-    bounds = [page.tip("bound", "Bound"), page.tip("bound_clips_per_second", "Bound, clips/s", ",.4~r")]
-    bound = {
-        "transform": [{"filter": "isValid(datum.bound_clips_per_second)"}],
-        "mark": {"type": "tick", "thickness": 3, "size": 12, "color": DARK},
-        "encoding": {**base, "x": page.number_axis("bound_clips_per_second", **axis)}
-        | {"tooltip": [*told[:2], *bounds]},
-    }
-    told += [page.tip("percent_of_bound", "% of the bound", ".3~r"), bounds[0], page.tip("format")]
-    told += [page.tip("interval_low", "Interval from", ",.4~r"), page.tip("interval_high", "Interval to", ",.4~r")]
-    lost = {
-        "transform": [{"filter": f"!isValid(datum.repeat) && !isValid(datum.{column})"}],
-        "mark": {"type": "text", "align": "left"},
-        "encoding": {**base, "x": {"value": 6}, "text": {"field": "status", "type": "nominal"}},
-    }
-    result = {
-        "params": [page.pick("tier")],
-        "transform": [{"filter": f"!isValid(datum.repeat) && isValid(datum.{column})"}],
-        "mark": page.point(strokeWidth=2),
-        "encoding": {**base, **look, "opacity": page.picked(), "tooltip": [*told, page.tip("runs", "Visits")]},
-    }
-    layers = {"repeat": runs, "interval_low": interval, "bound_clips_per_second": bound}
-    known = [layer for name, layer in layers.items() if any(row.get(name) is not None for row in rows)]
-    if any(row[column] is None for row in rows):
-        known.append(lost)
-    height = ("loader", 16 + 12 * len(tracks))
-    transform = [{"calculate": offset, "as": "track"}]
-    return page.chart(rows, [*known, result], {"condition": "Condition"}, tracks=height, transform=transform)
-
-
-def _inside(rows: Rows) -> Spec:
-    """Return the opacity of the inside of points, which are hollow for Lightning, and a legend of both.
-
-    Vega-Lite has no legend for that opacity: this one is of dashes that are none.
-    """
-    present = [way for way in WAYS if any(row["way"] == way for row in rows)]
-    legend = {"values": present, "symbolType": "circle", "symbolFillColor": DARK, "symbolStrokeColor": DARK}
-    legend |= {"symbolStrokeWidth": 2, "symbolOpacity": 1}
-    legend["encoding"] = {"symbols": {"fillOpacity": {"value": {"expr": "datum.value === 'Lightning' ? 0 : 1"}}}}
-    dash = {"scale": {"domain": WAYS, "range": [[1, 0], [1, 0]]}, "legend": legend}
-    opacity = {"scale": {"domain": WAYS, "range": [1, 0]}, "legend": None}
-    return {
-        "fillOpacity": {"field": "way", "type": "ordinal", **opacity},
-        "strokeDash": {"field": "way", "type": "nominal", "title": None, **dash},
-    }

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import DARK, INK, Figure, Rows, Spec, grouped
+from scripts.report.charts._common import DARK, INK, Figure, Rows, grouped
 
 
 def placed(rows: Rows, order: Callable[[Rows], Any]) -> Rows:
@@ -50,36 +49,3 @@ def draw(
     paper.legend(figure, [paper.handle(name, **paper.point_look(number)) for number, name in present])
     paper.footnote(figure, [*lost, *paper.limit_note(paper.MOST_ROWS, max(counts), which), *notes])
     return figure
-
-
-def spec(
-    rows: Rows, x: str, kind: str, kinds: Sequence[str], title: str, tips: Sequence[Spec] = (),
-    axis: Spec = page.AXIS, end: float | None = None,
-) -> Spec:  # fmt: skip
-    """Return the interactive chart of one group at a time; see `draw`."""
-    present = [name for name in kinds if any(row[kind] == name for row in rows)]
-    look = page.look_of(kind, present, [kinds.index(name) for name in present])
-    scale = page.scale_of([*(row[x] for row in rows), end])
-    place = {"x": page.number_axis(x, title, scale) | {"axis": axis}, "y": page.name_axis("loader")}
-    ends = {op: f"{op}(datum.{op}_value, {end})" if end else f"datum.{op}_value" for op in ("min", "max")}
-    line = {
-        "mark": {"type": "rule", "color": DARK},
-        "encoding": {**place, "x": {**place["x"], "field": "from"}, "x2": {"field": "to"}},
-    }
-    tooltip = [page.tip("loader"), page.tip(kind, "Condition"), *tips, page.SETTINGS]
-    points = {
-        "params": [page.pick(kind)],
-        "mark": page.point(),
-        "encoding": {**place, **look, "opacity": page.picked(), "tooltip": tooltip},
-    }
-    dashed = {
-        "mark": {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 2, "color": DARK},
-        "encoding": {"x": {"datum": end, "type": "quantitative"}},
-    }
-    transform = [
-        {"joinaggregate": [{"op": op, "field": x, "as": f"{op}_value"} for op in ends], "groupby": ["loader"]},
-        {"calculate": ends["min"], "as": "from"},
-        {"calculate": ends["max"], "as": "to"},
-    ]
-    layers = [line, *([dashed] if end else []), points]
-    return page.chart(rows, layers, {"group": "Condition"}, tracks=("loader", 26), transform=transform)

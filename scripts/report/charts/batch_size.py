@@ -1,7 +1,7 @@
 """Clips per second against the batch size: the result and the range of its visits."""
 
 from scripts.report.charts import _curves
-from scripts.report.charts._common import Figure, Rows, Spec, Tables
+from scripts.report.charts._common import Figure, Rows, Tables
 
 TITLE = "Scaling with batch size"
 QUESTION = "Which batch size?"
@@ -23,10 +23,3 @@ def rows(tables: Tables) -> Rows:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per loader and condition, a line per tier."""
     return _curves.draw_grid(rows, "batch_size", "clips in a batch", logarithmic=True)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one condition and tier at a time, a line per loader; each doubling is as wide."""
-    x = _curves.count_axis(rows, "batch_size", "Batch size", type="log", base=2)
-    y = _curves.page.number_axis("clips_per_second", "Clips per second")
-    return _curves.spec(rows, x, y, tips=[_curves.page.SETTINGS])

@@ -3,7 +3,7 @@
 import textwrap
 
 from scripts.report.charts import _curves
-from scripts.report.charts._common import Axes, Figure, Row, Rows, Spec, Tables, grouped, place, tiers_of
+from scripts.report.charts._common import Axes, Figure, Row, Rows, Tables, grouped, place, tiers_of
 from scripts.tables.columns import number_text
 
 TITLE = "Break-even epochs"
@@ -83,20 +83,3 @@ def draw(rows: Rows) -> Figure:
 
     which = {"which": "cheapest to write or fastest to read", "what": "formats"}
     return _curves.draw_panels(rows, "format", "epochs", "spent", mark, _words, finish, **which)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one device and tier at a time."""
-    page = _curves.page
-    x = page.number_axis("epochs", "Epochs", {"type": "log"})
-    y = page.number_axis("spent", f"{rows[0]['unit'].capitalize()}, conversion included", {"type": "log"})
-    tips = [page.tip("loader"), page.tip("prepare_seconds", "Seconds to convert", ",.3~r")]
-    tips.append(page.tip("epoch_seconds", "Seconds an epoch", ",.3~r"))
-    tips.append(page.tip("break_even_epochs", "Pays after, epochs", ",.3~r"))
-    colour = page.look_of("format", page.names_of(rows, "format"))["color"]
-    paid = {"condition": {"test": "datum.pays", "value": 1}, "value": 0}
-    ring = {
-        "mark": {"type": "point", "filled": False, "size": 220, "strokeWidth": 2},
-        "encoding": {"x": x, "y": y, "color": colour, "opacity": paid},
-    }
-    return _curves.spec(rows, x, y, "format", tips, above=[ring])

@@ -2,7 +2,7 @@
 
 from scripts.common.vocabulary import CACHES
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Row, Rows, Spec, Tables, grouped, place, reading, results
+from scripts.report.charts._common import Figure, Row, Rows, Tables, grouped, place, reading, results
 from scripts.tables.columns import number_text
 
 TITLE = "Cold and limited caches against warm"
@@ -55,11 +55,3 @@ def draw(rows: Rows) -> Figure:
     notes = [f"Limited: the page cache had room for {room:.0f} % of the data." for room in rooms]
     label = "clips per second, more is better"
     return _strips.draw(rows, "clips_per_second", "cache", tuple(CACHES), label, _words, notes=notes)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one device and tier at a time."""
-    tip = _strips.page.tip
-    tips = [_strips.page.SPEED, tip("of_warm_percent", "% of warm", ".3~r")]
-    tips.append(tip("room_percent", "Room in the cache, % of the data", ".3~r"))
-    return _strips.spec(rows, "clips_per_second", "cache", tuple(CACHES), "Clips per second", tips)

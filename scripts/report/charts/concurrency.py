@@ -3,9 +3,8 @@
 import textwrap
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import INK, PAPER, Figure, Rows, Spec, Tables, grouped, place, reading, results
+from scripts.report.charts._common import INK, PAPER, Figure, Rows, Tables, grouped, place, reading, results
 from scripts.tables.columns import number_text
 
 TITLE = "Workers against batch size"
@@ -97,23 +96,3 @@ def _panel(axis: Any, rows: Rows, scale: Any) -> Any:
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     return mesh
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one loader, device and tier at a time."""
-    cell = {
-        "x": {"field": "workers", "type": "ordinal", "title": "Workers", "axis": {"labelAngle": 0}},
-        "y": {"field": "batch_size", "type": "ordinal", "title": "Batch size", "sort": "descending"},
-        "tooltip": [page.tip("workers"), page.tip("batch_size", "Batch size"), page.SPEED, page.SETTINGS],
-    }
-    speed = {"field": "clips_per_second", "type": "quantitative", "title": "Clips/s"}
-    speed |= {"scale": {"scheme": _COLOURS}, "legend": page.AXIS}
-    middle = "datum.clips_per_second < (domain('color')[0] + domain('color')[1]) / 2"
-    colour = {"condition": {"test": middle, "value": "#ffffff"}, "value": _ON_LIGHT}
-    layers = [
-        {"mark": "rect", "encoding": {**cell, "color": speed}},
-        {"mark": "text", "encoding": {**cell, "text": {"field": "label", "type": "nominal"}, "color": colour}},
-    ]
-    digits = "datum.clips_per_second < 10000 ? ',.3~r' : '.3~s'"
-    label = {"calculate": f"format(datum.clips_per_second, {digits})", "as": "label"}
-    return page.chart(rows, layers, {"group": "Loader"}, tracks=("batch_size", 36), transform=[label])

@@ -1,8 +1,7 @@
 """What each format costs before the first epoch: the seconds to write all clips."""
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import COLOURS, PAPER, Figure, Rows, Spec, Tables
+from scripts.report.charts._common import COLOURS, PAPER, Figure, Rows, Tables
 
 TITLE = "Conversion cost by format"
 QUESTION = "What does a format cost?"
@@ -31,14 +30,3 @@ def draw(rows: Rows) -> Figure:
     axis.set(xlabel="seconds to write all clips", xlim=(0, (rows[-1]["seconds"] or 1) * 1.2))
     axis.xaxis.set_major_formatter(paper.plain_numbers())
     return figure
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart."""
-    tips = [page.tip("format"), page.tip("seconds", "Seconds", ",.3~r"), page.tip("bytes", "Bytes", ".3~s")]
-    x = page.number_axis("seconds", "Seconds to write all clips", {"zero": True})
-    encoding = {"x": x, "y": page.name_axis("format", list(page.names_of(rows, "format")))}
-    encoding["tooltip"] = [*tips, page.tip("files", "Files", ",")]
-    return page.chart(
-        rows, [{"mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}], tracks=("format", 26)
-    )

@@ -1,7 +1,7 @@
 """Seconds from before a loader is constructed to its first batch, at the settings of the throughput chart."""
 
 from scripts.report.charts import _dots
-from scripts.report.charts._common import Figure, Rows, Spec, Tables
+from scripts.report.charts._common import Figure, Rows, Tables
 
 TITLE = "Time to first batch"
 QUESTION = "How soon can the training begin?"
@@ -23,8 +23,3 @@ def rows(tables: Tables) -> Rows:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per condition."""
     return _dots.draw(rows, "first_batch_seconds", "seconds to the first batch, construction included, less is better")
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one condition at a time."""
-    return _dots.spec(rows, "first_batch_seconds", "Seconds to the first batch")

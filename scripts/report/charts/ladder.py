@@ -4,9 +4,8 @@ import math
 import textwrap
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import COLOURS, INK, PAPER, Axes, Figure, Row, Rows, Spec, Tables
+from scripts.report.charts._common import COLOURS, INK, PAPER, Axes, Figure, Row, Rows, Tables
 from scripts.tables.columns import number_text
 
 TITLE = "Ladder of optimisations"
@@ -116,33 +115,3 @@ def _reason(axis: Axes, y: int, label: str, speed: float) -> None:
 def _lines(text: str, most: int) -> list[str]:
     """Return a text from outside as lines of a figure."""
     return [paper.plain(line) for line in textwrap.wrap(text, _WIDTH, max_lines=most, placeholder=" ...")]
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart."""
-    speeds = [row["clips_per_second"] for row in rows if row["clips_per_second"]]
-    floor = min(speeds) / 2
-    scale = {"type": "log", "domainMin": floor, "domainMax": max(speeds) * max(speeds) / floor}  # room for the labels
-    colour = {"field": "gain", "type": "nominal", "title": None}
-    colour["scale"] = {"domain": list(_LOOKS), "range": [look for look, _ in _LOOKS.values()]}
-    y = page.name_axis("ladder_step", {"field": "step", "op": "min"})
-    tips = [page.tip("ladder_step", "Step"), page.tip("loader"), page.tip("tier"), page.tip("slug", "Settings")]
-    tips += [page.tip("gain", "Against the previous step"), page.SPEED, page.tip("times_faster", "Times it", ".3~r")]
-    tips += [page.tip("faster_low", "From", ".3~r"), page.tip("faster_high", "To", ".3~r")]
-    tips += [page.tip("times_faster_than_first", "Times the first", ".3~r"), page.tip("reason")]
-    bar = {
-        "transform": [{"filter": "isValid(datum.clips_per_second)"}],
-        "mark": {"type": "bar", "minBandSize": 8},
-        "encoding": {"x": page.number_axis("from", "Clips per second", scale), "x2": {"field": "clips_per_second"}}
-        | {"y": y, "color": colour, "tooltip": tips},
-    }
-    label = {
-        "mark": {"type": "text", "align": "left", "dx": 5},
-        "encoding": {"x": page.number_axis("right", "Clips per second", scale), "y": y}
-        | {"text": {"field": "label", "type": "nominal"}, "tooltip": tips},
-    }
-    transform = [
-        {"calculate": f"isValid(datum.before) ? datum.before : {floor!r}", "as": "from"},
-        {"calculate": f"max(datum.from, datum.clips_per_second, {floor!r})", "as": "right"},
-    ]
-    return page.chart(rows, [bar, label], tracks=("ladder_step", 30), transform=transform)

@@ -1,7 +1,7 @@
 """How evenly batches come: the share of batches that came within a time, with p50 and p99."""
 
 from scripts.report.charts import _curves
-from scripts.report.charts._common import DARK, RULE, Axes, Figure, Row, Rows, Spec, Tables, grouped, key, results
+from scripts.report.charts._common import RULE, Axes, Figure, Row, Rows, Tables, grouped, key, results
 from scripts.tables.columns import number_text
 
 TITLE = "Time between batches"
@@ -56,15 +56,3 @@ def draw(rows: Rows) -> Figure:
     few = sorted({_curves.paper.plain(row["loader"]) for row in rows if row["batches"] < _FEW_BATCHES})
     notes = [f"Fewer than {_FEW_BATCHES} batches, so that p99 is hardly known: {', '.join(few)}."] if few else []
     return _curves.draw_panels(rows, "loader", "milliseconds", "percent", mark, _words, finish, notes=notes)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one condition and tier at a time, on a logarithmic axis of milliseconds."""
-    x = _curves.page.number_axis("milliseconds", "Milliseconds from one batch to the next", {"type": "log"})
-    y = _curves.page.number_axis("percent", "Batches that came by then, %")
-    below = [
-        {"mark": {"type": "rule", "strokeDash": [4, 4], "color": DARK}, "encoding": {"y": {"datum": percent}}}
-        for percent in _MARKED
-    ]
-    tips = [_curves.page.tip("batches", "Batches"), _curves.page.SETTINGS]
-    return _curves.spec(rows, x, y, tips=tips, below=below)

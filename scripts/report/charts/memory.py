@@ -1,7 +1,7 @@
 """What each loader and its worker processes hold of memory at most, by number of workers."""
 
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, reading, results
+from scripts.report.charts._common import Figure, Rows, Tables, place, reading, results
 from scripts.tables.columns import bytes_text
 
 TITLE = "Memory against workers"
@@ -55,11 +55,3 @@ def draw(rows: Rows) -> Figure:
     label = f"{unit} of memory at most (PSS of all processes), less is better"
     look = {"words": _words, "which": "that need least", "size": size}
     return _strips.draw(rows, "pss_peak_bytes", "count", _counts(rows), label, **look)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one device and tier at a time."""
-    tips = [_strips.page.tip("pss_peak_bytes", "Bytes", ".3~s"), _strips.page.SPEED]
-    tips.append(_strips.page.tip("pss_per_worker_peak_bytes", "Largest worker, bytes", ".3~s"))
-    title = "Memory, peak of PSS"
-    return _strips.spec(rows, "pss_peak_bytes", "count", _counts(rows), title, tips, _strips.page.BYTES)

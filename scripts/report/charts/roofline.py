@@ -2,7 +2,7 @@
 
 from scripts.common.vocabulary import BOUNDS
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Spec, Tables, place, results
+from scripts.report.charts._common import Figure, Rows, Tables, place, results
 
 TITLE = "Distance to the bound"
 QUESTION = "How near is it to what the machine allows?"
@@ -39,12 +39,3 @@ def draw(rows: Rows) -> Figure:
     label = "% of the bound that applies (dashed), more is better"
     which = "nearest to a bound"
     return _strips.draw(rows, "percent_of_bound", "kind", _kinds(rows), label, which=which, end=100.0)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one device and tier at a time."""
-    tip = _strips.page.tip
-    tips = [tip("percent_of_bound", "% of the bound", ".3~r"), _strips.page.SPEED]
-    tips.append(tip("bound_clips_per_second", "Bound, clips/s", ",.4~r"))
-    title = "% of the bound that applies (dashed)"
-    return _strips.spec(rows, "percent_of_bound", "kind", _kinds(rows), title, tips, end=100.0)

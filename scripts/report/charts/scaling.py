@@ -1,7 +1,7 @@
 """Clips per second against the number of workers: the result and the range of its visits."""
 
 from scripts.report.charts import _curves
-from scripts.report.charts._common import Figure, Rows, Spec, Tables
+from scripts.report.charts._common import Figure, Rows, Tables
 
 TITLE = "Scaling with workers"
 QUESTION = "How many workers?"
@@ -23,10 +23,3 @@ def rows(tables: Tables) -> Rows:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per loader and condition, a line per tier."""
     return _curves.draw_grid(rows, "workers", "workers")
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one condition and tier at a time, a line per loader."""
-    x = _curves.count_axis(rows, "workers", "Workers")
-    y = _curves.page.number_axis("clips_per_second", "Clips per second")
-    return _curves.spec(rows, x, y, tips=[_curves.page.SETTINGS])

@@ -1,8 +1,7 @@
 """Whether the data set fits into memory: the bytes of each format against the RAM of the machine."""
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import COLOURS, INK, Figure, Rows, Spec, Tables
+from scripts.report.charts._common import INK, Figure, Rows, Tables
 from scripts.tables.columns import bytes_text, number_text
 
 TITLE = "Size of the data set against memory"
@@ -48,32 +47,3 @@ def draw(rows: Rows) -> Figure:
     paper.name_axis(axis, [row["format"] for row in rows])
     paper.number_axis(axis, unit, size)
     return figure
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart."""
-    ends = [row[name] for row in rows for name in ("bytes", "ram_bytes") if row[name]]
-    scale = page.scale_of(ends)
-    log = scale.get("type") == "log"
-    scale |= {"domainMin": min(ends) / 2, "domainMax": max(ends) * 3} if log else {"domainMax": max(ends) * 1.25}
-    y = page.name_axis("format", page.names_of(rows, "format"))
-    x = page.number_axis("bytes", "Size; dashed: the machine's RAM", scale) | {"axis": page.BYTES}
-    tips = [page.tip("format"), page.tip("bytes", "Bytes", ".3~s"), page.tip("of_ram_percent", "% of RAM", ".3~r")]
-    ram = {
-        "transform": [{"filter": "isValid(datum.ram_bytes)"}, {"filter": f"datum.format === {rows[0]['format']!r}"}],
-        "mark": {"type": "rule", "strokeWidth": 2, "strokeDash": [6, 4], "color": COLOURS[3]},
-        "encoding": {"x": {**x, "field": "ram_bytes"}, "tooltip": [page.tip("ram_bytes", "RAM, bytes", ".3~s")]},
-    }
-    point = {
-        "mark": page.point(color=COLOURS[0], opacity=1),
-        "encoding": {"x": x, "y": y, "tooltip": [*tips, page.tip("clips", "Clips", ",")]},
-    }
-    label = {
-        "transform": [
-            {"filter": "isValid(datum.of_ram_percent)"},
-            {"calculate": "format(datum.of_ram_percent, ',.2~r') + ' % of RAM'", "as": "label"},
-        ],
-        "mark": {"type": "text", "align": "left", "dx": 9},
-        "encoding": {"x": x, "y": y, "text": {"field": "label", "type": "nominal"}},
-    }
-    return page.chart(rows, [ram, point, label], tracks=("format", 26))

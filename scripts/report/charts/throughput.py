@@ -1,7 +1,7 @@
 """Clips per second by loader and tier, each at its best settings: every visit, the result, the bounds."""
 
 from scripts.report.charts import _dots
-from scripts.report.charts._common import Figure, Rows, Spec, Tables
+from scripts.report.charts._common import Figure, Rows, Tables
 
 TITLE = "Throughput by loader and tier"
 QUESTION = "Which loader is the fastest?"
@@ -25,8 +25,3 @@ def rows(tables: Tables) -> Rows:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per condition."""
     return _dots.draw(rows, "clips_per_second", "clips per second, more is better")
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one condition at a time."""
-    return _dots.spec(rows, "clips_per_second", "Clips per second")

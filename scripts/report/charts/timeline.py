@@ -1,12 +1,10 @@
 """The first batches of an epoch: what the main process and its workers did with them, and when, as tracks."""
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.report.charts import _page as page
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     COLOURS,
@@ -16,7 +14,6 @@ from scripts.report.charts._common import (
     Figure,
     Row,
     Rows,
-    Spec,
     Tables,
     grouped,
     key,
@@ -194,27 +191,3 @@ def _panel(axis: Axes, rows: Rows) -> None:
 def _look(phase: str) -> dict[str, Any]:
     colour, hatch, _ = LOOK[phase]
     return {"facecolor": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0.3}
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one run at a time: a track per process, a colour per phase."""
-    occurring = {
-        run: [phase for phase in LOOK if any(row["phase"] == phase for row in found)]
-        for run, found in grouped(rows, "run").items()
-    }
-    colour = {"field": "phase", "type": "nominal", "title": None}
-    colour["scale"] = {"domain": list(LOOK), "range": [look[0] for look in LOOK.values()]}
-    colour["legend"] = {"symbolOpacity": 1, "values": {"expr": f"({json.dumps(occurring)})[show_run]"}}
-    y = page.name_axis("track", {"field": "track_number", "op": "min"})
-    y["axis"] = {"grid": True, "bandPosition": 0.5}
-    tips = [page.tip("track", "Process"), page.tip("phase", "Phase"), page.tip("batch", "Batch")]
-    tips += [page.tip("milliseconds", "Milliseconds", ",.3~r"), page.tip("start_ms", "From", ",.4~r")]
-    encoding = {
-        "x": page.number_axis("start_ms", "Milliseconds since the epoch was asked for"),
-        **{"x2": {"field": "end_ms"}, "y": y, "color": colour, "opacity": page.picked()},
-        "tooltip": [*tips, page.tip("end_ms", "To", ",.4~r")],
-        # what the main process does while it waits is within its bar of waiting
-        "size": {"condition": {"test": "datum.within", "value": 9}, "value": 21},
-    }
-    layer = {"params": [page.pick("phase")], "mark": {"type": "bar", "cornerRadius": 2}, "encoding": encoding}
-    return page.chart(rows, [layer], {"run": "Run"}, tracks=("track", 38))

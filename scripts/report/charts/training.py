@@ -1,7 +1,7 @@
 """Clips per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
 from scripts.report.charts import _dots
-from scripts.report.charts._common import TRAINING, Figure, Row, Rows, Spec, Tables, about, grouped, key, tiers_of
+from scripts.report.charts._common import TRAINING, Figure, Row, Rows, Tables, about, grouped, key, tiers_of
 
 TITLE = "Training, bare and by Lightning"
 QUESTION = "Does it matter to a real training?"
@@ -45,8 +45,3 @@ def _speed(row: Row) -> float:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device, in it a row per loader, within that a track per tier and loop."""
     return _dots.draw(rows, "clips_per_second", "clips per second in training, more is better", most=12)
-
-
-def spec(rows: Rows) -> Spec:
-    """Return the interactive chart of one device at a time."""
-    return _dots.spec(rows, "clips_per_second", "Clips per second in training", [_dots.page.tip("way", "Loop")])
