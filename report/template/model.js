@@ -46,7 +46,7 @@
     const batches = Math.max(1, Math.ceil(epoch / model.batch));
     const [step, each] = [model.step / 1000, model.batch / rate];
     const lasts = data.ahead === "1" ? Math.max(step, each) : step + each;
-    const au = 100 * step * batches / (lasts * batches + Number(data.start));
+    const au = 100 * step * batches / (lasts * batches + Number(data.start)) * Number(data.share);
     return { au, source: limit < Number(data.rate) ? "storage" : "memory" };
   };
 

@@ -41,7 +41,7 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         return {"rows": []}
     values, clips = corpus["samples"], next((row["clips"] for row in tables["runs"] if row["clips"]), 0)
     model = model_of(tables, best[0]["batch_size"])
-    known = [(row, candidate(row, tables)) for row in best]
+    known = [(row, candidate(row, tables, INT16 * values, clips)) for row in best]
     limits = [_storage_limit(one, model) for _, one in known]
     ceilings = [row["bound_clips_per_second"] for row in best if row["bound"] == "in_memory"]
     ends = [end for row in best for end in (row["interval_low"], row["clips_per_second"], row["interval_high"]) if end]

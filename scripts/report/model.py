@@ -43,7 +43,8 @@ class Candidate(NamedTuple):
     works_ahead: bool  # while a step is under way
     clip_bytes: float | None  # as its format has them
     keeps: bool  # the whole data set in memory, by its tier or by itself
-    measured: tuple[int, float, float] | None  # batch, step in ms, AU in percent
+    measured: tuple[int, float, float] | None = None  # batch, step in ms, AU in percent
+    share: float = 1.0  # that a measured AU had of what the rate says: work after a wait is slower
 
     def answer(self, model: Model, pcm_bytes: int, clips: int) -> "Answer":
         """Return what it gives to a model whose data has `pcm_bytes` a clip as 16-bit samples; `clips` were measured.
@@ -63,7 +64,7 @@ class Candidate(NamedTuple):
         batches = max(1, ceil(epoch / model.batch))
         step, batch = model.step_ms / 1000, model.batch / rate
         each = max(step, batch) if self.works_ahead else step + batch
-        au = 100 * step * batches / (each * batches + self.start_seconds)
+        au = 100 * step * batches / (each * batches + self.start_seconds) * self.share
         return Answer(rate, au, "storage" if limit and limit < self.rate else "memory")
 
 
@@ -100,20 +101,21 @@ def model_of(tables: Tables, batch: int) -> Model:
     )
 
 
-def candidate(row: Row, tables: Tables) -> Candidate:
-    """Return what is known of a result that has a speed."""
+def candidate(row: Row, tables: Tables, pcm_bytes: int, clips: int) -> Candidate:
+    """Return what is known of a result that has a speed, of so many clips of so many bytes as 16-bit samples."""
     sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
-    measured = None
-    if row["step_au_from"] == MEASURED:
-        measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
-    return Candidate(
+    known = Candidate(
         row["steady_clips_per_second"] or row["clips_per_second"],
         (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
         bool(row["workers"]),
         sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
-        measured,
     )
+    if row["step_au_from"] != MEASURED:
+        return known
+    measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
+    by_rate = known.answer(Model(*measured[:2], None, None, None), pcm_bytes, clips).au
+    return known._replace(measured=measured, share=min(1.0, measured[2] / by_rate))
 
 
 def needs_text(model: Model, values: int) -> str:

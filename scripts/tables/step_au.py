@@ -12,18 +12,31 @@ def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> 
 
     What was tried with the step has its AU measured. Of the others it follows from steady rate and epoch start, for
     results that read every byte from a warm cache: with workers a batch is made while a step is under way, without any
-    nothing overlaps. The lower end is that of the slower end of the speed's interval.
+    nothing overlaps. The lower end is that of the slower end of the speed's interval. Where a result of the same loader
+    was measured with the step and had less than its rate says, so has this one: work after a wait is slower.
     """
-    step_ms, found = plan["config"].get("report", {}).get("step_ms"), []
+    step_ms, found, rows = plan["config"].get("report", {}).get("step_ms"), [], list(rows)
+    share = _of_rate(rows, step_ms)
     for row in rows:
         if step_ms and row.get("asked_step_ms") == step_ms:
             said = row["asked_au_percent"], row["asked_au_percent"], MEASURED
         elif step_ms and _known(row):
             slowest = (row["interval_low"] or row["clips_per_second"]) / row["clips_per_second"]
-            said = _au(row, step_ms, 1.0), _au(row, step_ms, slowest), BY_RATE
+            less = share.get(row["loader"], 1.0)
+            said = less * _au(row, step_ms, 1.0), less * _au(row, step_ms, slowest), BY_RATE
         else:
             said = None, None, ""
         found.append({**row, **dict(zip(("step_au_percent", "step_au_low", "step_au_from"), said, strict=True))})
+    return found
+
+
+def _of_rate(rows: Iterable[Mapping[str, Any]], step_ms: float | None) -> dict[str, float]:
+    """Return by loader the least share that a measured AU had of what the rate says, at most 1."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if step_ms and row.get("asked_step_ms") == step_ms and _known(row):
+            share = row["asked_au_percent"] / _au(row, step_ms, 1.0)
+            found[row["loader"]] = min(share, found.get(row["loader"], 1.0))
     return found
 
 

@@ -5,6 +5,7 @@ import pytest
 from scripts.tables.step_au import with_step_au
 
 RESULT = {
+    "loader": "a",
     **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "clips": 320},
     **{"clips_per_second": 3000.0, "interval_low": 1500.0, "steady_clips_per_second": 3200.0},
     **{"epoch_start_seconds": 0.05, "asked_step_ms": None, "asked_au_percent": None},
@@ -35,6 +36,13 @@ def test_by_its_rate(changed, percent, low):
 def test_what_was_tried_with_that_step_is_measured():
     assert au(asked_step_ms=20.0, asked_au_percent=97.0) == (97.0, 97.0, "measured")
     assert au(asked_step_ms=10.0, asked_au_percent=97.0)[2] == "by its rate", "another step"
+
+
+def test_what_was_measured_of_a_loader_lowers_what_the_rates_of_its_others_say():
+    tried = RESULT | {"asked_step_ms": 20.0, "asked_au_percent": 60.0}  # by its rate 80
+    rows = [tried, RESULT, RESULT | {"loader": "b"}, tried | {"loader": "b", "asked_au_percent": 88.0}]
+    found = with_step_au(rows, {"config": {"report": {"step_ms": 20.0}}})
+    assert [row["step_au_percent"] for row in found] == [60.0, pytest.approx(60.0), pytest.approx(80.0), 88.0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""The arithmetic of the user's own model, against a table reckoned by hand."""
+
+import pytest
+
+from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text
+
+PCM = 320_000  # bytes: 10 s at 16 kHz as 16-bit samples
+CLIPS = 320  # ten batches of 32
+FLOATS = Candidate(3200.0, 0.05, True, 2.0 * PCM, False)  # a batch takes 10 ms
+SHORTS, WAITS = FLOATS._replace(clip_bytes=float(PCM)), FLOATS._replace(works_ahead=False)
+KEEPS, PACKED = FLOATS._replace(keeps=True), FLOATS._replace(clip_bytes=PCM / 2)
+SMALL = Model(32, 20.0, None, 25.0, 100.0)
+LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "model", "rate", "au", "source"),
+    [
+        (FLOATS, SMALL, 3200.0, 100 * 200 / 250, "memory"),  # ten steps of 20 ms, and 50 ms to start
+        (WAITS, SMALL, 3200.0, 100 * 200 / 350, "memory"),  # nothing overlaps
+        (FLOATS._replace(share=0.9), SMALL, 3200.0, 72.0, "memory"),
+        (FLOATS._replace(measured=(32, 20.0, 77.0)), SMALL, 3200.0, 77.0, "memory"),
+        (FLOATS._replace(measured=(32, 10.0, 77.0)), SMALL, 3200.0, 80.0, "memory"),
+        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 clips/s as float32, 409.6 ms a batch
+        (FLOATS, LARGE, 156.25, 100 * 15 / 409.6, "storage"),
+        (SHORTS, LARGE, 312.5, 100 * 15 / 204.8, "storage"),
+        (PACKED, LARGE, 625.0, 100 * 15 / 102.4, "storage"),
+        (KEEPS, LARGE, None, None, "does not fit"),
+        (FLOATS, LARGE._replace(storage_mbps=None), None, None, "unknown"),
+        (FLOATS._replace(clip_bytes=None), LARGE, None, None, "unknown"),
+        (FLOATS, LARGE._replace(storage_mbps=1e6), 3200.0, 75.0, "memory"),  # faster than the loader: 20 ms a batch
+        # 20 GB fit as 16-bit samples, and do not as float32
+        (SHORTS, LARGE._replace(gigabytes=20.0), 3200.0, 75.0, "memory"),
+        (FLOATS, LARGE._replace(gigabytes=20.0), 156.25, 100 * 15 / 409.6, "storage"),
+        (PACKED, LARGE._replace(gigabytes=40.0), 3200.0, 75.0, "memory"),
+    ],
+)
+def test_what_a_result_gives_to_a_model(candidate, model, rate, au, source):
+    found = candidate.answer(model, PCM, CLIPS)
+    assert (found.rate, found.source) == (rate, source)
+    assert found.au == (None if au is None else pytest.approx(au, rel=5e-3))
+    assert found.sustains == (None if source == "unknown" else au is not None and au >= 90)
+
+
+def test_the_sentences():
+    assert (
+        needs_text(LARGE, PCM // 2)
+        == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
+    )
+    assert fits_text(SMALL, PCM // 2).startswith("The data is taken to fit into memory")
+    said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 clips/s"
+    assert fits_text(LARGE, PCM // 2) == f"{said} at most."
+    assert fits_text(LARGE._replace(gigabytes=20.0), 1).startswith("20 GB of 16-bit samples fit into 25 GB: after the")
+    assert fits_text(LARGE._replace(storage_mbps=None), 1).endswith(
+        "read in each epoch, and what it gives is not known."
+    )
+    answers = [(f"loader_{number}", Answer(1.0, 95.0, "memory")) for number in range(8)]
+    answers += [("slow", Answer(1.0, 5.0, "memory")), ("odd", Answer(None, None, "unknown"))]
+    assert feeds_text(answers) == (
+        "Sustained at 90 % AU by 8 of 10: loader_0, loader_1, loader_2, loader_3, loader_4, loader_5 and 2 more. Of 1 "
+        "it is not known."
+    )
+    assert feeds_text([]) == "Sustained at 90 % AU by 0 of 0."
