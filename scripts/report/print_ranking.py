@@ -14,6 +14,7 @@ from typing import Any
 from scripts.common.errors import run_main
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
+from scripts.report.confidence import confidence
 from scripts.report.verdict_texts import asked, choice_text, rank_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
@@ -137,7 +138,7 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     Of the fastest they say all. What several goals need, and the cautions of any, stands there once.
     """
     found = verdicts(tables)
-    texts, needed = [(0, "What to use", _BOLD)], set()
+    texts, needed = [(0, "What to use", _BOLD), (2, confidence(tables, found[0]).text, "")], set()
     for verdict in found:
         if verdict["row"] or verdict["lacking"] not in needed:
             texts += _verdict_texts(verdict)

@@ -579,12 +579,14 @@ def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     text = "\n".join(print_ranking.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
     assert "Fastest (CPU): use a on disk\n" in text and "Cheapest" in text
     text = " ".join(text.split())
+    assert text.startswith("What to use Confidence B: a has 5 visits. Raise `measure.repeats` in config.yaml. Fastest")
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
     assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
     assert "Caution" not in text
     sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
     text = " ".join(" ".join(sad).split())
-    assert text.startswith("What to use Fastest (CPU): no answer. No loader has a verified speed: 1 failed")
+    said = "What to use Confidence D: nothing has a verified speed. Fastest (CPU): no answer. No loader has a verified"
+    assert text.startswith(f"{said} speed: 1 failed")
     assert text.count("No loader has a verified speed") == 1 and "Caution" not in text
     assert "Least memory" not in text and "cold disk" in text, "what several goals need stands there once"
 

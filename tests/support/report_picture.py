@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.support.browser import Visit, launched
 
-WIDTH, HEIGHT = 1000, 760
+WIDTH, HEIGHT = 1280, 980
 COLOURS = 64  # enough for text and bars, and a third of the bytes
 
 
