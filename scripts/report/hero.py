@@ -8,7 +8,6 @@ from math import ceil, floor, log
 from typing import Any
 
 from scripts.report.model import (
-    FLOAT32,
     INT16,
     Candidate,
     Model,
@@ -74,7 +73,6 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "ceiling_clips_per_second": ceilings[0] if ceilings else None,
         "axis": axis,
         "ticks": axis.ticks(),
-        "float32_bytes": FLOAT32,
         "needs_text": needs_text(model, values),
         "fits_text": fits_text(model, values),
         "feeds_text": feeds_text(answers),
