@@ -33,7 +33,11 @@ rule render_report:
     input:
         tables=TABLES,
         figures=collect("report/figures/{chart}.svg", chart=CHARTS),
-        baseline=[f"{plan.config['report']['baseline']}/runs.csv"] if plan.config["report"]["baseline"] else [],
+        baseline=(
+            [f"{plan.config['report']['baseline']}/runs.csv"]
+            if plan.config["report"]["baseline"]
+            else []
+        ),
     output:
         report="report/index.html",
         light=report(
