@@ -137,7 +137,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
-        "takes_columns": TAKES,
+        "takes_columns": (*TAKES, *_more_columns()),
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
@@ -172,6 +172,16 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "config": config_text(tables["dataset"]["config"]),
         "code": code_text(tables["host"]["commits"]),
     }
+
+
+def _more_columns() -> list[str]:
+    """Return the columns of a result that are made from its visits, have a heading and no other place on the page."""
+    made = ("median: ", "largest: ")
+    return [
+        column.name
+        for column in TABLES["ranking"].columns
+        if column.heading and str(column.of).startswith(made) and column.name not in (*TAKES, "au_percent")
+    ]
 
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
