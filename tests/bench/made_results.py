@@ -42,7 +42,8 @@ def demo_runs(names: Iterable[str]) -> list[Run]:
         sys.exit(f"error: --only: found {', '.join(unknown)}, allowed are {', '.join(entries)}")
     loaders = [entries[name] for name in names or entries]
     source = {"source": "synthetic", "clips": CLIPS, "seed": 7}
-    raw = {"dataset": "demo", "datasets": {"demo": source}, "storage": {"ram": {"path": "/dev/shm"}}}
+    name = "made_by_a_bench"  # no data set of a workflow: programs would name its folder
+    raw = {"dataset": name, "datasets": {name: source}, "storage": {"ram": {"path": "/dev/shm"}}}
     raw |= {"loaders": loaders, "sweep": {"device": ["cpu"]}}
     return Plan(raw, {"preset": "quick", "loaders": loaders}).runs
 
