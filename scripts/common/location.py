@@ -18,6 +18,17 @@ class Location:
     in_memory: bool = False  # its bytes take up RAM: no read of them reaches a device
     not_evicted: str = ""  # why no read of it is sure to reach a device: it is on another machine, or cached below
     split_name: str = "{split}"  # what a split of it is called, such as {split}.tar
+    # Of objects in a bucket, s3://BUCKET/KEY:
+    index: Path | None = None  # the local folder of what was placed: index.json and the label arrays of each split
+    service: Mapping[str, Any] | None = None  # what serves it while a program needs it (scripts/common/serving.py)
+    endpoint: str | None = None  # such as http://127.0.0.1:8333; None: unknown, since nothing serves it yet
+    region: str | None = None
+    path_style: bool | None = None  # the bucket is the first part of an object's path, not of the host's name
+
+    @property
+    def local(self) -> Path | None:
+        """What a copy leaves on this machine: its bytes, or the index of those elsewhere; None for nothing."""
+        return self.held_in or self.index
 
     @property
     def read_by(self) -> str:
@@ -41,15 +52,16 @@ class Location:
     def split(self, name: str) -> "Location":
         """Return where one split of a placed format is."""
         below = self.split_name.replace("{split}", name)
-        path, held_in = (part / below if part else None for part in (self.path, self.held_in))
-        return replace(self, uri=f"{self.uri}/{below}", path=path, held_in=held_in)
+        path, held_in, index = (part / below if part else None for part in (self.path, self.held_in, self.index))
+        return replace(self, uri=f"{self.uri}/{below}", path=path, held_in=held_in, index=index)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it; `from_json` reads it back."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+        """Return it as JSON has it, without what is None; `from_json` reads it back."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: str(value) if isinstance(value, Path) else value for name, value in known.items()}
 
 
 def from_json(value: Mapping[str, Any]) -> Location:
     """Return the location that `as_json` wrote."""
-    paths = {name: Path(value[name]) for name in ("path", "held_in") if value.get(name) is not None}
+    paths = {name: Path(value[name]) for name in ("path", "held_in", "index") if value.get(name) is not None}
     return Location(**{**value, **paths})

@@ -53,6 +53,11 @@ class LoaderRequest:
         return self.location.path
 
     @cached_property
+    def label_folder(self) -> Path:
+        """The local folder of the split's label arrays: beside its files, or beside its index."""
+        return self.location.index or self.data
+
+    @cached_property
     def samples(self) -> int:
         """The fixed length of a delivered clip."""
         return self.sample.shape[-1]

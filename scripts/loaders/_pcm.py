@@ -25,7 +25,7 @@ class PcmBatches:
         from scripts.common.labels import read_labels
 
         self.request, self.counted = request, counted
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __call__(self, items: list[dict[str, Any]]) -> Batch:
         import torch

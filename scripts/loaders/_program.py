@@ -44,6 +44,15 @@ def empty_batch(clips):
     # in a worker, in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
     like = torch.empty(0)
     return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)""",
+    "objects": """\
+index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed, beside the label arrays
+sizes = {entry["key"]: entry["size"] for entry in index["objects"]}
+endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are in the environment too
+
+
+def place(position):  # of a clip: its object, and the first byte there, behind the header of a .npy file
+    name, rows = ("audio.npy", len(target) - position) if "audio.npy" in sizes else (f"{position:06d}.npy", 1)
+    return f"{index['prefix']}/{name}", sizes[name] - rows * 4 * samples""",
     "data_loader": """\
 DataLoader(
     Clips(),
@@ -93,6 +102,7 @@ IMPORTS = {  # what each of them needs
     "head": ("from pathlib import Path",),
     "labels": _TENSORS,
     "empty_batch": _TENSORS,
+    "objects": ("import json", "import os"),
     "data_loader": ("import torch", "from torch.utils.data import DataLoader"),
     "pcm_collate": _TENSORS,
     "dali_decoded": ("from nvidia.dali import types",),

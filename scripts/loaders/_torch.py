@@ -94,8 +94,8 @@ class Clips:
 
         from scripts.common.labels import read_labels
 
-        self.request, self.data, self.samples = request, request.data, request.samples
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        self.request, self.data, self.samples = request, request.location.path, request.samples
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __getitem__(self, position: int) -> Batch:
         return {

@@ -34,9 +34,11 @@ reader = RingReader(  # ring_reader.py is one file that stands alone: copy it fr
 
 
 class Loader:
+    following = random.permutation(len(reader))
+
     def __iter__(self):
-        order = random.permutation(len(reader))
-        for audio, targets, hot in reader.batches(order, target, labels):
+        order, self.following = self.following, random.permutation(len(reader))
+        for audio, targets, hot in reader.batches(order, target, labels, then=self.following):
             yield {"audio": audio, "target": targets, "labels": hot}
 
 

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-PARTS = tuple(f"bench_{name}" for name in ("download", "corpus", "formats", "plan", "overhead", "loaders"))
+PARTS = tuple(f"bench_{name}" for name in ("download", "corpus", "formats", "plan", "overhead", "loaders", "objects"))
 
 
 def main() -> None:

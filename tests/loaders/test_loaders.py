@@ -1,6 +1,6 @@
 """The contract of docs/architecture.md, for every file in scripts/loaders: being in the folder is being tested."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -15,8 +15,9 @@ from scripts.measure.bottleneck_trials import stages_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, clip_order, nothing_left_open, request_for, write_format
+from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for
 from tests.support.made_corpus import make_corpus
+from tests.support.object_stores import object_store
 from tests.support.programs import PROJECT
 
 LOADERS = can_be_tested("loaders")  # the others: tests/common/test_isolated.py
@@ -31,17 +32,15 @@ def corpus(tmp_path_factory) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def placed(tmp_path_factory) -> Path:
-    """The folder of the formats that have been asked for."""
-    return tmp_path_factory.mktemp("placed")
+def placed(corpus, tmp_path_factory) -> Iterator[Placed]:
+    """The formats that have been asked for, and what serves them to loaders that read a bucket."""
+    with object_store(tmp_path_factory.mktemp("objects")) as store:
+        yield Placed(corpus, tmp_path_factory.mktemp("placed"), store)
 
 
 def ask(corpus, placed, loader, **changes):
-    """Return a request for the loader, its format written if it is the first to ask for it."""
-    name = plugins.load("loaders", loader).FORMAT
-    if not (placed / name).exists():
-        write_format(corpus, name, placed / name, readers=4)
-    return request_for(corpus, loader, placed / name, **changes)
+    """Return a request for the loader."""
+    return request_for(corpus, loader, placed.location(loader), **changes)
 
 
 def own_settings(loader: str) -> list[dict]:

@@ -120,6 +120,15 @@ def test_an_error_of_a_worker_is_shown_as_the_worker_raised_it(placed, tmp_path,
     assert shown == f"{reason} (mine.py, line 14: {line})"
 
 
+def test_an_exception_class_that_no_worker_can_send_ends_the_run_with_its_reason(placed, tmp_path):
+    """pickle finds the class nowhere; nobody waits for the limit."""
+    line = "raise type('Local', (Exception,), {})('gone')"
+    text = EXAMPLE.replace("        return soundfile", f"        {line}\n        return soundfile")
+    record = run(placed, tmp_path, text, workers=1, more=["--limit-minutes", "3"])
+    assert record["status"] == "failed"
+    assert record["reason"] == f"Local: gone (mine.py, line 14: {line})"
+
+
 def failure(placed, tmp_path, text, **changes) -> str:
     """Return the reason of a run of a file with this text, as measure/run.py gives it; the run must break."""
     (tmp_path / "mine.py").write_text(text)

@@ -2,9 +2,11 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ import pytest
 from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus, to_float
 from scripts.common.errors import UserError
+from scripts.common.location import PATH
 from scripts.common.request import LoaderRequest
 from scripts.loaders import _program
 from scripts.plan.sweep import combinations
@@ -23,6 +26,7 @@ from tests.support.handed_out import data_of, run_program
 from tests.support.isolated_cases import is_isolated
 from tests.support.loader_cases import BATCH_SIZE, request_for
 from tests.support.made_corpus import make_corpus
+from tests.support.object_stores import ObjectStore, object_store
 from tests.support.programs import PROJECT
 
 CLIPS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
@@ -112,19 +116,33 @@ def placed(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("placed")
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Iterator[ObjectStore]:
+    """What serves the formats to programs that read a bucket."""
+    with object_store(tmp_path_factory.mktemp("objects")) as served:
+        yield served
+
+
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
-def test_a_program_delivers_every_clip_once_bit_identical(corpus, placed, expected, tmp_path, loader, workers, options):
+def test_a_program_delivers_every_clip_once_bit_identical(
+    corpus, placed, store, expected, tmp_path, loader, workers, options
+):
     """In two epochs, in different orders, in batches of the size asked for."""
     module = plugins.load("loaders", loader)
     if is_isolated(module):
         installed_or_skip(isolated.env_of(module))
     data = data_of(corpus, placed, loader)
-    request = request_for(corpus, loader, data.parent, workers=workers, options=options)
+    environment, where = os.environ, data.parent
+    if PATH not in getattr(module, "READS", (PATH,)):
+        where = store.place(data.parent, module.FORMAT)
+        where = store.as_aistore(where) if module.READS[0] == "ais" else where
+        data, environment = where.index / "train", {**os.environ, "AWS_ENDPOINT_URL": where.endpoint}
+    request = request_for(corpus, loader, where, workers=workers, options=options)
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
     text = program(loader, data, SEED, samples=corpus.samples, workers=workers, **options) + CHECK
-    done = run_program(text, isolated.env_of(module), tmp_path, tmp_path / "found.npz")
+    done = run_program(text, isolated.env_of(module), tmp_path, tmp_path / "found.npz", environment=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
         orders = [found[f"audio{epoch}"].tobytes() for epoch in range(2)]

@@ -39,8 +39,8 @@ def taken(batches) -> list[np.ndarray]:
     return [batch.numpy().copy() for batch in batches]
 
 
-def expected(array) -> list[np.ndarray]:
-    return [array[ORDER[start : start + BATCH]] for start in range(0, ITEMS, BATCH)]
+def expected(array, order=ORDER) -> list[np.ndarray]:
+    return [array[order[start : start + BATCH]] for start in range(0, ITEMS, BATCH)]
 
 
 def same(found, right) -> bool:
@@ -192,6 +192,43 @@ def test_to_ask_for_a_batch_that_is_ready_waits_for_no_read(made, monkeypatch):
         found.append(next(stream).numpy().copy())
         may_read.set()
         assert same(found + taken(stream), expected(array))
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_the_next_epoch_is_begun_ahead_and_handed_out_once(made, threads, copies):
+    path, array = made
+    orders = [np.random.default_rng(epoch).permutation(ITEMS) for epoch in range(4)]
+    with RingReader(path, BATCH, threads=threads, copies=copies) as reader:
+        for order, following in zip(orders, [*orders[1:], None], strict=True):
+            assert same(taken(reader.batches(order, then=following)), expected(array, order))
+            assert (reader._next is not None) == (threads > 0 and following is not None)
+
+
+@pytest.mark.parametrize("otherwise", ["another order", "broken off", "other labels", "two at once"])
+def test_what_was_begun_ahead_is_dropped_where_something_else_is_asked_for(made, otherwise):
+    path, array = made
+    other, numbers = ORDER[::-1].copy(), torch.arange(ITEMS)
+    with RingReader(path, BATCH, threads=2) as reader:
+        taken(reader.batches(ORDER, then=ORDER))
+        assert reader._next is not None
+        if otherwise == "another order":
+            assert same(taken(reader.batches(other)), expected(array, other))
+        elif otherwise == "broken off":
+            stream = reader.batches(ORDER, then=other)
+            next(stream)
+            stream.close()
+            assert same(taken(reader.batches(other)), expected(array, other))
+        elif otherwise == "other labels":
+            for batch, number in reader.batches(ORDER, numbers):
+                assert np.array_equal(batch.numpy(), array[number.numpy()])
+        else:
+            first, second = reader.batches(ORDER, then=other), reader.batches(ORDER, then=other)
+            for a, b in zip(first, second, strict=True):
+                assert torch.equal(a, b)
+            assert same(taken(reader.batches(other)), expected(array, other))
+        assert reader._next is None
+        assert len({id(buffer) for ring in reader._rings for buffer in ring}) == sum(map(len, reader._rings))
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ import psutil
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
+from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest
 from scripts.machine.folders import location_of
+from tests.support.object_stores import ObjectStore
 
 BATCH_SIZE = 8
 PATIENCE = 10
+RANDOM = "/dev/urandom"  # a native library opens it once in a process, and keeps it
 SHARED = multiprocessing.Value("i", 0)
 
 
@@ -30,11 +33,14 @@ def write_format(corpus: Corpus, name: str, folder: Path, readers: int) -> None:
             plugins.load("formats", name).write(corpus, split, folder / split, readers, lambda count: None)  # noqa: ARG005
 
 
-def request_for(corpus: Corpus, loader: str, folder: Path, split: str = "train", **changes: Any) -> LoaderRequest:
-    """Return a request for one split of the placed format in `folder`, with the loader's own settings at default."""
+def request_for(
+    corpus: Corpus, loader: str, placed: Path | Location, split: str = "train", **changes: Any
+) -> LoaderRequest:
+    """Return a request for one split of a placed format, in a folder or elsewhere, with the loader's own settings."""
+    location = placed if isinstance(placed, Location) else location_of(placed)
     options = {name: part["default"] for name, part in getattr(plugins.load("loaders", loader), "OPTIONS", {}).items()}
     arguments = {
-        "location": location_of(folder / split),
+        "location": location.split(split),
         "clips": corpus.counts[split],
         "sample": corpus.sample,
         "classes": corpus.classes,
@@ -42,6 +48,25 @@ def request_for(corpus: Corpus, loader: str, folder: Path, split: str = "train",
         "options": options | changes.pop("options", {}),
     }
     return LoaderRequest(**{**arguments, **changes})
+
+
+class Placed:
+    """A corpus in the formats that loaders have asked for: in folders, and in a bucket for those that read one."""
+
+    def __init__(self, corpus: Corpus, folder: Path, store: ObjectStore) -> None:
+        self.corpus, self.folder, self.store = corpus, folder, store
+
+    def location(self, loader: str) -> Location:
+        """Return where the loader's format is, written and placed if it is the first to ask for it."""
+        module = plugins.load("loaders", loader)
+        folder = self.folder / module.FORMAT
+        if not folder.exists():
+            write_format(self.corpus, module.FORMAT, folder, readers=4)
+        first = getattr(module, "READS", (PATH,))[0]
+        if first == PATH:
+            return location_of(folder)
+        location = self.store.place(folder, module.FORMAT)
+        return self.store.as_aistore(location) if first == "ais" else location
 
 
 def clip_order(epoch: Any, number: int) -> list[list[int]]:
@@ -78,8 +103,6 @@ def _left(descriptors: dict[str, str], processes: set[psutil.Process]) -> list[s
 def _descriptors() -> dict[str, str]:
     found = {}
     for number in os.listdir("/proc/self/fd"):
-        try:
+        with suppress(FileNotFoundError):  # the listing's own descriptor
             found[number] = os.readlink(f"/proc/self/fd/{number}")
-        except FileNotFoundError:
-            continue  # the listing's own descriptor
-    return found
+    return {number: target for number, target in found.items() if target != RANDOM}

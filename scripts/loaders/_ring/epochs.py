@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
@@ -39,28 +40,9 @@ def unsuited(request: LoaderRequest) -> str | None:
 
 
 @contextmanager
-def open_ring(
-    request: LoaderRequest, scale: float | None = None
-) -> Iterator[Callable[[int], Iterator[dict[str, Any]]]]:
+def open_ring(request: LoaderRequest, scale: float | None = None) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over audio.npy; `scale` turns what it holds into float32."""
-    import torch
-
-    from scripts.common.labels import read_labels
     from scripts.loaders._ring.ring_reader import RingReader
-
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
-    beside = {"target": target, "labels": labels, "clip": clip}
-
-    def unread(positions: Any) -> Iterator[Any]:
-        kept = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
-        for part in batches_of(torch.from_numpy(positions), request.batch_size):
-            yield kept[: len(part)], *(tensor[part].to(request.device) for tensor in beside.values())
-
-    def epoch(number: int) -> Iterator[Batch]:
-        positions = epoch_order(request, number)
-        parts = unread(positions) if "read" in request.without else reader.batches(positions, *beside.values())
-        for batch in parts:
-            yield dict(zip(("audio", *beside), batch, strict=True))
 
     with RingReader(
         request.data / "audio.npy",
@@ -73,4 +55,33 @@ def open_ring(
         source="direct" if request.options["direct"] else "auto",
         copies=request.options["copies"],
     ) as reader:
-        yield epoch
+        yield epochs_of_ring(request, reader)
+
+
+def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Iterator[Batch]]:
+    """Return the epoch function over the clips of a Ring, with the labels that are beside them."""
+    import torch
+
+    from scripts.common.labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.label_folder))
+    beside = {"target": target, "labels": labels, "clip": clip}
+
+    def unread(positions: Any) -> Iterator[Any]:
+        kept = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
+        for part in batches_of(torch.from_numpy(positions), request.batch_size):
+            yield kept[: len(part)], *(tensor[part].to(request.device) for tensor in beside.values())
+
+    @lru_cache(maxsize=2)  # of an epoch and the one that follows it
+    def order(number: int) -> Any:
+        return epoch_order(request, number)
+
+    def epoch(number: int) -> Iterator[Batch]:
+        if "read" in request.without:
+            parts = unread(order(number))
+        else:
+            parts = reader.batches(order(number), *beside.values(), then=order(number + 1))
+        for batch in parts:
+            yield dict(zip(("audio", *beside), batch, strict=True))
+
+    return epoch

@@ -16,6 +16,9 @@ To ask for a batch that is ready is to be handed it: looking for what comes next
 With a GPU the ring is page-locked, the copy to the device runs beside what the device computes, and a buffer is reused
 only when its copy is over. Items of int16 can be turned into float32 where they arrive, which halves what is read and
 sent.
+
+`FetchingRing` is the same for items that are fetched one by one, such as objects in a bucket, with many requests in
+flight.
 """
 
 import ctypes
@@ -26,10 +29,11 @@ import threading
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any
 
@@ -83,7 +87,214 @@ class _Filling:
             raise error
 
 
-class RingReader:
+@dataclass(eq=False)
+class _Begun:
+    """An epoch that has begun: its buffers, and the batches that are on their way into some of them."""
+
+    beside: tuple[torch.Tensor, ...]
+    free: deque[_Buffer | None]  # None for each that is to be new
+    ring: list[_Buffer] = field(default_factory=list)  # all of its buffers
+    under_way: deque[_Filling] = field(default_factory=deque)
+    items: np.ndarray | None = None  # int64 (items,), of an epoch that was begun ahead
+
+
+class Ring:
+    """A ring of reused buffers that threads fill with batches: what a reader of any source shares.
+
+    A reader sets `shape` and `dtype` of the array whose rows are its items, and has `_fill_rows(filling, start, stop)`;
+    one that works without threads has `_fill_now(filling)` too.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    scale: float | None = None
+    _whole_pages = False  # whether batches must begin on a page
+    _one_by_one = False  # whether a thread takes one item at a time, and else its share of a batch
+
+    def __init__(
+        self, name: str, batch_size: int, threads: int, ahead: int, device: str, pin: bool, copies: bool
+    ) -> None:
+        self.name, self.batch_size, self.threads, self.device, self.pin = name, batch_size, threads, device, pin
+        self.ahead = ahead if threads else 0
+        self._new_for_each = copies and device == "cpu"  # on another device a batch is a tensor of its own anyway
+        self._work: SimpleQueue = SimpleQueue()  # parts of batches, for whichever thread comes first
+        crew = [threading.Thread(target=_serve, args=[self._work], name="ring", daemon=True) for _ in range(threads)]
+        self._end = weakref.finalize(self, _dismiss, self._work, crew)  # also when nobody has the reader any more
+        for thread in crew:
+            thread.start()
+        self._rings: list[list[_Buffer]] = []  # given back by iterators that have ended
+        self._next: _Begun | None = None  # the epoch that was begun ahead
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the threads and give back memory; batches that were handed out stay where they are."""
+        self._closed = True
+        self._end()
+        self._next = None
+        self._rings.clear()
+
+    def batches(
+        self,
+        items: Sequence[int] | np.ndarray,
+        *beside: torch.Tensor,
+        then: Sequence[int] | np.ndarray | None = None,
+    ) -> Iterator[Any]:
+        """Yield the items, in this order, as batches (batch, ...) on the device; the last one may be shorter.
+
+        beside: tensors in memory with a row for each item, such as targets: the threads gather them too, and what is
+        yielded is a tuple of the batch and its rows of each, on the device.
+        then: the items of the epoch that follows. While the last batches of this one are used its first ones are
+        read, and the next call with just these items hands them out; any other call drops them.
+
+        On a CPU a batch is valid until the next one is taken from this iterator (unless `copies`): it is in the
+        ring. On another device it is a tensor of its own. Several iterators at once have a ring each. To break off
+        waits for the reads of that moment. Raises IndexError for an item that is not there.
+        """
+        items, following = self._checked(items), self._checked([] if then is None else then)
+        begun = self._begun(items, beside)
+        free, under_way = begun.free, begun.under_way
+        starts = range(len(under_way) * self.batch_size, len(items), self.batch_size)
+        wanted = (items[start : start + self.batch_size] for start in starts)
+        coming = (following[start : start + self.batch_size] for start in range(0, len(following), self.batch_size))
+        wanted = chain(wanted, coming)
+        try:
+            for _ in range(0, len(items), self.batch_size):
+                if not under_way or not under_way[0].over:  # else what is ready is handed out first
+                    self._start(wanted, begun)
+                under_way[0].wait()
+                filling = under_way.popleft()
+                batch, buffer = self._handed_out(filling), None if self._new_for_each else filling.buffer
+                del filling
+                self._start(wanted, begun)  # last: threads that wake may take this core
+                yield batch
+                del batch  # and with it memory that nobody keeps
+                free.append(buffer)
+            if under_way:
+                begun.items = following
+                self._drop(self._exchange(begun))
+                begun = None
+        finally:
+            self._drop(begun)
+
+    def _checked(self, items: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the items as int64 (items,); IndexError for one that is not there."""
+        items = np.ascontiguousarray(items, dtype=np.int64)
+        if items.size and not 0 <= items.min() <= items.max() < len(self):
+            raise IndexError(f"{self.name}: items {items.min()} to {items.max()}, allowed are 0 to {len(self) - 1}")
+        return items
+
+    def _begun(self, items: np.ndarray, beside: tuple[torch.Tensor, ...]) -> "_Begun":
+        """Return the epoch of these items, of which some batches may be under way, with a ring that is its own."""
+        begun = self._exchange(None)
+        if (
+            begun is not None
+            and np.array_equal(begun.items, items)
+            and list(map(id, begun.beside)) == list(map(id, beside))
+        ):
+            return begun
+        self._drop(begun)
+        if self._new_for_each:  # a buffer is made for each batch, when it is
+            return _Begun(beside, deque([None] * (self.ahead + 1)))
+        with self._lock:
+            ring = self._rings.pop() if self._rings else None
+        ring = ring or [self._buffer(self.batch_size) for _ in range(self.ahead + 1)]
+        return _Begun(beside, deque(ring), ring)
+
+    def _exchange(self, begun: "_Begun | None") -> "_Begun | None":
+        """Keep this for the next call; return what was kept."""
+        with self._lock:
+            kept, self._next = self._next, begun
+        return kept
+
+    def _drop(self, begun: "_Begun | None") -> None:
+        """Wait until nobody writes to its ring any more, and give that back."""
+        if begun is None:
+            return
+        for filling in begun.under_way:
+            filling.unwanted = True
+        for filling in begun.under_way:
+            with suppress(Exception):
+                filling.wait()
+        if begun.ring:
+            with self._lock:
+                self._rings.append(begun.ring)
+
+    def _buffer(self, count: int) -> _Buffer:
+        """Return a place for so many items."""
+        convert = self.scale is not None and self.device == "cpu"
+        shape = (count, *self.shape[1:])
+        if self._new_for_each and not self._whole_pages:  # from malloc, which may keep it when it is freed
+            array = np.empty(shape, np.float32 if convert else self.dtype)
+            return _Buffer(torch.from_numpy(array), array)
+        dtype = torch.float32 if convert else torch.from_numpy(np.empty(0, self.dtype)).dtype
+        if self.pin and not self._new_for_each:
+            rows = torch.empty(shape, dtype=dtype, pin_memory=True)
+        else:
+            rows = torch.from_numpy(_pages(shape, dtype))
+        return _Buffer(rows, rows.numpy())
+
+    def _start(self, wanted: Iterator[np.ndarray], begun: "_Begun") -> None:
+        """Begin as many batches as there are free buffers; where threads read, this only tells them."""
+        if self._closed:
+            raise ValueError(f"{self.name}: the reader is closed")
+        while begun.free:
+            items = next(wanted, None)
+            if items is None:
+                return
+            parts = len(items) if self._one_by_one else self.threads
+            buffer = begun.free.popleft() or self._buffer(len(items))
+            filling = _Filling(buffer, items, begun.beside, parts=parts)
+            begun.under_way.append(filling)
+            for number in range(filling.parts):
+                self._work.put(partial(self._fill_part, filling, number))
+            if not self.threads:
+                self._fill_now(filling)
+
+    def _fill_part(self, filling: _Filling, number: int) -> None:
+        """Fill some rows of a batch, in a thread; note that it is over, or what went wrong."""
+        start, stop = (len(filling.items) * edge // filling.parts for edge in (number, number + 1))
+        try:
+            if not filling.unwanted:
+                if number == 0:
+                    filling.batch = self._batch(filling)
+                if filling.buffer.copied is not None:
+                    filling.buffer.copied.synchronize()
+                self._fill_rows(filling, start, stop)
+        except BaseException as error:
+            filling.end(error)
+        else:
+            filling.end(None)
+
+    def _batch(self, filling: _Filling) -> list[torch.Tensor]:
+        """Return the rows of the buffer that are to be filled, and the items' rows of what is beside them."""
+        where = torch.from_numpy(filling.items)
+        return [filling.buffer.rows[: len(where)], *(tensor[where] for tensor in filling.beside)]
+
+    def _handed_out(self, filling: _Filling) -> Any:
+        """Return the filled rows on the device, with those beside it where there are such."""
+        rows, *others = filling.batch
+        if self.device != "cpu":
+            rows, others = rows.to(self.device, non_blocking=self.pin), [other.to(self.device) for other in others]
+            if self.pin:
+                filling.buffer.copied = torch.cuda.Event()
+                filling.buffer.copied.record()
+            if self.scale is not None:
+                rows = rows.to(torch.float32).mul_(self.scale)
+        return (rows, *others) if others else rows
+
+
+class RingReader(Ring):
     """Reads batches of items, the rows of an array of any shape in a .npy file, in any order that is asked for.
 
     threads: that read ahead; 0: the caller gathers when it asks, with torch's own threads, and nothing is ahead.
@@ -113,10 +324,7 @@ class RingReader:
     ) -> None:
         if source not in SOURCES or threads < 0 or ahead < 1 or batch_size < 1:
             raise ValueError(f"{source=} {threads=} {ahead=} {batch_size=}: allowed are {SOURCES}, 0, 1 and 1 or more")
-        self.path, self.batch_size, self.threads, self.device = os.fspath(path), batch_size, threads, device
-        self.ahead = ahead if threads else 0
-        self.pin, self.scale, self.source = pin, scale, source
-        self._new_for_each = copies and device == "cpu"  # on another device a batch is a tensor of its own anyway
+        self.path, self.source = os.fspath(path), source
         with open(self.path, "rb") as file:
             self.shape, self.dtype, self.offset = _header(file)
             if os.fstat(file.fileno()).st_size < self.offset + self.dtype.itemsize * int(np.prod(self.shape)):
@@ -130,16 +338,11 @@ class RingReader:
         with warnings.catch_warnings(action="ignore"):  # torch warns of memory that cannot be written to
             self._tensor = torch.from_numpy(self._array)
         self.item_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
-        self._work: SimpleQueue = SimpleQueue()  # parts of batches, for whichever thread comes first
-        crew = [threading.Thread(target=_serve, args=[self._work], name="ring", daemon=True) for _ in range(threads)]
-        self._end = weakref.finalize(self, _dismiss, self._work, crew)  # also when nobody has the reader any more
-        for thread in crew:
-            thread.start()
-        self._rings: list[list[_Buffer]] = []  # given back by iterators that have ended
-        self._lock = threading.Lock()
         self._scratch = threading.local()
         self._nowait = True  # whether the file system knows RWF_NOWAIT
         self._resident = 0  # probes in a row that found their item in the page cache
+        self.scale = scale
+        super().__init__(self.path, batch_size, threads, ahead, device, pin, copies)
         if source == "direct":
             self._open_direct()
 
@@ -149,130 +352,21 @@ class RingReader:
             if self.offset % BLOCK or self.item_bytes % BLOCK:
                 raise OSError(f"items of {self.item_bytes} bytes from byte {self.offset}; {BLOCK} must divide both")
             self._unbuffered = os.open(self.path, os.O_RDONLY | os.O_DIRECT)
+            self._whole_pages = True
             last = self.offset + (len(self) - 1) * self.item_bytes
             os.preadv(self._unbuffered, [_pages(self.shape[1:], self._tensor.dtype)], last)
         except OSError as error:
             self.close()
             raise ValueError(f"{self.path}: cannot be read past the page cache: {error}") from None
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __enter__(self) -> "RingReader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """End the threads and give back file and memory; batches that were handed out stay where they are."""
-        self._end()
+        super().close()
         for file in (self._file, self._unbuffered):
             if file >= 0:
                 os.close(file)
         self._file = self._unbuffered = -1
-        self._rings.clear()
         self._array = self._tensor = None
-
-    def batches(self, items: Sequence[int] | np.ndarray, *beside: torch.Tensor) -> Iterator[Any]:
-        """Yield the items, in this order, as batches (batch, ...) on the device; the last one may be shorter.
-
-        beside: tensors in memory with a row for each item, such as targets: the threads gather them too, and what is
-        yielded is a tuple of the batch and its rows of each, on the device.
-
-        On a CPU a batch is valid until the next one is taken from this iterator (unless `copies`): it is in the
-        ring. On another device it is a tensor of its own. Several iterators at once have a ring each. To break off
-        waits for the reads of that moment. Raises IndexError for an item that is not there.
-        """
-        items = np.ascontiguousarray(items, dtype=np.int64)
-        if items.size and not 0 <= items.min() <= items.max() < len(self):
-            raise IndexError(f"{self.path}: items {items.min()} to {items.max()}, allowed are 0 to {len(self) - 1}")
-        wanted = iter([items[start : start + self.batch_size] for start in range(0, len(items), self.batch_size)])
-        under_way: deque[_Filling] = deque()
-        with self._ring() as free:
-            try:
-                while True:
-                    if not under_way or not under_way[0].over:  # else what is ready is handed out first
-                        self._start(wanted, free, under_way, beside)
-                    if not under_way:
-                        return
-                    under_way[0].wait()
-                    filling = under_way.popleft()
-                    batch, buffer = self._handed_out(filling), None if self._new_for_each else filling.buffer
-                    del filling
-                    self._start(wanted, free, under_way, beside)  # last: threads that wake may take this core
-                    yield batch
-                    del batch  # and with it memory that nobody keeps
-                    free.append(buffer)
-            finally:
-                for filling in under_way:
-                    filling.unwanted = True
-                for filling in under_way:  # nobody writes to the ring after it is given back
-                    with suppress(Exception):
-                        filling.wait()
-
-    @contextmanager
-    def _ring(self) -> Iterator[deque[_Buffer | None]]:
-        """Yield buffers that nobody else writes to, and take them back; None for each that is to be new."""
-        if self._new_for_each:
-            yield deque([None] * (self.ahead + 1))
-            return
-        with self._lock:
-            ring = self._rings.pop() if self._rings else None
-        ring = ring or [self._buffer(self.batch_size) for _ in range(self.ahead + 1)]
-        try:
-            yield deque(ring)
-        finally:
-            with self._lock:
-                self._rings.append(ring)
-
-    def _buffer(self, count: int) -> _Buffer:
-        """Return a place for so many items."""
-        convert = self.scale is not None and self.device == "cpu"
-        shape = (count, *self.shape[1:])
-        if self._new_for_each and self._unbuffered < 0:  # from malloc, which may keep it when it is freed
-            array = np.empty(shape, np.float32 if convert else self.dtype)
-            return _Buffer(torch.from_numpy(array), array)
-        dtype = torch.float32 if convert else self._tensor.dtype
-        if self.pin and not self._new_for_each:
-            rows = torch.empty(shape, dtype=dtype, pin_memory=True)
-        else:
-            rows = torch.from_numpy(_pages(shape, dtype))
-        return _Buffer(rows, rows.numpy())
-
-    def _start(
-        self,
-        wanted: Iterator[np.ndarray],
-        free: deque[_Buffer | None],
-        under_way: deque[_Filling],
-        beside: tuple[torch.Tensor, ...],
-    ) -> None:
-        """Begin as many batches as there are free buffers; where threads read, this only tells them."""
-        if self._file < 0:
-            raise ValueError(f"{self.path}: the reader is closed")
-        while free:
-            items = next(wanted, None)
-            if items is None:
-                return
-            filling = _Filling(free.popleft() or self._buffer(len(items)), items, beside, parts=self.threads)
-            under_way.append(filling)
-            for number in range(self.threads):
-                self._work.put(partial(self._fill_part, filling, number))
-            if not self.threads:
-                self._fill_now(filling)
-
-    def _fill_part(self, filling: _Filling, number: int) -> None:
-        """Fill some rows of a batch, in a thread; note that it is over, or what went wrong."""
-        start, stop = (len(filling.items) * edge // self.threads for edge in (number, number + 1))
-        try:
-            if not filling.unwanted:
-                if number == 0:
-                    filling.batch = self._batch(filling)
-                self._fill(filling, start, stop, self._warm(filling.items[start:stop]))
-        except BaseException as error:
-            filling.end(error)
-        else:
-            filling.end(None)
 
     def _warm(self, items: np.ndarray) -> bool:
         """Return whether to read from the mapping: the items are in the page cache, as far as a few of them tell."""
@@ -306,23 +400,20 @@ class RingReader:
     def _fill_now(self, filling: _Filling) -> None:
         """Fill a batch in the caller: torch gathers with all its threads."""
         filling.batch = self._batch(filling)
+        if filling.buffer.copied is not None:
+            filling.buffer.copied.synchronize()
         warm = self._warm(filling.items)
         if not (warm and filling.buffer.rows.dtype == self._tensor.dtype):
             self._fill(filling, 0, len(filling.items), warm)
             return
-        if filling.buffer.copied is not None:
-            filling.buffer.copied.synchronize()
         torch.index_select(self._tensor, 0, torch.from_numpy(filling.items), out=filling.batch[0])
 
-    def _batch(self, filling: _Filling) -> list[torch.Tensor]:
-        """Return the rows of the buffer that are to be filled, and the items' rows of what is beside them."""
-        where = torch.from_numpy(filling.items)
-        return [filling.buffer.rows[: len(where)], *(tensor[where] for tensor in filling.beside)]
+    def _fill_rows(self, filling: _Filling, start: int, stop: int) -> None:
+        """Copy some items of a batch to their rows, from where they can be had."""
+        self._fill(filling, start, stop, self._warm(filling.items[start:stop]))
 
     def _fill(self, filling: _Filling, start: int, stop: int, warm: bool) -> None:
         """Copy some items of a batch to their rows; without Python's lock while bytes move."""
-        if filling.buffer.copied is not None:
-            filling.buffer.copied.synchronize()
         items, rows = filling.items[start:stop], filling.buffer.array[start:stop]
         if warm and rows.dtype == self.dtype:
             np.take(self._array, items, axis=0, out=rows, mode="clip")  # of the modes the one that needs no copy
@@ -357,17 +448,53 @@ class RingReader:
                 raise EOFError(f"{self.path}: ends within item {item}: it was cut short while it was open")
             done += count
 
-    def _handed_out(self, filling: _Filling) -> Any:
-        """Return the filled rows on the device, with those beside it where there are such."""
-        rows, *others = filling.batch
-        if self.device != "cpu":
-            rows, others = rows.to(self.device, non_blocking=self.pin), [other.to(self.device) for other in others]
-            if self.pin:
-                filling.buffer.copied = torch.cuda.Event()
-                filling.buffer.copied.record()
-            if self.scale is not None:
-                rows = rows.to(torch.float32).mul_(self.scale)
-        return (rows, *others) if others else rows
+
+class FetchingRing(Ring):
+    """Reads batches of items that are fetched one by one, such as objects in a bucket, with many requests in flight.
+
+    connect: called in each thread; returns what has `read_into(item, row)`, which fills a row, and `close()`.
+    items, shape, dtype: how many there are, and what each of them is.
+    in_flight: threads, each with a connection of its own and a request under way. They do not wait for the end of a
+        batch: beside the one handed out the ring has `ahead` batches, and at least twice as many items as threads.
+    device, pin, copies: as of a RingReader. An error of a connection is raised where the batch is taken.
+    """
+
+    _one_by_one = True
+
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        items: int,
+        shape: Sequence[int],
+        dtype: np.typing.DTypeLike,
+        batch_size: int,
+        in_flight: int = 20,
+        ahead: int = 2,
+        device: str = "cpu",
+        pin: bool = False,
+        copies: bool = False,
+    ) -> None:
+        if in_flight < 1 or ahead < 1 or batch_size < 1:
+            raise ValueError(f"{in_flight=} {ahead=} {batch_size=}: allowed is 1 or more")
+        self.shape, self.dtype = (items, *shape), np.dtype(dtype)
+        self._connect, self._connections, self._of_thread = connect, [], threading.local()
+        ahead = max(ahead, -(-2 * in_flight // batch_size) + 1)
+        super().__init__("objects", batch_size, in_flight, ahead, device, pin, copies)
+
+    def close(self) -> None:
+        """End threads and connections, and give back memory; batches that were handed out stay where they are."""
+        super().close()
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+
+    def _fill_rows(self, filling: _Filling, start: int, stop: int) -> None:
+        """Fetch some items of a batch into their rows, by this thread's connection."""
+        if not hasattr(self._of_thread, "connection"):
+            self._of_thread.connection = self._connect()
+            self._connections.append(self._of_thread.connection)
+        for item, row in zip(filling.items[start:stop].tolist(), filling.buffer.array[start:stop], strict=True):
+            self._of_thread.connection.read_into(item, row)
 
 
 def _serve(work: SimpleQueue) -> None:

@@ -1,0 +1,163 @@
+"""What the loaders of object storage share: which bytes of which object a clip is, and what is done where they fail.
+
+The objects are those of the index that placing has left (`index.json`, beside the label arrays): no loader lists a
+bucket. A fetched object is held to the index: its ETag, and as many bytes as a clip has. What fails for now is tried
+again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that names the object.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from scripts.common.errors import UserError
+from scripts.common.request import LoaderRequest
+from scripts.loaders._torch import Batch, Batches, OpenedByEach, empty_batch, epochs_of
+from scripts.machine.objects import StoredObject, changed, read_index
+
+READS = ("s3",)
+SETTINGS = ("workers", "prefetch", "pin_memory")
+IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a time, in each process that reads
+ATTEMPTS = 5
+SECONDS = 30  # in which a server must answer
+
+
+class Wanted(NamedTuple):
+    """The bytes of one clip."""
+
+    bucket: str
+    key: str  # whole
+    stored: StoredObject
+    first: int  # byte
+    bytes: int
+
+    @property
+    def uri(self) -> str:
+        """The object's name, for people."""
+        return f"s3://{self.bucket}/{self.key}"
+
+    @property
+    def range(self) -> str:
+        """The header Range of a request for these bytes."""
+        return f"bytes={self.first}-{self.first + self.bytes - 1}"
+
+    def check(self, etag: str, length: int) -> None:
+        """Raise UserError where the object is another than was placed, EOFError where not all its bytes will come."""
+        if etag.strip('"') != self.stored.etag:
+            raise changed(self.uri)
+        if length != self.bytes:
+            raise EOFError(f"an answer of {length} bytes where {self.bytes} were asked for")
+
+
+class Split:
+    """Where the clips of a split are in a bucket: one object each (npy), or rows of one object (memmap)."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        self.index = read_index(request.location.index)
+        self.clips, self.bytes = request.clips, request.sample.bytes
+
+    def wanted(self, position: int) -> Wanted:
+        """Return the clip at `position`: a row of the array of all clips, or the one of an array of its own.
+
+        The header of an array is of any length, and what is behind it of a known one.
+        """
+        one = self.index.by_key.get("audio.npy")
+        name, rows = ("audio.npy", self.clips - position) if one else (f"{position:06d}.npy", 1)
+        stored = one or self.index.by_key[name]
+        key = f"{self.index.prefix}/{name}".lstrip("/")
+        return Wanted(self.index.bucket, key, stored, stored.size - rows * self.bytes, self.bytes)
+
+
+def pause(error: Exception, wanted: Wanted, attempt: int, transient: tuple[type[Exception], ...]) -> float:
+    """Return the seconds to wait until a failed attempt, counted from 1, is made again.
+
+    Raises UserError, which names the object, for an error that is not `transient`, and after the last attempt.
+    """
+    if isinstance(error, UserError):
+        raise error
+    if attempt == ATTEMPTS or not isinstance(error, transient):
+        raise UserError(
+            f"object {wanted.uri}: found {_words(error)} (attempt {attempt}); allowed is the whole "
+            "object. See whether the storage can be reached, and whether the credentials in the environment are valid."
+        ) from None
+    return 0.05 * 2**attempt
+
+
+def _words(error: Exception) -> str:
+    """Return what went wrong, without a server's own text or a signed query: they may hold what was signed."""
+    text = str(error)
+    code = re.search(r"<Code>(\w{1,64})</Code>", text)
+    said = re.sub(r"\?\S*X-Amz-\S*", "", text.partition("<")[0]).strip()
+    return " ".join(filter(None, (f"{type(error).__name__}: {said}", code and code[1])))
+
+
+def read_into(read: Callable[[memoryview], int], row: memoryview) -> None:
+    """Fill a row by a stream's `readinto`. Raises EOFError for a stream that ends before."""
+    done = 0
+    while done < len(row):
+        count = read(row[done:])
+        if not count:
+            raise EOFError(f"a body that ends after {done} of {len(row)} bytes")
+        done += count
+
+
+class Fetchers:
+    """A client and the threads that fetch by it; without threads each clip is fetched when the last one has come."""
+
+    def __init__(
+        self,
+        threads: int,
+        fetch: Callable[[Wanted, memoryview], None],
+        transient: tuple[type[Exception], ...],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.fetch, self.transient, self.close_client = fetch, (EOFError, *transient), close
+        self.pool = ThreadPoolExecutor(threads) if threads else None
+
+    def fill(self, rows: Sequence[memoryview], wanted: Iterable[Wanted]) -> None:
+        """Fetch each of `wanted` into its row; return when all are there."""
+        list((self.pool.map if self.pool else map)(self._whole, rows, wanted))
+
+    def close(self) -> None:
+        """End threads and connections."""
+        if self.pool:
+            self.pool.shutdown()
+        self.close_client()
+
+    def _whole(self, row: memoryview, wanted: Wanted) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self.fetch(wanted, row)
+            except Exception as error:
+                seconds = pause(error, wanted, attempt, self.transient)
+            time.sleep(seconds)
+
+
+class Objects(OpenedByEach, Batches):
+    """The clips of a split in a bucket, in whole batches, each fetched into its row of the batch.
+
+    A subclass has `open()`, which returns what has `fill(rows, wanted)` and `close()`: each process has its own.
+    """
+
+    def __init__(self, request: LoaderRequest) -> None:
+        super().__init__(request)
+        self.wanted = Split(request).wanted
+
+    def gathered(self, positions: list[int]) -> Any:
+        """Return float32 (n, 1, samples)."""
+        audio = empty_batch(len(positions), self.samples)
+        rows = [memoryview(row).cast("B") for row in audio.numpy()]
+        self.opened().fill(rows, map(self.wanted, positions))
+        return audio
+
+
+@contextmanager
+def epochs_of_objects(request: LoaderRequest, dataset: Objects) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function of a DataLoader over the objects; close what this process has open at the end."""
+    try:
+        with epochs_of(request, dataset) as epoch:
+            yield epoch
+    finally:
+        dataset.close()

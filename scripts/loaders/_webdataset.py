@@ -1,0 +1,154 @@
+"""What the loaders by WebDataset share: its pipeline over tar shards of WAV, from whichever streams they are read."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from scripts.common.request import LoaderRequest, batches_of
+from scripts.loaders import _torch
+from scripts.loaders._torch import (
+    AgainByBatch,
+    Batch,
+    count_alone,
+    empty_batch,
+    in_place_of_counts,
+    stop_workers,
+    to_device,
+    worker_arguments,
+)
+
+ORDER = "shards in random order, then a shuffle buffer"
+STAGES = (*_torch.STAGES, "decode")
+OPTIONS = {
+    "decoder": {"enum": ["wave", "soundfile"], "default": "wave"},
+    "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},
+}
+Shard = dict[str, Any]  # of the library: a name, and then its stream
+BUFFER_BYTES = 256 * 1024  # of a shard's stream; the library reads 10 KiB at a time
+
+
+@contextmanager
+def open_shards(
+    request: LoaderRequest,
+    shards: Sequence[str],
+    opened: Callable[[Iterator[dict[str, Any]]], Iterator[dict[str, Any]]],
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function over this rank's part of the shards.
+
+    `opened` adds to each of the library's shards, {"url": name}, its open `stream`, and closes it.
+    """
+    import webdataset as wds
+    from webdataset.tariterators import group_by_keys, tar_file_expander
+
+    shards = shards[request.rank :: request.world]
+    size = request.options["shuffle_buffer"]
+    in_any_order = wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=request.seed)
+    through_a_buffer = wds.detshuffle(bufsize=size, initial=min(size, 100), seed=request.seed)
+    again = "read" in request.without
+    collate = _by_clip(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
+
+    def pipeline(collate):
+        return wds.DataPipeline(
+            wds.SimpleShardList(shards),
+            wds.split_by_worker,
+            *([in_any_order] if request.shuffle else []),
+            opened,
+            tar_file_expander,
+            group_by_keys,
+            *([through_a_buffer] if request.shuffle and not again else []),
+            wds.batched(request.batch_size, partial=True, collation_fn=collate),
+            *([_first_again(request)] if again else []),
+        )
+
+    kept = next(iter(pipeline(collate))) if "transfer" in request.without else None
+    dataset = pipeline((lambda samples: count_alone(collate(samples))) if kept else collate)
+    loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
+    torch_loader = loader.pipeline[0]
+
+    def epoch(_number: int) -> Iterator[Batch]:
+        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+
+    try:
+        yield epoch
+    finally:
+        stop_workers(torch_loader)
+
+
+def _by_batch(request: LoaderRequest) -> Callable[..., Batch]:
+    """Return a function from raw samples to a batch: each clip is padded and scaled where it is to be."""
+    import io
+    import wave
+
+    import numpy as np
+    import torch
+
+    def decode(content, row):
+        pcm = b""
+        if "decode" not in request.without:
+            with wave.open(io.BytesIO(content)) as file:
+                pcm = file.readframes(request.samples)
+        frames = len(pcm) // 2
+        np.multiply(np.frombuffer(pcm, dtype="<i2"), np.float32(1 / 32768), out=row[:frames])
+        row[frames:] = 0
+
+    def collate(samples):
+        audio = empty_batch(len(samples), request.samples)
+        for sample, row in zip(samples, audio.numpy()[:, 0], strict=True):
+            decode(sample["wav"], row)
+        return {"audio": audio, **torch.utils.data.default_collate([_labels(sample, request) for sample in samples])}
+
+    return collate
+
+
+def _by_clip(request: LoaderRequest) -> Callable[..., Batch]:
+    """Return a function from raw samples to a batch: each clip is decoded by itself, and torch collates them."""
+    import io
+
+    import numpy as np
+    import soundfile
+    import torch
+
+    def decode(content):
+        audio = np.zeros((1, request.samples), dtype=np.float32)
+        if "decode" not in request.without:
+            pcm, _ = soundfile.read(io.BytesIO(content), dtype="float32")
+            audio[0, : len(pcm)] = pcm[: request.samples]
+        return audio
+
+    def collate(samples):
+        items = [{"audio": decode(sample["wav"]), **_labels(sample, request)} for sample in samples]
+        return torch.utils.data.default_collate(items)
+
+    return collate
+
+
+def _labels(sample: dict[str, Any], request: LoaderRequest) -> dict[str, Any]:
+    """Return what a raw sample's JSON says of its clip, as the loader contract has it."""
+    import json
+
+    import numpy as np
+
+    about = json.loads(sample["json"])
+    labels = np.zeros(request.classes, dtype=np.float32)
+    labels[about["classes"]] = 1.0
+    return {"target": about["classes"][0], "labels": labels, "clip": about["clip"]}
+
+
+def _first_again(request: LoaderRequest) -> Callable[..., Any]:
+    """Return a stage that gives a worker's first batch as often as its share has clips: reading is left out."""
+
+    class First:
+        def __init__(self, batch):
+            self.batch = batch
+
+        def __getitems__(self, _positions):
+            return self.batch
+
+    def again(batches):
+        share = -(-request.clips // (request.world * max(1, request.workers)))
+        for batch in batches:
+            kept = AgainByBatch(First(batch), sent=request.workers > 0)
+            yield from map(kept.__getitems__, batches_of(range(share), len(next(iter(batch.values())))))
+            return
+
+    return again

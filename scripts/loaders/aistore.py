@@ -1,0 +1,129 @@
+"""AIStore's SDK in a DataLoader: an object a clip, or a batch of objects by one request (GetBatch).
+
+`get: object` asks for clips one by one, by `in_flight` threads in each worker; `get: batch` for all of a batch at once,
+which the cluster sends as one archive. The SDK is proven against a stand-in that answers as AIStore does. No cluster
+was there to measure its speed on, so that it has none here and no rank.
+"""
+
+from scripts.loaders import _torch
+from scripts.loaders._s3 import IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, pause  # noqa: F401
+from scripts.loaders._torch import STAGES  # noqa: F401
+
+FORMAT = "npy"
+READS = ("ais", "s3")
+REQUIRES = ("torch", "numpy", "aistore")
+LIFETIME = "lasting"
+OPTIONS = {"get": {"enum": ["object", "batch"], "default": "object"}, **IN_FLIGHT}
+SNIPPET = """
+from aistore import Client
+from torch.utils.data import Dataset
+
+$when get=object
+from concurrent.futures import ThreadPoolExecutor
+$end
+$head
+$labels
+$objects
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    bucket = None  # each process opens its own
+
+    def __len__(self):
+        return len(target)
+
+    $when get=object
+    def fetch(self, position, row):
+        key, first = place(position)
+        body = self.bucket.object(key).get_reader().read_all()
+        row[0] = np.frombuffer(body, dtype=np.float32, offset=first)
+
+    $end
+    def __getitems__(self, positions):  # a batch at a time
+        if self.bucket is None:
+            self.client = Client(endpoint)  # of a cluster's proxy
+            self.bucket = self.client.bucket(index["bucket"])
+            $when get=object
+            self.pool = ThreadPoolExecutor($in_flight)
+            $end
+        audio = empty_batch(len(positions))
+        $when get=object
+        list(self.pool.map(self.fetch, positions, audio.numpy()))
+        $when get=batch
+        places = [place(position) for position in positions]
+        found = self.client.batch([key for key, _ in places], bucket=self.bucket).get()
+        for (_, first), (_, body), row in zip(places, found, audio.numpy(), strict=True):
+            row[0] = np.frombuffer(body, dtype=np.float32, offset=first)
+        $end
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = $data_loader
+
+$loop
+"""
+
+
+def simplify(settings):
+    """Return settings as a DataLoader's are, `in_flight` null where a batch is one request."""
+    settings = _torch.simplify(settings)
+    return settings if settings["get"] == "object" else {**settings, "in_flight": None}
+
+
+def unsuited(request):
+    """Return why the tier cannot be read: it is no AIStore."""
+    if request.location.read_by == "ais":
+        return None
+    return "the tier is no AIStore: its SDK is proven against a stand-in; its speed is not measured"
+
+
+class Clips(Objects):
+    """The clips, by a client in each process."""
+
+    def open(self):
+        """Return a client, with threads or without."""
+        from aistore import Client
+
+        location, in_flight = self.request.location, self.request.options["in_flight"]
+        client = Client(location.endpoint, max_pool_size=in_flight or 1, timeout=SECONDS)
+        bucket = client.bucket(self.wanted(0).bucket)
+
+        def close():
+            client._request_client.session_manager.session.close()
+
+        def fetch(wanted, row):
+            content = bucket.object(wanted.key).get_reader(byte_range=wanted.range).read_all()
+            if len(content) != len(row):
+                raise EOFError(f"a body of {len(content)} bytes where {len(row)} were asked for")
+            row[:] = content
+
+        if self.request.options["get"] == "batch":
+            return Batched(client, bucket, close)
+        return Fetchers(in_flight, fetch, (), close)  # the SDK tries again itself
+
+
+class Batched:
+    """Fetches all clips of a batch by one request."""
+
+    def __init__(self, client, bucket, close):
+        self.client, self.bucket, self.close = client, bucket, close
+
+    def fill(self, rows, wanted):
+        """Fetch each of `wanted` into its row. Raises UserError, which names an object that is not there."""
+        wanted = list(wanted)
+        found = self.client.batch([one.key for one in wanted], bucket=self.bucket).get()
+        for one, row, (about, content) in zip(wanted, rows, found, strict=True):
+            try:
+                if about.obj_name != one.key or len(content) != one.stored.size:
+                    raise EOFError(f"{about.obj_name}, {len(content)} bytes, {about.err_msg or 'no error'}")
+                row[:] = content[one.first :]
+            except EOFError as error:
+                pause(error, one, 1, ())
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over the objects."""
+    return epochs_of_objects(request, Clips(request))

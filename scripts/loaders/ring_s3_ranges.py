@@ -1,0 +1,20 @@
+"""Our own ring over one object that holds all clips: ranged GETs into its buffers, in flight from batch to batch.
+
+Threads with a connection each receive clips straight into the batch: each a range of the array. `in_flight` is how
+many; they do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as
+clips a second times seconds of latency. No worker process, no client library. On a CPU a batch is valid until the next
+one is taken; `copies: true` gives each memory of its own.
+"""
+
+from scripts.loaders._ring.epochs import STAGES, lifetime  # noqa: F401
+from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, open_ring  # noqa: F401
+from scripts.loaders._s3 import READS  # noqa: F401
+
+FORMAT = "memmap"
+REQUIRES = ("torch", "numpy", "boto3")
+LIFETIME = lifetime
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over ranges of the object."""
+    return open_ring(request)

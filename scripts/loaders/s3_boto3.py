@@ -1,0 +1,104 @@
+"""boto3 in a DataLoader: one GET a clip from a bucket, by a pool of threads in each worker.
+
+What most published code does with a bucket. `fetchers` is the size of the pool: with 0 a worker fetches one clip after
+another, and waits for the storage's latency each time. Its time goes into latency where fetchers are few, and into
+boto3's own Python where they are many: threads of one process share its lock, so that workers help as well.
+"""
+
+from contextlib import closing
+
+from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, read_into  # noqa: F401
+from scripts.loaders._torch import STAGES, simplify  # noqa: F401
+from scripts.machine.objects import bucket_of
+
+FORMAT = "npy"
+REQUIRES = ("torch", "numpy", "boto3")
+LIFETIME = "lasting"
+OPTIONS = {"fetchers": {"enum": [0, 5, 20], "default": 0}}
+SNIPPET = """
+import boto3
+from botocore.config import Config
+from concurrent.futures import ThreadPoolExecutor
+from torch.utils.data import Dataset
+
+$head
+$labels
+$objects
+
+
+$empty_batch
+
+
+class Clips(Dataset):
+    client = None  # each process opens its own
+
+    def __len__(self):
+        return len(target)
+
+    def open(self):
+        config = Config(
+            max_pool_connections=max(1, $fetchers),
+            s3={"addressing_style": "path" if index["path_style"] else "virtual"},
+        )
+        self.client = boto3.client("s3", endpoint_url=endpoint, region_name=index["region"], config=config)
+        self.pool = ThreadPoolExecutor(max(1, $fetchers))
+
+    def fetch(self, position, row):
+        key, first = place(position)
+        wanted = f"bytes={first}-{first + row.nbytes - 1}"
+        body = self.client.get_object(Bucket=index["bucket"], Key=key, Range=wanted)["Body"].read()
+        row[0] = np.frombuffer(body, dtype=np.float32)
+
+    def __getitems__(self, positions):  # a batch at a time
+        if self.client is None:
+            self.open()
+        audio = empty_batch(len(positions))
+        list(self.pool.map(self.fetch, positions, audio.numpy()))
+        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+
+
+loader = $data_loader
+
+$loop
+"""
+
+
+class Clips(Objects):
+    """The clips, by a client of boto3's and a pool of threads in each process."""
+
+    def open(self):
+        """Return a client with its threads."""
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+        bucket, threads = bucket_of(self.request.location), self.request.options["fetchers"]
+        client = boto3.session.Session().client(
+            "s3",
+            endpoint_url=bucket.endpoint,
+            region_name=bucket.region,
+            aws_access_key_id=bucket.who.access_key,
+            aws_secret_access_key=bucket.who.secret_key,
+            aws_session_token=bucket.who.token,
+            config=Config(
+                max_pool_connections=max(1, threads),
+                connect_timeout=SECONDS,
+                read_timeout=SECONDS,
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                s3={"addressing_style": "path" if bucket.path_style else "virtual"},
+                response_checksum_validation="when_required",
+            ),
+        )
+
+        def fetch(wanted, row):
+            found = client.get_object(Bucket=wanted.bucket, Key=wanted.key, Range=wanted.range)
+            with closing(found["Body"]) as body:
+                wanted.check(found["ETag"], found["ContentLength"])
+                read_into(body.readinto, row)
+
+        return Fetchers(threads, fetch, (HTTPClientError, IncompleteReadError, OSError), client.close)
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over the objects."""
+    return epochs_of_objects(request, Clips(request))

@@ -1,0 +1,123 @@
+"""MosaicML Streaming from a bucket: MDS shards downloaded into a cache on this machine, clips read from there.
+
+`cache_percent` is the part of the split that the cache may hold. With 100 each shard is downloaded once, and epochs
+after the first read local files: what is measured is the cache. With 50 the library evicts shards and downloads them
+again, without workers only. A clip is there when its whole shard is, so that the order of an epoch is near to that of
+its shards. boto3 tries a download again; the library does not compare what has come with what was placed.
+"""
+
+from contextlib import contextmanager
+
+from scripts.common.errors import UserError
+from scripts.loaders import _mosaic
+from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
+from scripts.loaders._pcm import STAGES  # noqa: F401
+from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.machine.objects import bucket_of, read_index
+
+FORMAT = "mosaic"
+ENV = "mosaic"
+REQUIRES = ("torch", "mosaicml-streaming", "numpy")
+LIFETIME = "lasting"
+SETTINGS = ("workers", "prefetch", "pin_memory")
+OPTIONS = {"cache_percent": {"enum": [100, 50], "default": 100}}
+SNIPPET = """
+import tempfile
+from streaming import StreamingDataLoader, StreamingDataset
+
+$head
+$labels
+$objects
+
+
+os.environ["S3_ENDPOINT_URL"] = endpoint or "https://s3.amazonaws.com"
+cache = tempfile.mkdtemp()
+total = sum(size for key, size in sizes.items() if key.endswith(".mds"))
+limit = $cache_percent / 100 * total  # bytes of shards that are kept on this machine
+
+
+$empty_batch
+
+
+$pcm_collate
+
+
+dataset = StreamingDataset(
+    remote=f"s3://{index['bucket']}/{index['prefix']}",
+    local=cache,
+    cache_limit=int(limit) if limit < total else None,
+    batch_size=batch_size,
+    shuffle=True,
+    shuffle_seed=$seed,
+)
+loader = StreamingDataLoader(
+    dataset,
+    batch_size=batch_size,
+    collate_fn=collate,
+    $worker_arguments
+)
+
+$loop
+"""
+
+
+SHARDS = 4  # that the library must have room for
+
+
+def unsuited(request):
+    """Return why the cache is too small for the library, or why it would deliver clips twice; or None."""
+    percent, sizes = request.options["cache_percent"], _shards(read_index(request.location.index))
+    if percent < 100 and sum(sizes) * percent // 100 < SHARDS * max(sizes):
+        return f"{percent} % of the split has no room for {SHARDS} of its shards, which the library wants"
+    if percent < 100 and request.workers:
+        return "with workers the library has come to a standstill where its cache could not hold the split"
+    return _mosaic.unsuited(request)
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over this rank's clips; the cache is gone afterwards."""
+    import tempfile
+
+    index, bucket = read_index(request.location.index), bucket_of(request.location)
+    size, percent = sum(_shards(index)), request.options["cache_percent"]
+    place = {"remote": f"s3://{index.bucket}/{index.prefix}"}
+    with tempfile.TemporaryDirectory(prefix="feedrate-") as cache, _told(bucket):
+        limit = None if percent == 100 else size * percent // 100
+        with open_split(request, **place, local=cache, cache_limit=limit) as epoch:
+            yield epoch if request.without else lambda number: _whole(epoch(number), request)
+
+
+def _whole(batches, request):
+    """Yield the batches of an epoch; UserError where clips are missing, since the library drops what is not there."""
+    count = 0
+    for batch in batches:
+        count += len(batch["clip"])
+        yield batch
+    if count != request.clips // request.world:
+        raise UserError(
+            f"{request.location.uri}: found {count} of {request.clips // request.world} clips of an epoch, since an "
+            "object could not be downloaded; allowed is all of them. See whether the storage can be reached."
+        )
+
+
+def _shards(index):
+    """Return the sizes of the shards."""
+    return [stored.size for stored in index.objects if stored.key.endswith(".mds")]
+
+
+@contextmanager
+def _told(bucket):
+    """Have in the environment where the bucket is: the library takes it from there, in its workers as well."""
+    import os
+
+    told = {"S3_ENDPOINT_URL": bucket.endpoint, "AWS_DEFAULT_REGION": bucket.region}
+    before = {name: os.environ[name] for name in told if name in os.environ}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name in told:
+            os.environ.pop(name)
+        os.environ.update(before)

@@ -1,0 +1,126 @@
+"""What object storage gives to reads: raw GETs of whole objects, by so many connections at once, for so many seconds.
+
+In the place of fio: nothing that reads objects in Python does less than this (`scripts/machine/objects.py`).
+"""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from scripts.common.location import Location
+from scripts.machine.bucket_client import client_of
+from scripts.machine.objects import Getter, StoredObject, bucket_and_prefix, bucket_of
+
+IN_FLIGHT = (1, 5, 20, 64)
+OBJECTS = 32  # of each size, read in turn
+METHOD = "get"
+
+
+def measure_gets(location: Location, sizes: Sequence[int], in_flight: Sequence[int], seconds: float) -> dict[str, Any]:
+    """Return what GETs of objects of each size get, with each number in flight, each for `seconds`.
+
+    Objects of random bytes are put below the location, which is served, and deleted afterwards. `method` (get),
+    `random`: of one in flight and the largest objects; `reads`: a list with for each measurement `pattern` (get),
+    `method`, `readers` (in flight), `block_bytes` (of an object), `reads`, `seconds`, `megabytes_per_second` (of 10^6
+    bytes), `reads_per_second`, `mean_latency_ms`, `p99_latency_ms`, `server_cpu_seconds_per_read` (None where
+    the server is not of this process) and `client_cpu_seconds_per_read`. Raises UserError where the storage refuses.
+    """
+    bucket = bucket_of(location)
+    _, prefix = bucket_and_prefix(location.uri)
+    reads = []
+    with client_of(bucket) as client:
+        for size in sorted(set(sizes)):
+            content = os.urandom(size)
+            names = [f"{size}/{number:02d}" for number in range(OBJECTS)]
+            try:
+                objects = [
+                    StoredObject(
+                        name,
+                        size,
+                        client.put_object(Bucket=bucket.name, Key=f"{prefix}/{name}", Body=content)["ETag"].strip('"'),
+                        "",
+                    )
+                    for name in names
+                ]
+                reads += [_measure(location, objects, count, seconds) for count in sorted({1, *in_flight})]
+            finally:
+                for name in names:
+                    client.delete_object(Bucket=bucket.name, Key=f"{prefix}/{name}")
+    single = [read for read in reads if read["readers"] == 1][-1]
+    return {"method": METHOD, "random": {**single, "clips_per_second": single["reads_per_second"]}, "reads": reads}
+
+
+def _measure(location: Location, objects: Sequence[StoredObject], count: int, seconds: float) -> dict[str, Any]:
+    """Return what `count` connections get, each in a thread of its own. A first read of each is not counted."""
+    latencies: list[list[float]] = [[] for _ in range(count)]
+    problems: list[BaseException] = []
+    ready, go = threading.Barrier(count + 1), threading.Barrier(count + 1)
+    ending = [0.0]
+
+    def read(number: int) -> None:
+        into = bytearray(objects[0].size)
+        with Getter(location) as getter:
+            try:
+                getter.read_into(objects[number % len(objects)], into)
+                ready.wait()
+                go.wait()
+                position = number
+                while (start := time.perf_counter()) < ending[0]:
+                    getter.read_into(objects[position % len(objects)], into)
+                    latencies[number].append(time.perf_counter() - start)
+                    position += count
+            except threading.BrokenBarrierError:
+                pass
+            except BaseException as error:
+                problems.append(error)
+                ready.abort()
+                go.abort()
+
+    threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    with suppress(threading.BrokenBarrierError):
+        ready.wait()
+        server, own, start = _servers_cpu(), time.process_time(), time.perf_counter()
+        ending[0] = start + seconds
+        go.wait()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+    took, served, used = time.perf_counter() - start, _servers_cpu(), time.process_time() - own
+    found = sorted(latency for each in latencies for latency in each)
+    reads = len(found)
+    return {
+        "pattern": METHOD,
+        "method": METHOD,
+        "readers": count,
+        "block_bytes": objects[0].size,
+        "reads": reads,
+        "seconds": took,
+        "megabytes_per_second": reads * objects[0].size / took / 1e6,
+        "reads_per_second": reads / took,
+        "mean_latency_ms": 1000 * sum(found) / reads,
+        "p99_latency_ms": 1000 * found[int(0.99 * (reads - 1))],
+        "server_cpu_seconds_per_read": None if server is None else (served - server) / reads,
+        "client_cpu_seconds_per_read": used / reads,
+    }
+
+
+def _servers_cpu() -> float | None:
+    """Return the CPU seconds of the servers that this process has started, None where it has none."""
+    import psutil
+
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return sum(one.user + one.system for one in times) if times else None
+
+
+def congestion_control() -> str | None:
+    """Return how TCP reacts to loss here, which changes what loopback gives; None where the kernel does not say."""
+    with suppress(OSError):
+        return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+    return None

@@ -1,0 +1,73 @@
+"""A server that a program starts for its own life: it ends with its parent, however that ends."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    stdout: int | None = None,
+) -> Iterator[subprocess.Popen]:
+    """Run a server while the block runs; what it prints is in the file `log`, stdout too unless that is given.
+
+    It is in a session of its own, so that Ctrl-C reaches the program alone, which then ends it. The kernel kills it
+    when the thread that has started it ends: start it in the main thread.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "wb") as file:
+        server = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file if stdout is None else stdout,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=_ended_with(os.getpid()),
+        )
+        try:
+            yield server
+        finally:
+            server.kill()
+            server.wait()
+            if server.stdout:
+                server.stdout.close()
+
+
+def first_line(server: subprocess.Popen, log: Path) -> str:
+    """Return the line that a server prints once it listens. Raises OSError with the end of its log where it ends."""
+    stream: IO[bytes] = server.stdout
+    line = stream.readline().decode().strip()
+    if not line:
+        raise OSError(f"the server ended with status {server.wait()}: {last_words(log)}")
+    return line
+
+
+def last_words(log: Path) -> str:
+    """Return the end of a log."""
+    with contextlib.suppress(OSError):
+        return log.read_text(encoding="utf-8", errors="replace").strip()[-300:]
+    return ""
+
+
+def _ended_with(parent: int) -> Callable[[], None]:
+    """Return what a new process does first, so that it is killed when its parent ends."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def begin() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call above
+            os._exit(1)
+
+    return begin

@@ -1,0 +1,79 @@
+"""What a session asks of storage that charges for it: GETs, bytes out and their price, told before anything runs."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scripts.common import plugins
+from scripts.common.errors import UserError
+from scripts.common.files import read_json
+from scripts.plan.estimate import estimate
+from scripts.plan.experiment import Plan
+
+BYTES_PER_SECOND = 250e6  # that a session is thought to read at most, of storage that was not profiled yet
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """What is left to be read of a tier."""
+
+    tier: str
+    gets: int  # of a clip each, or of what stands for one
+    gigabytes: float  # of 10^9 bytes
+    cost: float | None  # in the currency of the prices; None where none is set
+    limit_gigabytes: float | None
+
+    def words(self) -> str:
+        """Return it as a line for the terminal."""
+        price = "no price is set" if self.cost is None else f"about {self.cost:,.2f} at the prices set"
+        return (
+            f"Tier {self.tier}: about {self.gets:,} GETs and {self.gigabytes:,.1f} GB out, {price} (docs/storage.md)."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what plan.json holds of it."""
+        return asdict(self)
+
+
+def outgoing(plan: Plan, loaders: Collection[str] = ()) -> list[Outgoing]:
+    """Return what results without a visit will read of each tier that is storage of the user's own; of `loaders` only.
+
+    A proof reads each clip once, the profile and the visits what the storage gives in their time: what its profile
+    measured at most, or BYTES_PER_SECOND.
+    """
+    return [found for tier in plan.tiers for found in _of_tier(plan, tier, loaders or plan.loaders)]
+
+
+def _of_tier(plan: Plan, tier: str, loaders: Collection[str]) -> Iterator[Outgoing]:
+    options = plan.tiers[tier]
+    prices = getattr(plugins.load("tiers", options["kind"]), "prices", lambda _options: None)(options)
+    if prices is None:
+        return
+    found = estimate(plan, loaders)
+    every = [run for run in plan.runs if run.loader in loaders and not (plan.project / run.path).exists()]
+    left = [run for run in every if run.tier == tier]
+    proofs = {run.proof: run for run in left if not (plan.project / run.proof).exists()}
+    record = plan.project / plan.folder("placed") / f"{tier}.json"
+    reads = ((read_json(record).get("fio") or {}).get("reads") or []) if record.exists() else []
+    rate = max((1e6 * read["megabytes_per_second"] for read in reads), default=BYTES_PER_SECOND)
+    seconds = 60 * found.session_minutes * len(left) / max(1, len(every))
+    if not record.exists():
+        seconds += len(plan.clip_sizes) * len(plan.readers_at_once) * plan.config["measure"]["profile_seconds"]
+    clip_bytes = [plan.formats[run.format].BYTES_PER_CLIP(plan.sample) for run in proofs.values()]
+    out = found.clips * sum(clip_bytes) + seconds * rate
+    gets = found.clips * len(proofs) + round(seconds * rate / min(plan.clip_sizes))
+    per_get, per_gigabyte = (prices[key] for key in ("price_per_1000_gets", "price_per_gigabyte"))
+    priced = per_get is not None or per_gigabyte is not None
+    cost = gets / 1000 * (per_get or 0.0) + out / 1e9 * (per_gigabyte or 0.0)
+    yield Outgoing(tier, gets, out / 1e9, cost if priced else None, prices["max_gigabytes_out"])
+
+
+def check(found: Collection[Outgoing]) -> None:
+    """Raise UserError where more would be read of a tier than its limit allows."""
+    for one in found:
+        if one.limit_gigabytes is not None and one.gigabytes > one.limit_gigabytes:
+            raise UserError(
+                f"config: storage.{one.tier}.max_gigabytes_out: found {one.limit_gigabytes:g} where about "
+                f"{one.gigabytes:,.1f} GB would be read; allowed is as much. Lower measure.minutes, name fewer "
+                "loaders, or raise the limit."
+            )

@@ -1,0 +1,208 @@
+"""Recordings that a JSON index names, in a bucket or below a folder: data sets of others, as they have them.
+
+The index is a list of keys, or an object that has them as `files`; keys are relative to the bucket or the folder.
+`python -m scripts.prepare.make_index` makes one. Objects are brought into the store once; files stay where they are.
+"""
+
+import hashlib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from scripts.common.errors import UserError
+from scripts.common.files import whole_file
+from scripts.common.ledger import LedgerRow, SourceRequest
+from scripts.sources._names import escape, is_utf8
+
+BLOCK = 1 << 20
+DOWNLOADS = True
+FETCH_OPTIONS = ("credentials", "profile")
+OPTIONS = {
+    "index": {"type": "string", "minLength": 1, "description": "JSON file: a list of keys, or {files: [...]}"},
+    "folder": {
+        "type": ["string", "null"],
+        "minLength": 1,
+        "default": None,
+        "description": "the folder that keys are relative to; null: they are keys of `bucket`",
+    },
+    "bucket": {"type": ["string", "null"], "default": None, "description": "the bucket that holds the objects"},
+    "endpoint": {
+        "type": ["string", "null"],
+        "pattern": "^https?://[^/@]+/?$",
+        "default": None,
+        "description": "such as https://storage.example; null: Amazon's",
+    },
+    "region": {"type": "string", "minLength": 1, "default": "us-east-1", "description": "that requests are signed for"},
+    "credentials": {
+        "type": ["string", "null"],
+        "minLength": 1,
+        "default": None,
+        "description": "file of credentials, Amazon's form or JSON; null: those in the environment",
+    },
+    "profile": {"type": "string", "minLength": 1, "default": "default", "description": "the part of that file"},
+    "shards": {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1000,
+        "default": 1,
+        "description": "parts that are worked on as jobs of their own; one per few hundred recordings is plenty",
+    },
+}
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise UserError where the index, the folder or the credentials are absent, or it is not said where keys are."""
+    if bool(options["folder"]) == bool(options["bucket"]):
+        raise UserError(
+            f"bucket: found {options['bucket']!r} with folder: {options['folder']!r}; allowed is one of the two, which "
+            "the keys of the index are relative to. Write bucket: NAME, or folder: /path/to/audio."
+        )
+    for option in ("index", "credentials"):
+        path = options[option]
+        if path and not _path(path).is_file():
+            raise UserError(f"{option}: found {path!r}, which is no file. Type the path of one that exists.")
+    if options["folder"] and not _path(options["folder"]).is_dir():
+        raise UserError(
+            f"folder: found {options['folder']!r}, which is no folder. Type the one that keys are relative to."
+        )
+
+
+def inputs(options: Mapping[str, Any]) -> list[str]:
+    """Return the index: a change of it makes the clips be looked for again."""
+    return [str(_path(options["index"]))]
+
+
+def shards(options: Mapping[str, Any]) -> int:
+    """Return the number of shards that the user asked for."""
+    return options["shards"]
+
+
+def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
+    """Yield a row per key of this shard. The label is the name of the folder that is the key's last but one part.
+
+    A key belongs to the shard that the hash of its id names, so that a longer index moves none.
+    """
+    import xxhash
+
+    options = request.options
+    check(options)
+    keys = keys_of(_path(options["index"]))
+    ours = [key for key in keys if xxhash.xxh3_64_intdigest(_id(key).encode()) % request.shards == request.shard]
+    with ExitStack() as stack:
+        get = _beside(_path(options["folder"])) if options["folder"] else stack.enter_context(_Objects(request))
+        for key in ours:
+            yield _row(key, get)
+
+
+def keys_of(index: Path) -> list[str]:
+    """Return the keys that an index names, each once, in its order. Raises UserError for one of another form."""
+    try:
+        found = json.loads(index.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"index: found {str(index)!r}, which is no JSON in UTF-8 ({error}). Make it again.") from None
+    keys = found.get("files") if isinstance(found, dict) else found
+    if not isinstance(keys, list):
+        kind = (
+            f"an object with {', '.join(map(repr, list(found)[:5]))}" if isinstance(found, dict) else repr(found)[:60]
+        )
+        raise UserError(
+            f"index: found {kind} in {str(index)!r}; allowed is a list of keys, or an object that has it as files. "
+            "Make one: python -m scripts.prepare.make_index --help"
+        )
+    wrong = next((number for number, key in enumerate(keys) if not isinstance(key, str) or not key), None)
+    if wrong is not None:
+        raise UserError(
+            f"index: found {keys[wrong]!r} as entry {wrong} of {str(index)!r}; allowed is text, the key of an object "
+            "or the path of a file. Make it again."
+        )
+    return list(dict.fromkeys(keys))
+
+
+def _row(key: str, get: Callable[[str], dict[str, Any]]) -> LedgerRow:
+    """Return the ledger row of one key; `get` brings what it names."""
+    if not is_utf8(key):
+        return LedgerRow(_id(key), "failed", "the key is not valid UTF-8")
+    found = get(key)
+    if "reason" in found:
+        return LedgerRow(_id(key), **found)
+    label = posixpath.basename(posixpath.dirname(key)) or "index"
+    return LedgerRow(_id(key), "fetched", cut=True, labels=[label], **found)
+
+
+def _id(key: str) -> str:
+    """Return the id of a key: text that can be written, whatever the index holds."""
+    return escape(key).encode("utf-8", "backslashreplace").decode()
+
+
+def _beside(folder: Path) -> Callable[[str], dict[str, Any]]:
+    """Return what finds a key below a local folder, which nothing is copied from."""
+
+    def get(key: str) -> dict[str, Any]:
+        path = os.path.normpath(os.path.join(folder, key))
+        if not path.startswith(f"{folder}{os.sep}"):
+            return {"status": "failed", "reason": "the key leads out of the folder"}
+        if not os.path.isfile(path):
+            return {"status": "unavailable", "reason": "the index names it, the folder does not hold it"}
+        return {"path": path}
+
+    return get
+
+
+class _Objects:
+    """Brings objects into the store; what is there already stays."""
+
+    def __init__(self, request: SourceRequest) -> None:
+        self.options, self.store = request.options, request.store
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Callable[[str], dict[str, Any]]:
+        from scripts.machine.bucket_client import client_of
+        from scripts.machine.objects import Bucket
+        from scripts.machine.signing import credentials, credentials_in
+
+        options = self.options
+        file = options["credentials"]
+        who = credentials_in(_path(file), options["profile"]) if file else credentials()
+        endpoint = (options["endpoint"] or f"https://s3.{options['region']}.amazonaws.com").rstrip("/")
+        bucket = Bucket(options["bucket"], endpoint, options["region"], bool(options["endpoint"]), who)
+        self.client = self._opened.enter_context(client_of(bucket))
+        return self.get
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._opened.__exit__(*error)
+
+    def get(self, key: str) -> dict[str, Any]:
+        """Return where in the store an object is, and its size and hash."""
+        from botocore.exceptions import ClientError
+
+        from scripts.machine.bucket_client import code_of
+
+        digest = hashlib.sha256(f"{self.options['bucket']}/{key}".encode()).hexdigest()
+        ending = re.search(r"\.\w{1,8}$", key)
+        path = self.store / digest[:2] / f"{digest[:40]}{ending[0] if ending else ''}"
+        if not path.is_file():
+            try:
+                body = self.client.get_object(Bucket=self.options["bucket"], Key=key)["Body"]
+            except ClientError as error:
+                if code_of(error) not in ("NoSuchKey", "404"):
+                    raise
+                return {"status": "unavailable", "reason": "the index names it, the bucket does not hold it"}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(path, "wb") as file:
+                for block in body.iter_chunks(BLOCK):
+                    file.write(block)
+        content = hashlib.sha256()
+        with open(path, "rb") as file:
+            while block := file.read(BLOCK):
+                content.update(block)
+        relative = str(path.relative_to(self.store))
+        return {"path": relative, "bytes": path.stat().st_size, "sha256": content.hexdigest()}
+
+
+def _path(text: str) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(text)))

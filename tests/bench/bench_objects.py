@@ -1,0 +1,162 @@
+"""How fast the loaders of a bucket are beside raw GETs of the same objects, at 0 and 20 ms of latency.
+
+256 clips of 10 s in a stand-in on loopback, a process of its own; batches of 32 in random order, which nothing reads.
+The ceiling is as many threads as there are requests in flight, each with a connection that receives every clip into the
+memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turns by the epoch, so that a ratio is of
+one moment; a ratio is the median over the turns, with the 95 % interval of that median.
+
+By hand: python -m tests.bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3,s3_obstore
+"""
+
+import argparse
+import itertools
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scripts.common import plugins
+from scripts.common.location import Location
+from scripts.common.request import LoaderRequest, epoch_order
+from scripts.loaders._s3 import Split
+from scripts.machine.bucket_client import client_of, make_bucket
+from scripts.machine.objects import Getter, bucket_of
+from scripts.machine.pacing import Emulated
+from scripts.machine.signing import made_up
+from scripts.measure.sink import PlainLoop
+from scripts.tiers._objects.servers import standin
+from scripts.tiers._objects.upload import upload
+from tests.bench.bench_loaders import middle
+from tests.support.loader_cases import request_for, write_format
+from tests.support.made_corpus import make_corpus
+
+CLIPS, BATCH, BUCKET = 256, 32, "feedrate-bench"
+GOAL = 0.9  # of ours
+TURNS = 5  # at least
+# How each loader is told the requests in flight; those of s3torchconnector are its workers.
+LOADERS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "ring_s3": lambda count: {"options": {"in_flight": count}},
+    "ring_s3_ranges": lambda count: {"options": {"in_flight": count}},
+    "s3_boto3": lambda count: {"options": {"fetchers": count}},
+    "s3_aiobotocore": lambda count: {"options": {"in_flight": count}},
+    "s3_obstore": lambda count: {"options": {"in_flight": count}},
+    "s3_obstore_ranges": lambda count: {"options": {"in_flight": count}},
+}
+GOALS = {"ring_s3": GOAL, "ring_s3_ranges": GOAL}
+
+
+class Ceiling:
+    """Raw GETs of every clip of a split, by so many threads, into the memory of one batch."""
+
+    def __init__(self, request: LoaderRequest, in_flight: int) -> None:
+        self.request, self.wanted = request, Split(request).wanted
+        self.getters = [Getter(request.location) for _ in range(in_flight)]
+        self.batch = np.empty((BATCH, request.samples), dtype=np.float32)
+
+    def epoch(self, number: int) -> float:
+        """Return the seconds that an epoch takes."""
+        turns = itertools.count()
+        order = epoch_order(self.request, number).tolist()
+
+        def read(getter: Getter) -> None:
+            while (turn := next(turns)) < len(order):
+                wanted = self.wanted(order[turn])
+                getter.read_into(wanted.stored, self.batch[turn % BATCH], wanted.first)
+
+        threads = [threading.Thread(target=read, args=[getter]) for getter in self.getters]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.perf_counter() - began
+
+    def close(self) -> None:
+        """Close the connections."""
+        for getter in self.getters:
+            getter.close()
+
+
+def race(loader: str, request: LoaderRequest, in_flight: int, seconds: float) -> list[tuple[float, float]]:
+    """Return the seconds of (an epoch of the loader, one of the ceiling), turn by turn; a first one is not counted."""
+    numbers, sink = itertools.count(), PlainLoop()
+
+    def passed(number: int) -> float:
+        began = time.perf_counter()
+        count = sum(len(sink.consume(batch).clip) for batch in epoch(number))
+        assert count == CLIPS, f"{count} of {CLIPS} clips came"
+        return time.perf_counter() - began
+
+    with ExitStack() as stack:
+        ceiling = Ceiling(request, in_flight)
+        stack.callback(ceiling.close)
+        epoch = stack.enter_context(plugins.load("loaders", loader).open_epochs(request))
+        runs = (passed, ceiling.epoch)
+        for run in runs:
+            run(next(numbers))
+        turns, end = [], time.perf_counter() + seconds
+        while time.perf_counter() < end or len(turns) < TURNS:
+            found = {which: runs[which](next(numbers)) for which in random.sample((0, 1), 2)}
+            turns.append((found[0], found[1]))
+    return turns
+
+
+@contextmanager
+def served(folder: Path, latencies: list[float]) -> Iterator[dict[float, str]]:
+    """Serve the objects in a folder once for each latency; the block gets the endpoints."""
+    with ExitStack() as stack:
+        stack.enter_context(made_up())
+        yield {latency: stack.enter_context(standin(folder, Emulated(latency_ms=latency))) for latency in latencies}
+
+
+def location(folder: Path, name: str, endpoint: str) -> Location:
+    """Return where the copy of a format is."""
+    index = folder / "index" / name
+    return Location(f"s3://{BUCKET}/{name}", index=index, endpoint=endpoint, region="us-east-1", path_style=True)
+
+
+def main() -> None:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loaders", default=",".join(LOADERS), help=f"of {', '.join(LOADERS)}")
+    parser.add_argument("--latency-ms", default="0,20", help="of the stand-in, one after the other")
+    parser.add_argument("--in-flight", default="5,20,64", help="requests, one number after the other")
+    parser.add_argument("--seconds", default=6.0, type=float, help="of turns, for each ratio")
+    arguments = parser.parse_args()
+    latencies = [float(text) for text in arguments.latency_ms.split(",")]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        folder = Path(place)
+        corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
+        with served(folder, [0.0, *latencies]) as endpoints:
+            bucket = bucket_of(location(folder, "none", endpoints[0.0]))
+            with client_of(bucket) as client:
+                make_bucket(client, BUCKET)
+            for name in sorted({plugins.load("loaders", loader).FORMAT for loader in arguments.loaders.split(",")}):
+                write_format(corpus, name, folder / name, readers=2)
+                upload(folder / name, location(folder, name, endpoints[0.0]))
+            counts = [int(text) for text in arguments.in_flight.split(",")]
+            for latency, count, loader in itertools.product(latencies, counts, arguments.loaders.split(",")):
+                where = location(folder, plugins.load("loaders", loader).FORMAT, endpoints[latency])
+                request = request_for(corpus, loader, where, batch_size=BATCH, **LOADERS[loader](count))
+                turns = race(loader, request, count, arguments.seconds)
+                note(f"{loader}, {latency:g} ms, {count} in flight / raw GETs", turns, GOALS.get(loader))
+
+
+def note(bench: str, turns: list[tuple[float, float]], goal: float | None) -> None:
+    """Print a ratio with the GETs a second behind it, and, where it has a goal, keep it for the table."""
+    ratio, low, high = middle(ceiling / loader for loader, ceiling in turns)
+    loader, ceiling = (CLIPS / middle(turn[which] for turn in turns)[0] for which in (0, 1))
+    print(f"{bench}: {ratio:.3f} (95 %: {low:.3f} to {high:.3f}); {loader:,.0f} of {ceiling:,.0f} GETs/s", flush=True)
+    if goal is not None:
+        print(json.dumps({"bench": bench, "ratio": ratio, "goal": goal}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What loaders do where object storage fails: they deliver every clip once, or name the object; no secret is shown."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from scripts.common import plugins
+from scripts.common.errors import UserError
+from scripts.common.location import PATH
+from scripts.machine.signing import MADE_UP
+from scripts.measure.sink import Sink
+from scripts.measure.verify import Verifier
+from tests.support.isolated_cases import can_be_tested
+from tests.support.loader_cases import BATCH_SIZE, Placed, request_for
+from tests.support.made_corpus import make_corpus
+from tests.support.object_stores import object_store
+
+LOADERS = [
+    name for name in can_be_tested("loaders") if getattr(plugins.load("loaders", name), "READS", (PATH,))[0] == "s3"
+]
+BY_CHOICE = {name: {"dataset": ["map", "iterable"]} for name in LOADERS if name == "s3torchconnector"}
+UNNAMED = ("s3_mosaic",)  # an error ends the epoch; its library names a shard at best
+PASSING = ("internal", "retry_after", "reset", "truncated")
+LASTING = ("expired", "forbidden", "truncated")
+NOT_NOTICED = ("s3torchconnector",)  # its library says nothing of an object but its bytes
+CASES = [
+    pytest.param(loader, {name: value}, id=f"{loader}-{value}")
+    for loader, choices in BY_CHOICE.items()
+    for name, values in choices.items()
+    for value in values
+] + [pytest.param(loader, {}, id=loader) for loader in LOADERS if loader not in BY_CHOICE]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A corpus of a few batches."""
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=27, seconds=0.064)
+
+
+@pytest.fixture
+def placed(corpus, tmp_path) -> Iterator[Placed]:
+    """A bucket for one test."""
+    with object_store(tmp_path / "objects") as store:
+        yield Placed(corpus, tmp_path / "placed", store)
+
+
+def objects_of(placed, loader) -> list[str]:
+    """Return the keys of the objects of the train split that a loader reads."""
+    location = placed.location(loader).split("train")
+    name = plugins.load("loaders", loader).FORMAT
+    names = {"npy": ["000003.npy", "000004.npy", "000011.npy"], "memmap": ["audio.npy"], "mosaic": ["shard.00000.mds"]}
+    return [placed.store.key(location, one) for one in names.get(name, ["shard-000000.tar"])]
+
+
+def epoch_of(corpus, placed, loader, options) -> list[str]:
+    """Take one epoch through the gate; return what it finds wrong."""
+    request = request_for(corpus, loader, placed.location(loader), options=options)
+    sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, 1)
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        receipts = [sink.consume(batch) for batch in epoch(0) if verifier.check(batch)]
+    verifier.finish(receipts)
+    return verifier.problems
+
+
+@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_what_fails_for_now_is_asked_for_again(corpus, placed, loader, options, fault):
+    for key in objects_of(placed, loader):
+        placed.store.plant(key, fault)
+    assert epoch_of(corpus, placed, loader, options) == []
+    assert [placed.store.planted(key) for key in objects_of(placed, loader)] == [""] * len(objects_of(placed, loader))
+
+
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_an_answer_of_another_length_is_asked_for_again_or_named(corpus, placed, loader, options):
+    key = objects_of(placed, loader)[-1]
+    placed.store.plant(key, "wrong_length")
+    try:
+        assert epoch_of(corpus, placed, loader, options) == []
+    except Exception as error:
+        assert loader in UNNAMED or (isinstance(error, UserError) and key.rpartition("/")[2] in str(error))
+
+
+@pytest.mark.parametrize("fault", LASTING)
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_what_cannot_be_had_is_an_error_that_names_the_object(corpus, placed, loader, options, fault):
+    key = objects_of(placed, loader)[-1]
+    placed.store.plant(key, *[fault] * 9999)  # more than all attempts at all parts
+    named(corpus, placed, loader, options, key)
+
+
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_an_object_that_is_gone_is_named(corpus, placed, loader, options):
+    key = objects_of(placed, loader)[-1]
+    placed.store.delete(key)
+    named(corpus, placed, loader, options, key)
+
+
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_an_object_that_has_changed_since_it_was_placed_is_named(corpus, placed, loader, options):
+    """Or, where a library does not say which object it has read, the gate says so."""
+    key = objects_of(placed, loader)[-1]
+    placed.store.replace(key)
+    if loader in NOT_NOTICED:
+        assert epoch_of(corpus, placed, loader, options)
+        return
+    text = named(corpus, placed, loader, options, key)
+    assert loader in UNNAMED or "ETag has changed" in text
+
+
+def named(corpus, placed, loader, options, key) -> str:
+    """Return the error of an epoch, which names the object and shows no secret."""
+    with pytest.raises(Exception) as raised:
+        epoch_of(corpus, placed, loader, options)
+    text = str(raised.value)
+    assert MADE_UP not in text and "Signature" not in text
+    assert loader in UNNAMED or (key.rpartition("/")[2] in text and "object" in text)
+    return text
