@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest lock isolated
+.PHONY: demo test bench selftest readme lock isolated
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -27,6 +27,14 @@ bench: $(READY) ## ratios, each measured side by side in one run
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
 	@python -m tests.bench.selftest
 
+TABLES := results/tables/demo
+readme: $(READY) ## the README's ranking and picture, from the session of the last `make demo`; wants Chromium
+	@sh envs/test_browser.sh
+	@python -m scripts.report.draw_figures --tables $(TABLES) --out $(VENV)/readme/figures
+	@python -m scripts.report.render_report --tables $(TABLES) --figures $(VENV)/readme/figures --out $(VENV)/readme/index.html
+	@python -m tests.support.report_picture --report $(VENV)/readme/index.html --out docs/report.png
+	@python -m scripts.report.write_readme --tables $(TABLES)
+
 lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock, envs/*.yaml and envs/sizes.json from pyproject.toml
 	@python -m envs.make_envs requirements > $(VENV)/requirements.in
 	@pip-compile --quiet --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
@@ -43,7 +51,7 @@ isolated: $(READY) ## try again to install what clashes with the other packages,
 $(READY): requirements.lock $(wildcard envs/isolated/*.lock) envs/system_packages.sh
 	@PYTHON=$(PYTHON) sh envs/system_packages.sh
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing the pinned packages into $(VENV) (about 7 GB, once) ..."
+	@echo "Installing the pinned packages into $(VENV) (about 8 GB, once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m envs.install_isolated
 	@touch $@

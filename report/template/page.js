@@ -18,7 +18,7 @@
     button.addEventListener("click", async () => {
       const done = await copy(document.getElementById(button.dataset.copy));
       button.textContent = done ? "Copied" : "Press Ctrl+C";
-      say(done ? "The program was copied." : "The program is selected: press Ctrl+C.");
+      say(done ? "It was copied." : "It is selected: press Ctrl+C.");
       setTimeout(() => { button.textContent = "Copy"; }, 2500);
     });
   }

@@ -59,12 +59,20 @@
     const rows = [...table.tBodies[0].rows];
     const texts = new Map(rows.map((row) => [row, row.textContent.replace(/\s+/g, " ").toLowerCase()]));
     const show = () => {
+      // Machines are columns: those that are not asked for go, and the rows that have nothing in the others.
+      const columns = [...form.querySelectorAll("input[name=machine]")].flatMap((box) => {
+        const cells = [...table.querySelectorAll(`[data-machine="${box.value}"]`)];
+        for (const cell of cells) cell.hidden = !box.checked;
+        return box.checked ? cells : [];
+      });
+      const rest = new Set(columns.filter((cell) => cell.dataset.value !== undefined).map((cell) => cell.parentElement));
       const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
       const menus = [...form.querySelectorAll("select")].filter((menu) => menu.value);
       let shown = 0;
       for (const row of rows) {
         const fits = menus.every((menu) => row.dataset[menu.name] === menu.value)
-          && (!form.elements.best.checked || row.dataset.best === "1")
+          && (!form.elements.best?.checked || row.dataset.best === "1")
+          && (!form.elements.machine || rest.has(row))
           && words.every((word) => texts.get(row).includes(word));
         row.hidden = !fits;
         shown += fits;
@@ -72,7 +80,10 @@
       count.textContent = `${shown.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows shown`;
     };
     form.addEventListener("input", show);
-    form.addEventListener("reset", () => setTimeout(() => { form.elements.best.checked = false; show(); }));
+    form.addEventListener("reset", () => setTimeout(() => {
+      if (form.elements.best) form.elements.best.checked = false;
+      show();
+    }));
     form.addEventListener("submit", (event) => event.preventDefault());
     form.hidden = false;
     show();

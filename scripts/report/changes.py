@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from scripts.common.blocks import critical
 from scripts.common.errors import UserError
 from scripts.common.text import number_text
-from scripts.common.vocabulary import SPLIT
 from scripts.report.groups import machine_text
+from scripts.report.others import check_protocol, data_text
 from scripts.tables.columns import settings_text
 
 ERROR = 0.05  # the chance of any false difference in a comparison
@@ -68,25 +68,10 @@ def changes(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Chan
 
 
 def _check(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
-    ours, theirs = (one["host"]["protocols"] for one in (tables, baseline))
-    if ours != theirs:
-        raise UserError(
-            f"--baseline: found records of protocol {_numbers(theirs)}, these are of protocol {_numbers(ours)}: speeds "
-            "of different protocols do not compare. Measure the baseline again with this version."
-        )
-    ours, theirs = (_data(one) for one in (tables, baseline))
+    check_protocol("--baseline", tables["host"], baseline["host"], "Measure the baseline again with this version.")
+    ours, theirs = (data_text(one) for one in (tables, baseline))
     if ours != theirs:
         raise UserError(f"--baseline: found {theirs}, allowed is {ours}: sessions of other data do not compare.")
-
-
-def _numbers(values: Iterable[int]) -> str:
-    return " and ".join(map(str, values)) or "none"
-
-
-def _data(tables: Mapping[str, Any]) -> str:
-    dataset = tables["dataset"]
-    clips = ((dataset["corpus"] or {}).get("clips") or {}).get(SPLIT, "unknown")
-    return f"data set {dataset['dataset']} with {clips} clips"
 
 
 def machines(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from scripts.common.files import whole_file
 from scripts.report import charts
 from scripts.report.charts._common import INK, PAPER, RULE, Tables
 from scripts.report.charts._print import nothing
+from scripts.report.others import with_others
 from scripts.tables.columns import read_tables
 
 _RC = {
@@ -62,6 +63,7 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
 
 def draw(tables: Tables, out: Path) -> None:
     """Write every chart into `out` as NAME.svg, NAME.png and NAME.rst, its caption; each file whole or not at all."""
+    tables = with_others(tables)
     with style():
         for name, chart in charts.every().items():
             figure = picture(chart, tables)

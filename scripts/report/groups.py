@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import PARTS
+from scripts.report.verdict_texts import key
 from scripts.tables.columns import bytes_text, conditions, number_text
 
+_CACHES = (("L2", "l2_cache_bytes"), ("L3", "l3_cache_bytes"))
+_STORAGE = ("filesystem", "kind", "device", "model", "scheduler")  # columns of tiers.csv
 Rows = list[dict[str, Any]]
 
 
@@ -18,6 +21,16 @@ def by_condition(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
 def rows_of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
     """Return the rows with `value` in `column`."""
     return [row for row in rows if row[column] == value]
+
+
+def compared_once(ranking: Rows, best: Rows) -> Rows:
+    """Return the rows of `ranking`; the best ones with rank and times slower as among each other, the others unranked.
+
+    So a page compares two results once: as the verdict and the terminal do, which choose among the best ones.
+    """
+    columns = ("rank", "rank_high", "times_slower_than_best", "slower_low", "slower_high")
+    known = {key(row): {name: row[name] for name in columns} for row in best}
+    return [{**row, **known.get(key(row), {"rank": None, "rank_high": None})} for row in ranking]
 
 
 def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
@@ -80,17 +93,56 @@ def _place(row: Mapping[str, Any]) -> str:
 def facts(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Return nested facts as (name, text) in the order given; unknown ones (None, empty) are left out."""
     found: list[tuple[str, str]] = []
-    for key, part in value.items():
-        name = f"{prefix}{str(key).removesuffix('_bytes').replace('_', ' ')}"
+    for word, part in value.items():
+        name = f"{prefix}{str(word).removesuffix('_bytes').replace('_', ' ')}"
         if isinstance(part, Mapping):
             found += facts(part, f"{name}: ")
-        elif str(key).endswith("_bytes") and isinstance(part, int | float):
+        elif str(word).endswith("_bytes") and isinstance(part, int | float):
             found.append((name, bytes_text(part)))
         elif isinstance(part, list):
             found += [(name, ", ".join(map(str, part)))] if part else []
         elif part is not None and part != "":
             found.append((name, str(part)))
     return found
+
+
+_UNKNOWN = "not known"
+
+
+def machine_card(tables: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what decides a data loader's speed on the machine with the most visits, as (name, text) of one card.
+
+    What no record says is ``not known``.
+    """
+    hosts, tiers = tables["host"]["hosts"], tables["tiers"]
+    host: Mapping[str, Any] = hosts[0]["host"] if hosts else {}
+    counts = (
+        ("cores", "logical"),
+        ("cores_allowed", "used here"),
+        ("physical_cores_allowed", "physical of these"),
+        ("cpu_quota", "by quota"),
+    )
+    caches = [f"{level} {bytes_text(host[name])}" for level, name in _CACHES if host.get(name)]
+    gpus = [*(host.get("gpus") or []), *([f"driver {host['gpu_driver']}"] if host.get("gpu_driver") else [])]
+    software = [f"{name} {host[part]}" for name, part in (("glibc", "glibc"), ("Python", "python")) if host.get(part)]
+    system = " ".join(filter(None, (host.get("system"), host.get("kernel"))))
+    first, last = (tables["host"][f"{end}_started"] for end in ("first", "last"))
+    texts = {
+        "CPU": host.get("cpu") if isinstance(host.get("cpu"), str) else "",
+        "cores": ", ".join(f"{host[name]:g} {words}" for name, words in counts if host.get(name)),
+        "caches": ", ".join(caches),
+        "SMT": host.get("smt"),
+        "NUMA nodes": host.get("numa_nodes"),
+        "governor": host.get("governor"),
+        "RAM": bytes_text(host.get("memory_bytes")),
+        "transparent huge pages": host.get("transparent_huge_pages"),
+        **{f"storage, {row['tier']}": ", ".join(filter(None, (row[name] for name in _STORAGE))) for row in tiers},
+        "GPU": ", ".join(gpus) if hosts and gpus else "none" if "gpus" in host else "",
+        "kernel": ", ".join(filter(None, (system, *software))),
+        "commit": ", ".join(one["commit"] for one in tables["host"]["commits"] if one["commit"]),
+        "measured": f"{first} to {last}" if first else "",
+    }
+    return [(name, str(text or _UNKNOWN)) for name, text in texts.items()]
 
 
 def machine_text(hosts: list[Mapping[str, Any]]) -> str:

@@ -76,21 +76,22 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "needs_text": needs_text(model, values),
         "fits_text": fits_text(model, values),
         "feeds_text": feeds_text(answers),
-        "large_text": _large_text(known, model, values),
+        "large_text": _large_text(known, model),
     }
 
 
-def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model, values: int) -> str:
+def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model) -> str:
     """Return what storage gives in each format to data that is read from it in each epoch."""
-    limits = {row["format"]: limit for row, one in known if (limit := _storage_limit(one, model))}
+    sizes = {row["format"]: one.clip_bytes for row, one in known if one.clip_bytes}
+    limits = {name: 1e6 * model.storage_mbps / size for name, size in sizes.items() if model.storage_mbps}
     if not limits:
         return "What the storage gives was not measured: name a tier on a disk below `storage` in config.yaml."
     shown = sorted(limits.items(), key=lambda one: -one[1])
     most = ", ".join(f"{number_text(limit)} as {name}" for name, limit in shown)
     return (
-        f"Then storage is read in each epoch. At {number_text(model.storage_mbps)} MB/s it gives at most, in clips/s: "
-        f"{most}. {needs_text(model, values)} No loader is faster than that; `cache: [cold]` below `sweep` in "
-        "config.yaml measures what each reaches of it."
+        f"Then storage is read in each epoch. At {number_text(model.storage_mbps)} MB/s, with which the form above "
+        f"begins, it gives at most, in clips/s: {most}. No loader is faster than that; `cache: [cold]` below `sweep` "
+        "in config.yaml measures what each reaches of it."
     )
 
 

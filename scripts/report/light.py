@@ -13,6 +13,7 @@ from markupsafe import Markup
 LIMIT = 1_400_000  # bytes of the page: base64 makes 1.87 MB of them, and the address has to stay below 2.097 MB
 KEPT = "ranking.csv"  # the file to download that overrides the pictures
 FILE_LIMIT = 100_000  # characters of the address of a file to download; larger ones are in the full report alone
+_LETTER = re.compile(r'(<use [^>]*)transform="translate\((\S+) 0\)"')  # of a text: each has a place of its own
 _ROUNDED = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')  # not scale(): its digits count
 
 
@@ -73,7 +74,8 @@ def picture_address(svg: str) -> Markup:
     Coordinates are rounded to a tenth of a point. Its texts are paths, so that spaces between tags say nothing.
     """
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = _ROUNDED.sub(lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), svg)
+    svg = _ROUNDED.sub(lambda found: re.sub(r"\.0\b", "", re.sub(r"(\.\d)\d+", r"\1", found[0])), svg)
+    svg = _LETTER.sub(r'\1x="\2"', svg)
     svg = re.sub(r"\s+", " ", re.sub(r">\s+<", "><", svg))
     svg = svg.replace("xlink:href=", "href=").replace("DejaVuSans-", "d")  # of each of a thousand letters
     svg = svg.replace("'", "&apos;").replace('"', "'")

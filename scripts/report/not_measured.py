@@ -1,10 +1,27 @@
 """What the report has no answer to, as questions, each with what would answer it."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from types import ModuleType
 from typing import Any
 
+from scripts.common.text import duration_text
+
 Tables = Mapping[str, Any]
+
+_COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it, after --config and the data set
+    "parts": "measure='{bottlenecks: finalists}'",
+    "timeline": "measure='{timeline: finalists}'",
+    "ladder": "preset=ladder",
+    "training": "sweep='{task: [read, train, lightning]}'",
+    "seconds": "preset=tensordict",
+    "tensors": "preset=tensors",
+    "cold": "sweep='{cache: [warm, cold]}'",
+    "scaling": "sweep='{workers: [0, 1, 2, 4]}'",
+    "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
+    "concurrency": "preset=concurrency",
+}
 
 _NEEDS = {  # by table, where that is empty
     "parts": (
@@ -29,15 +46,45 @@ _NEEDS = {  # by table, where that is empty
 
 
 def not_measured(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return `question` and `needs` of each table and chart without anything in it; `rows` are those of the charts."""
+    """Return `question`, `needs` and `command` of each table and chart without anything in it, each command once.
+
+    `rows` are those of the charts. `command` is what to type for it, empty where no config alone does.
+    """
     return list(_asked(tables, charts, rows))
+
+
+def minutes_text(tables: Tables) -> str:
+    """Return how long one of the commands takes, by the session that is there, in a sentence; empty where none ran."""
+    first, last = (tables["host"][f"{end}_started"] for end in ("first", "last"))
+    results = sum(row["status"] == "ok" for row in tables["ranking"])
+    if not first or not results:
+        return ""
+    minutes = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() / 60
+    text = f"{results} results took {duration_text(60 * minutes)} here"
+    asked = (tables["dataset"]["measure"] or {}).get("minutes")
+    if isinstance(asked, int | float):
+        return (
+            f"{text}; of each command the session takes {asked:g} min at most, and what is there is not measured again."
+        )
+    return f"{text}; each command adds the time of its own results, and what is there is not measured again."
 
 
 def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     said = set()
-    pairs: Iterable[tuple[str, str]] = [pair for name, pair in _NEEDS.items() if not tables[name]]
-    pairs = [*pairs, *((chart.QUESTION, chart.NEEDS) for name, chart in charts.items() if not rows[name])]
-    for question, needs in pairs:
-        if needs not in said and question not in said:
-            said |= {needs, question}
-            yield {"question": question, "needs": f"It would need {needs}."}
+    found: Iterable[tuple[str, str, str]] = [(name, *pair) for name, pair in _NEEDS.items() if not tables[name]]
+    found = [*found, *((name, chart.QUESTION, chart.NEEDS) for name, chart in charts.items() if not rows[name])]
+    for name, question, needs in found:
+        command = _command(tables, name)
+        if said.isdisjoint({needs, question, command}):
+            said |= {needs, question, command} - {""}
+            yield {"question": question, "needs": f"It would need {needs}.", "command": command}
+
+
+def _command(tables: Tables, name: str) -> str:
+    """Return what to type, with the data set and, where the command has none of its own, the preset of the session."""
+    if name not in _COMMANDS:
+        return ""
+    preset = tables["dataset"]["config"].get("preset", "none")
+    parts = [f"dataset={tables['dataset']['dataset']}"]
+    parts += [f"preset={preset}"] if preset != "none" and not _COMMANDS[name].startswith("preset=") else []
+    return f"snakemake --config {' '.join(map(shlex.quote, parts))} {_COMMANDS[name]}"

@@ -30,21 +30,26 @@ from scripts.report.confidence import confidence
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
 from scripts.report.groups import (
+    compared_once,
     facts,
     grouped_skips,
     grouped_warnings,
     holding,
+    machine_card,
     machine_text,
     rows_of,
     step_text,
 )
 from scripts.report.hero import hero
 from scripts.report.light import lightened, picture_address
+from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
-from scripts.report.not_measured import not_measured
+from scripts.report.not_measured import minutes_text, not_measured
+from scripts.report.others import with_others
 from scripts.report.snippets import companions, snippet
-from scripts.report.verdict_texts import asked, bound_text, choice_text, rank_text, unusual_settings
+from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
+from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
 from scripts.tables.columns import TABLES, bytes_text, number_text, read_tables, settings_text
 
@@ -58,6 +63,7 @@ TAKES = (
 )
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
 _SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "tensors", "noise", "ladder", "break_even")
+_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
 
@@ -68,7 +74,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
     where they are there and small enough. `light_of` is the path of the full report where the page is the light one
     for Snakemake's report, which names it. Raises UserError where a figure is absent.
     """
-    tables = anonymous(tables)
+    tables = anonymous(with_others(tables))
     drawn = {name: shown(chart, tables) for name, chart in charts.every().items()}
     pictures = {name: picture(figures / f"{name}.svg") for name in drawn}
     parts = {
@@ -76,6 +82,7 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
         "charts": drawn,
         **context(tables),
         "lacking": not_measured(tables, charts.every(), {name: chart["rows"] for name, chart in drawn.items()}),
+        "lacking_minutes": minutes_text(tables),
         "downloads": downloads(tables, records),
         "light_of": anonymous(light_of),
     }
@@ -87,7 +94,11 @@ def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None
 def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     """Return the HTML of the template's variables, or where they are too large that of a page which says so."""
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_visible,
     )
     best = {key(row) for row in parts["best"]}
     environment.filters |= {
@@ -98,6 +109,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "unusual_settings": unusual_settings,
         "beyond": bound_text,
         "rank": rank_text,
+        "speed_and_rank": speed_and_rank,
         "choice": choice_heading,
         "percent": percent_text,
         "step": step_text,
@@ -106,6 +118,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "word": lambda part: BOTTLENECKS[part].word,
         "bound_word": lambda bound: BOUNDS[bound].word,
         "is_best": lambda row: key(row) in best,
+        "figure": lambda row, kind: figure_mark(kind, row) if key(row) in best else "",
     }
     environment.globals |= parts
     style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
@@ -122,6 +135,16 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     )
 
 
+def figure_mark(kind: str, row: Mapping[str, Any]) -> Markup:
+    """Return the attribute that says which figure of which result an element has: the same text wherever it stands."""
+    return Markup(' data-figure="{}"').format(f"{kind}:{'/'.join(key(row))}")
+
+
+def _visible(value: Any) -> Any:
+    """Return a value of the page; in text the signs that turn the direction of what follows are replaced."""
+    return value.translate(_TURNING) if isinstance(value, str) else value
+
+
 def shown(chart: ModuleType, tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the templates have of a chart: its words, its rows, and these as a CSV file."""
     rows = chart.rows(tables)
@@ -136,6 +159,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     goals = [with_program(goal, tables) for goal in verdicts(tables)]
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
+        "ranking": compared_once(ranking, best),
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
         "takes_columns": (*TAKES, *_more_columns()),
         "goals": goals,
@@ -148,7 +172,9 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "quantiles": quantiles(tables["latencies"]),
         "hero": hero(tables, goals[0]["device"], goals[0]["row"]),
         "confidence": confidence(tables, goals[0]),
+        "reasons": reasons(tables, goals[0]),
         "changes": _changes(tables),
+        "beside": compared(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
@@ -163,6 +189,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "warnings": grouped_warnings(tables["warnings"]),
         "tier_warnings": grouped_warnings(row for row in tables["warnings"] if row["tier"] and not row["loader"]),
         "machines": [(machine["runs"], facts(machine["host"])) for machine in tables["host"]["hosts"]],
+        "machine_card": machine_card(tables),
         "machine_text": machine_text(tables["host"]["hosts"]),
         "source_text": source_text(tables["dataset"]),
         "epoch_batches": epoch_batches(best, tables["dataset"]["corpus"]),
@@ -211,10 +238,9 @@ def choice_heading(verdict: Mapping[str, Any]) -> str:
 
 def _changes(tables: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what changed since the session that `report.baseline` names; None where it names none."""
-    folder = asked(tables, "baseline")
-    if not folder:
+    baseline = tables.get("baseline")
+    if baseline is None:
         return None
-    baseline = read_tables(Path(folder))
     when = (baseline["host"]["first_started"] or "")[:10]
     return {"rows": changes(tables, baseline), "machines": machines(tables, baseline), "when": when}
 

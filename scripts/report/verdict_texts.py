@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any
 
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
+from scripts.common.text import percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
@@ -19,6 +20,8 @@ _FIXED = {  # by status: what makes a result of it
     "missing": "type snakemake, which makes the runs that are not there",
     "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
 }
+RECOMMENDED, NOW, BOTH = "Recommended", "What you have now", "Recommended, and what you have now"
+FIRST = "The cheapest of the first ones"  # of which none is recommended
 LACKING = {
     "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type snakemake.",
     "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml, name a tier on "
@@ -32,6 +35,11 @@ LACKING = {
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
+
+
+def key(row: Row) -> tuple[str, str, str]:
+    """Return what names a result: its loader, tier and slug."""
+    return row["loader"], row["tier"], row["slug"]
 
 
 def place(row: Row) -> str:
@@ -55,13 +63,14 @@ def speed_text(row: Row) -> str:
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
         return f"{text}The bottleneck is inconclusive: no part stands out for sure."
-    return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({row['bottleneck_percent']:.0f} % of the time)."
+    share = percent_text(row["bottleneck_percent"])
+    return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
 
 
 def _of_bound(row: Row) -> str:
     if not row["bound"]:
         return ""
-    share = f"{number_text(row['percent_of_bound'], 2)} % of {BOUNDS[row['bound']].text}"
+    share = f"{percent_text(row['percent_of_bound'])} of {BOUNDS[row['bound']].text}"
     where = bound_text(row["percent_of_bound"])
     return f", {where} ({share}: both scatter)" if where else f", {share}"
 
@@ -96,6 +105,17 @@ def choice_text(verdict: Mapping[str, Any]) -> str:
     return f"too noisy to choose among {_listed(names, 'and')}; the cheapest is {cheapest}. Certain: {certain}"
 
 
+def contrasted(verdict: Row) -> list[tuple[str, Row]]:
+    """Return (what it is, its row) of the result that a verdict by speed names first, and of what one has now."""
+    if verdict["row"] is None:
+        return []
+    had = verdict["against"] and verdict["against"]["row"]
+    if had and key(had) == key(verdict["row"]):
+        return [(BOTH, had)]
+    first = FIRST if verdict["form"] == "noisy" else RECOMMENDED
+    return [(first, verdict["row"]), *([(NOW, had)] if had else [])]
+
+
 def _listed(names: Sequence[str], last: str) -> str:
     shown = list(names[:MOST_NAMED]) + ([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else [])
     return f" {last} ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
@@ -109,10 +129,15 @@ def against_text(found: Comparison, had: Row) -> str:
             "nothing."
         )
     low, high = (1 / found.high, 1 / found.low) if found.slower else (found.low, found.high)
-    between = f"{number_text(low)} to {number_text(high)} times"
+    between = times_text(low, high)
     if found.faster or found.slower:
         return f"{between} {'faster' if found.faster else 'slower'} than {place(had)}, which you have now."
     return f"Not distinguishable in speed from {place(had)}, which you have now ({between})."
+
+
+def times_text(low: float, high: float) -> str:
+    """Return the interval of a ratio of speeds, such as ``1.20 to 1.40 times``."""
+    return f"{number_text(low)} to {number_text(high)} times"
 
 
 def cautions(tables: Tables, row: Row) -> Iterator[str]:

@@ -19,6 +19,7 @@ from scripts.report.verdict_texts import (
     had_now,
     in_memory,
     in_random_order,
+    key,
     no_feeder,
     no_rival,
     no_speed,
@@ -83,7 +84,7 @@ def _fastest(tables: Tables, device: str) -> Verdict:
 
 def _fastest_cold(tables: Tables, device: str) -> Verdict:
     conditions = {"device": device, "task": "read", "cache": "cold", "step_ms": 0}
-    rows = [row for row in tables["best"] if all(row[key] == value for key, value in conditions.items())]
+    rows = [row for row in tables["best"] if all(row[name] == value for name, value in conditions.items())]
     named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
     random = [row for row in rows if row["clips_per_second"] and in_random_order(row)]
     return _by_speed(tables, random or rows, named, LACKING["cold"])
@@ -97,14 +98,26 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     ranked = _with_speed(rows)
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
-    fastest = max(ranked, key=lambda row: row["clips_per_second"])
-    table = blocks.Table({_key(row): _speeds(tables, row) for row in ranked}, blocks.FINAL_ERROR)
-    equals = [row for row in ranked if row is fastest or table.rank_interval(_key(row))[0] == 1]
+    table = compared(tables, ranked[0])
+    equals = [row for row in ranked if not any(table.compare(key(one), key(row)).faster for one in ranked)]
     first, *ties = sorted(equals, key=lambda row: _expense(tables, row))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     rule = CHEAPEST_RULE if ties else ""
     found = _verdict(tables, named, [first, *ties], fact, rule)
     return found | _choice(table, ranked, [first, *ties], had_now(tables, first))
+
+
+def compared(tables: Tables, row: Row) -> blocks.Table:
+    """Return the comparison of a result with the best ones of its condition, all at once, as their ranks are made.
+
+    Whatever a report says of how many times faster one is than another comes from here. Keys are (loader, tier, slug).
+    """
+    beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
+    speeds: dict[tuple[str, str, str], dict[int, float]] = {key(one): {} for one in (*beside, row)}
+    for run in tables["runs"]:
+        if run["counts"] and key(run) in speeds:
+            speeds[key(run)][run["repeat"]] = run["clips_per_second"]
+    return blocks.Table(speeds, blocks.FINAL_ERROR)
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:
@@ -129,13 +142,13 @@ def _choice(table: blocks.Table, rows: Rows, equals: Rows, had: Row | None) -> V
     """
     if len(equals) == 1:
         return {"form": "use", "within": None, "behind": None, "certain": ""}
-    pairs = [table.compare(_key(one), _key(other)) for one, other in combinations(equals, 2)]
+    pairs = [table.compare(key(one), key(other)) for one, other in combinations(equals, 2)]
     within = max(max(pair.high, 1 / pair.low) if pair.low else inf for pair in pairs)
-    behind = max(table.compare(_key(one), _key(equals[0])).high or inf for one in equals[1:])
+    behind = max(table.compare(key(one), key(equals[0])).high or inf for one in equals[1:])
     slower = {}
     for row in rows:
         if row not in equals:
-            lows = [table.compare(_key(one), _key(row)).low for one in equals]
+            lows = [table.compare(key(one), key(row)).low for one in equals]
             if all(lows) and min(lows) > 1:
                 slower[place(row)] = min(lows), row is had
     certain = ""
@@ -285,12 +298,10 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
     had = had_now(tables, row)
     if had is None:
         return None
-    if _key(had) == _key(row):
+    if key(had) == key(row):
         same = {"row": had, "times_faster": 1.0, "faster_low": None, "faster_high": None}
         return {**same, "text": "It is what you have now."}
-    beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
-    speeds = {_key(one): _speeds(tables, one) for one in (*beside, row, had)}  # as the ranks are
-    found = blocks.Table(speeds, blocks.FINAL_ERROR).compare(_key(row), _key(had))
+    found = compared(tables, row).compare(key(row), key(had))
     ratios = {"times_faster": found.ratio, "faster_low": found.low, "faster_high": found.high}
     return {"row": had, **ratios, "text": against_text(found, had)}
 
@@ -314,18 +325,14 @@ def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
     return inf if found is None else found
 
 
-def _key(row: Row) -> tuple[str, str, str]:
-    return row["loader"], row["tier"], row["slug"]
-
-
 def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
     """Return what the visits of a result that count have in a column."""
-    return [run[column] for run in tables["runs"] if _key(run) == _key(row) and run["counts"] and run[column]]
+    return [run[column] for run in tables["runs"] if key(run) == key(row) and run["counts"] and run[column]]
 
 
 def _speeds(tables: Tables, row: Row) -> dict[int, float]:
     """Return the clips/s of a result's visits that count by their block."""
-    runs = [run for run in tables["runs"] if _key(run) == _key(row) and run["counts"]]
+    runs = [run for run in tables["runs"] if key(run) == key(row) and run["counts"]]
     return {run["repeat"]: run["clips_per_second"] for run in runs}
 
 

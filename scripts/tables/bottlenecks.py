@@ -5,6 +5,7 @@ from math import sqrt
 from statistics import mean, median, stdev
 from typing import Any
 
+from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import PARTS
 
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
@@ -132,6 +133,6 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _saving(part: str, trials: Mapping[str, Any], cost: float) -> str:
-    share = f"{PARTS[part].text} {100 * cost * trials['full']:.0f} %"
+    share = f"{PARTS[part].text} {percent_text(100 * cost * trials['full'])}"
     without = trials["without"].get(part)
-    return share if without is None else f"{share} (without: {without:,.0f} clips/s)"
+    return share if without is None else f"{share} (without: {number_text(without)} clips/s)"

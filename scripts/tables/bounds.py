@@ -1,10 +1,12 @@
 """What the hardware allows: the bounds that were measured, and which of them applies to a result.
 
 `in_memory`: the consumer on batches that stream through memory, in the process of each visit. `storage`: what fio
-reads from a tier at a clip's size, with as many readers as the loader keeps reads under way. `compute`: the steps
-alone, if nothing had to be waited for. `decode`: decoding alone, by what a loader saves when it leaves decoding out.
+reads from a tier at a clip's size, with as many readers as the loader keeps reads under way; of object storage, what
+raw GETs of such objects give with as many in flight. `compute`: the steps alone, if nothing had to be waited for.
+`decode`: decoding alone, by what a loader saves when it leaves decoding out.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ from scripts.tables import bottlenecks
 from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import tier_name
 
+GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]
 Record = Mapping[str, Any]
 
@@ -28,12 +31,23 @@ def rows(
     readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["runs"]})
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
+        yield from _get_rows(tier_name(tier, plan["emulated"]), reads, sizes)
         for size, count in ((size, count) for size in sorted(set(sizes.values())) for count in readers):
             speed = storage(reads, size, count)
             if speed is not None:
                 formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
                 names = {"tier": tier_name(tier, plan["emulated"]), "formats": formats, "readers": count}
                 yield {"bound": "storage", **names, **speed_columns([speed])}
+
+
+def _get_rows(tier: str, reads: Iterable[Record], sizes: Mapping[str, int]) -> Iterator[Row]:
+    """Yield a row for each size and number of GETs in flight; no column is `method`: they apply to every cache."""
+    for read in reads:
+        formats = ", ".join(sorted(name for name, size in sizes.items() if size == read["block_bytes"]))
+        if read["pattern"] == GET and formats:
+            speed = read["megabytes_per_second"] * 1e6 / read["block_bytes"]
+            names = {"tier": tier, "formats": formats, "readers": read["readers"], "method": GET}
+            yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
@@ -51,6 +65,7 @@ def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | N
     since the kernel reads ahead of those that do not ask it not to, through the page cache. Fewer readers that are
     faster count too, since a loader with more workers could keep some of them idle.
     """
+    reads = [read for read in reads if read["pattern"] != GET]
     fitting = [read for read in reads if read["pattern"] != "random" or read["block_bytes"] == block_of(clip_bytes)]
     ahead = [read for read in fitting if read["pattern"] == "readahead"]
     some = [read for read in fitting if read["pattern"] != "readahead" and read["readers"] <= readers]
@@ -87,14 +102,32 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
             continue
         if bound["bound"] == "in_memory" and (bound["device"], bound["batch_size"]) == _work(row):
             yield "in_memory", speed
+        if bound.get("method") == GET:
+            continue
         if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
             missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
             if missed and row["format"] in bound["formats"].split(", "):
                 yield "storage", speed / missed
+    gets = [one for one in bound_rows if one.get("method") == GET and one["tier"] == row["tier"]]
+    gets = [one for one in gets if row["format"] in one["formats"].split(", ") and row["task"] != "iterate"]
+    if gets:
+        yield "storage", max(one["clips_per_second"] for one in gets if one["readers"] <= _in_flight(row, gets))
     if row["ceiling_clips_per_second"] and row["task"] != "iterate":
         yield "in_memory", row["ceiling_clips_per_second"]  # in place of the control runs'
     if row["au_percent"] and row["clips_per_second"]:
         yield "compute", row["clips_per_second"] * 100 / row["au_percent"]
+
+
+def _in_flight(row: Row, gets: Iterable[Row]) -> int:
+    """Return how many GETs were measured at once that are at least as many as a result keeps in flight, or the most.
+
+    A loader says so by its option `in_flight` or `fetchers`, of each worker; of another it is not known.
+    """
+    counts = sorted({one["readers"] for one in gets})
+    options = json.loads(row["options"] or "{}")
+    of_each = [max(1, options[name]) for name in ("in_flight", "fetchers") if name in options]
+    wanted = of_each[0] * max(1, row["workers"] or 0) if of_each else counts[-1]
+    return next((count for count in counts if count >= wanted), counts[-1])
 
 
 def _work(row: Row) -> tuple[str, int]:

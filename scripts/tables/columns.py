@@ -283,7 +283,7 @@ TABLES = {
         Column("clips", int, "record: clips", "Clips", doc="of both splits"),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second", doc="written"),
     )),
-    "tiers": Table("A row a storage tier: what it is, and what it gives to fio.", (
+    "tiers": Table("A row a storage tier: what it is, and what it gives to fio, or object storage to raw GETs.", (
         *_shared("tier"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),
         Column("tier_kind", of="plan: tier_kind", heading="Tier's kind", doc="a file in `scripts/tiers/`"),
@@ -296,11 +296,11 @@ TABLES = {
         Column("sequential_megabytes_per_second", float, "record: fio.sequential.megabytes_per_second", "In sequence",
                lambda value: f"{number_text(value)} MB/s", "one reader, in blocks of 1 MiB"),
         Column("random_clips_per_second", float, "record: fio.random.clips_per_second", "At random",
-               lambda value: f"{number_text(value)} clips/s", "one reader, in blocks of a clip"),
+               lambda value: f"{number_text(value)} clips/s", "one reader, or one GET in flight, in blocks of a clip"),
         Column("random_latency_ms", float, "record: fio.random.mean_latency_ms", "Latency",
                lambda value: f"{number_text(value)} ms", "mean of such a read"),
         *_shared("warnings"),
-        replace(_SHARED["reason"], of="record: reason", doc="why fio did not measure it"),
+        replace(_SHARED["reason"], of="record: reason", doc="why it was not measured"),
     )),
     "bounds": Table(
         "What the hardware allows. `warm`: by device and batch size. `storage`: by tier, readers and formats. "

@@ -7,7 +7,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json, write_json
-from scripts.report import draw_figures, print_ranking, render_report
+from scripts.report import draw_figures, render_report, terminal
 from scripts.report.changes import ERROR, _ratio, changes, comparison_lines, worse
 from scripts.tables.columns import read_tables
 from tests.support.made_runs import Made
@@ -124,9 +124,9 @@ def test_the_program_fails_for_ci_where_a_limit_is_passed(tmp_path):
 def test_page_and_terminal_say_it_where_the_config_names_a_baseline(tmp_path):
     session(tmp_path / "then", SPEEDS)
     now = session(tmp_path / "now", LATER)
-    assert "baseline" not in "\n".join(print_ranking._against_baseline(now)) and render_report._changes(now) is None
+    assert "baseline" not in "\n".join(terminal.baseline_lines(now)) and render_report._changes(now) is None
     now["dataset"]["report"] = {**(now["dataset"]["report"] or {}), "baseline": str(tmp_path / "then" / "tables")}
-    lines = print_ranking._against_baseline(now)
+    lines = terminal.baseline_lines(now)
     assert any("slow on ram" in line and "slower by 10.0 % (8.6 to 11)" in line for line in lines)
     draw_figures.draw(now, tmp_path / "figures")
     html = render_report.render(now, tmp_path / "figures")

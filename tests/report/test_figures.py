@@ -79,14 +79,33 @@ def legend_labels(axis_or_figure):
 # What each figure shows
 
 
-def test_latency_marks_the_median_and_the_99th_percentile(drawn, tmp_path):
+def test_latency_is_a_dumbbell_of_p50_p99_and_the_slowest_beside_the_users_step(drawn, tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [461.0] * 2), Made("b", "ram", [922.0, 461.0])])
+    assert [
+        (row["loader"], row["p50_ms"], row["p99_ms"], row["slowest_ms"]) for row in charts.load("latency").rows(tables)
+    ] == [
+        ("a", pytest.approx(500.0), pytest.approx(500.0), pytest.approx(500.0)),
+        ("b", pytest.approx(375.0), pytest.approx(500.0), pytest.approx(500.0)),
+    ]
     figure = drawn("latency", tables)
     [axis] = figure.axes
-    assert points(axis, "o") == [(pytest.approx(375.0), 50), (pytest.approx(500.0), 99)]  # b, the faster one
-    assert legend_labels(axis)[0] == "b\np50 375 ms, p99 500 ms"
-    assert legend_labels(axis)[1] == "a\np50 500 ms, p99 500 ms"
+    assert points(axis)[3:] == [(pytest.approx(375.0), 1), (pytest.approx(500.0), 1), (pytest.approx(500.0), 1)]
+    assert "375, 500, 500" in words(figure) and axis.get_xscale() == "log"
+    [line] = [line for line in axis.lines if list(line.get_xdata()) == [20, 20]]
+    assert line.get_linestyle() == "--"
+    assert legend_labels(figure) == [
+        *("half of the batches came within (p50)", "99 of 100 came within (p99)", "the slowest batch"),
+        "your step, 20 ms",
+    ]
     assert "Fewer than 100 batches, so that p99 is hardly known: a, b." in words(figure)
+
+
+def test_latency_without_a_step_of_the_users_has_no_line(drawn, tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", [461.0] * 2)])
+    tables["dataset"]["report"]["step_ms"] = None
+    figure = drawn("latency", tables)
+    assert len(legend_labels(figure)) == 3
+    assert [line for line in figure.axes[0].lines if line.get_linestyle() == "--"] == []
 
 
 def test_scaling_has_the_result_and_the_range_of_each_number_of_workers(drawn, tmp_path):
@@ -155,21 +174,42 @@ def test_the_ways_of_training_that_occur_are_in_the_legend(drawn, measured):
     assert legend_labels(drawn("training", {**measured, "ranking": rows}))[-2:] == ["result", "Lightning"]
 
 
-def test_titles_of_the_timeline_say_where_faster_loaders_note_no_reads(drawn, measured):
+def noted(tables, times):
+    """The tables with a timeline of each of these loaders on ram: a read of so many ms, and a step of 1 ms."""
     spans = [
-        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": phase}
-        | {"start_ms": 0.0, "end_ms": 3.5}
-        for row in measured["best"]
-        if (row["task"], row["cache"], row["tier"]) == ("read", "warm", "ram") and row["clips_per_second"]
-        for track, phase in (
-            [("main", "wait")] if row["loader"] == "numpy_memmap" else [("main", "wait"), ("worker 0", "read")]
-        )
+        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": "main", "batch": 0, "phase": phase}
+        | {"start_ms": start, "end_ms": end}
+        for row in tables["best"]
+        if row["condition"] == "CPU" and row["tier"] == "ram" and (time := times.get(row["loader"]))
+        for phase, start, end in (("wait", 0.0, time), ("read", 0.0, time), ("step", time, time + 1))
     ]
-    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
-    assert title.startswith("Fastest with worker processes, of those whose reads are noted: ")
-    spans = [span for span in spans if span["loader"] != "numpy_memmap"]
-    [title, *_] = [axis.get_title(loc="left") for axis in drawn("timeline", {**measured, "spans": spans}).axes]
-    assert "\nbatch " in title and "reads" not in title
+    return {**tables, "spans": spans}
+
+
+def titles(figure):
+    return [axis.get_title(loc="left").split("\n")[0] for axis in figure.axes]
+
+
+def test_the_timelines_of_what_is_recommended_and_of_what_one_has_share_an_axis(drawn, measured):
+    tables = noted(measured, {"numpy_memmap": 4.0, "dali_npy": 20.0, "torchaudio": 29.0})
+    figure = drawn("timeline", tables)
+    assert titles(figure) == ["Recommended: numpy_memmap on ram", "What you have now: torchaudio on ram"]
+    assert {axis.get_xlim() for axis in figure.axes} == {(0.0, 30.0)}
+    assert "2 of 3 runs are drawn here" in words(figure)
+    far = drawn("timeline", noted(measured, {"numpy_memmap": 4.0, "torchaudio": 999.0}))
+    assert {axis.get_xlim() for axis in far.axes} == {(0.0, 60.0)}
+    assert "The axis ends at 12 times the shorter timeline." in words(far)
+
+
+def test_what_has_no_timeline_is_stood_in_for(drawn, measured):
+    assert titles(drawn("timeline", noted(measured, {"dali_npy": 20.0, "torchaudio": 29.0}))) == [
+        "Fastest with a timeline: dali_npy on ram",
+        "What you have now: torchaudio on ram",
+    ]
+    assert titles(drawn("timeline", noted(measured, {"numpy_memmap": 20.0, "dali_npy": 29.0}))) == [
+        "Recommended: numpy_memmap on ram",
+        "Slowest with a timeline: dali_npy on ram",
+    ]
 
 
 def test_a_format_has_paid_where_the_lines_cross(drawn, tmp_path):
@@ -247,7 +287,6 @@ def test_of_many_loaders_the_best_are_drawn_and_it_is_said(drawn, many, name):
     [said] = re.findall(r"Each panel shows the (\d+) \D*? of up to 27 loaders; the tables hold all", words(figure))
     per_panel = {
         "scaling": lambda: len(figure.axes),
-        "latency": lambda: len(legend_labels(figure.axes[0])),
     }.get(name, lambda: len(figure.axes[0].get_yticklabels()))
     assert per_panel() == int(said) < 27
     assert "loader_00" in words(figure)
@@ -263,7 +302,7 @@ def test_of_many_formats_the_cheapest_and_the_fastest_are_drawn(drawn, many):
 
 
 def test_lines_differ_in_more_than_their_colour(drawn, many):
-    [axis, *_] = drawn("latency", many).axes
+    [axis, *_] = drawn("break_even", many).axes
     handles = axis.get_legend().legend_handles
     assert len({handle.get_marker() for handle in handles}) == MOST_LINES
     assert len({handle.get_color() for handle in handles}) == MOST_LINES

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
-from scripts.report import draw_figures, print_ranking, render_report, snippets, verdict_texts
+from scripts.report import draw_figures, print_ranking, render_report, snippets, terminal, verdict_texts
 from scripts.report.verdicts import _sustains, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
@@ -285,7 +285,7 @@ def test_the_first_screen_and_the_terminal_say_which_form_it_is(tmp_path, made, 
     tables, _, html = report_of(tmp_path, made())
     heading = spaced(re.search(r"<h1.*?</h1>", html, re.DOTALL)[0])
     assert heading.startswith(heads)
-    text = " ".join(" ".join(print_ranking.verdict_lines(tables, colour=False)).split())
+    text = " ".join(" ".join(terminal.verdict_lines(tables, colour=False)).split())
     assert lines in text
     card = section(html, "goals").split("Least memory")[0]
     if made in (noisy, single):
@@ -558,9 +558,9 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     program = Path(print_ranking.__file__)
     command = [sys.executable, program, "--tables", tmp_path / "tables", "--reports", "report/index.html"]
     printed = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
-    lines = print_ranking.verdict_lines(tables, colour=False)
+    lines = terminal.verdict_lines(tables, colour=False)
     assert printed.endswith("\n".join([*lines, "Report: report/index.html", ""]))
-    assert max(map(len, lines)) <= print_ranking.WIDTH
+    assert max(map(len, lines)) <= terminal.WIDTH
     text = " ".join(" ".join(lines).split())
     assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (within 3 %), the first is" in text
     assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
@@ -576,14 +576,14 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
 
 def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     made = [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]
-    text = "\n".join(print_ranking.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
+    text = "\n".join(terminal.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
     assert "Fastest (CPU): use a on disk\n" in text and "Cheapest" in text
     text = " ".join(text.split())
     assert text.startswith("What to use Confidence B: a has 5 visits. Raise `measure.repeats` in config.yaml. Fastest")
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
     assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
     assert "Caution" not in text
-    sad = print_ranking.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
+    sad = terminal.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
     text = " ".join(" ".join(sad).split())
     said = "What to use Confidence D: nothing has a verified speed. Fastest (CPU): no answer. No loader has a verified"
     assert text.startswith(f"{said} speed: 1 failed")
@@ -597,8 +597,8 @@ def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
         for number in range(27)
         for tier in ("ram", "disk")
     ]
-    lines = print_ranking.verdict_lines(tables_of(tmp_path, made), colour=False)
-    assert max(map(len, lines)) <= print_ranking.WIDTH
+    lines = terminal.verdict_lines(tables_of(tmp_path, made), colour=False)
+    assert max(map(len, lines)) <= terminal.WIDTH
     text = " ".join(" ".join(lines).split())
     assert text.count("a_loader_with_rather_a_long_name_") < 20
     assert "and 49 more" in text or ", 49 more" in text
@@ -606,8 +606,8 @@ def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
 
 def test_the_verdict_is_coloured_only_where_asked(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))])
-    coloured = print_ranking.verdict_lines(tables, colour=True)
-    plain = print_ranking.verdict_lines(tables, colour=False)
+    coloured = terminal.verdict_lines(tables, colour=True)
+    plain = terminal.verdict_lines(tables, colour=False)
     assert "\033[1m" in coloured[0]
     assert "\033" not in "".join(plain)
     assert [line.replace("\033[1m", "").replace("\033[0m", "") for line in coloured] == plain
@@ -623,12 +623,12 @@ def test_hostile_names_are_text(tmp_path):
     found = by_goal(tables)
     assert named(found["fastest"])[0] == (HOSTILE, HOSTILE)
     assert HOSTILE in found["fastest"]["lacking"]
-    lines = print_ranking.verdict_lines(tables, colour=False)
-    assert max(map(len, lines)) <= print_ranking.WIDTH
+    lines = terminal.verdict_lines(tables, colour=False)
+    assert max(map(len, lines)) <= terminal.WIDTH
     assert all(line.isprintable() for line in lines)
     failed = tables_of(tmp_path / "failed", made[2:])
     assert HOSTILE in by_goal(failed)["fastest"]["lacking"]
-    assert all(line.isprintable() for line in print_ranking.verdict_lines(failed, colour=False))
+    assert all(line.isprintable() for line in terminal.verdict_lines(failed, colour=False))
 
 
 def test_the_program_is_the_records_and_of_an_own_file_a_word(tmp_path):

@@ -134,3 +134,36 @@ def test_formats_of_one_size_share_a_row(tmp_path):
     rows = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "storage"]
     assert [(row["formats"], row["readers"]) for row in rows] == [("npy, wav", count) for count in (1, 2, 4)]
     assert rows[0]["clips_per_second"] == pytest.approx(DISK[1])
+
+
+def result_on(tier: str, **given):
+    row = {"tier": tier, "format": "npy", "task": "read", "cache": "warm", "device": "cpu", "batch_size": 32}
+    row |= {"workers": 0, "options": "", "ceiling_clips_per_second": 9000.0, "au_percent": None}
+    return {**row, "clips_per_second": 50.0, **given}
+
+
+def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight():
+    speeds = {1: 47.0, 2: 90.0, 5: 225.0, 20: 705.0, 64: 690.0}
+    reads = [
+        {"pattern": "get", "method": "get", "readers": count, "block_bytes": size, "megabytes_per_second": speed * 0.64}
+        for count, speed in speeds.items()
+        for size in (640_000, 1_000_000)
+    ]
+    plan = {"runs": [], "bounds": [], "emulated": ["far"]}
+    rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, {"npy": 640_000}))
+    assert {row["readers"]: row["clips_per_second"] for row in rows} == pytest.approx(speeds)
+    assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far (emulated)", "npy")}
+
+    def bound_of(**given):
+        [row] = bounds.apply([result_on("far (emulated)", **given)], rows, 0.5)
+        return row["bound"], row["bound_clips_per_second"]
+
+    assert bound_of(options='{"fetchers": 0}') == ("storage", pytest.approx(47))
+    assert bound_of(options='{"fetchers": 5, "other": 1}') == ("storage", pytest.approx(225))
+    assert bound_of(options='{"in_flight": 5}', workers=2) == ("storage", pytest.approx(705)), "ten: at most that of 20"
+    assert bound_of(options='{"in_flight": 64}') == ("storage", pytest.approx(705)), "fewer were faster"
+    assert bound_of() == ("storage", pytest.approx(705)), "how many it keeps in flight is not known"
+    assert bound_of(format="memmap") == ("in_memory", 9000)
+    assert bound_of(task="iterate") == (None, None)
+    [row] = bounds.apply([result_on("disk", options='{"in_flight": 5}')], rows, 0.5)
+    assert row["bound"] == "in_memory"

@@ -15,7 +15,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.text import bytes_text, duration_text, number_text
-from scripts.report import print_ranking
+from scripts.report import terminal
 from scripts.report.verdicts import verdicts
 from scripts.tables import make_tables, records, summarize_loader
 from scripts.tables.columns import (
@@ -447,7 +447,7 @@ def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
     tables_of(tmp_path, made, bounds=bounds)
     printed = run("print_ranking.py", "--tables", tmp_path / "tables", "--reports", "report/index.html", "x.html")
     assert printed.returncode == 0, printed.stderr
-    assert max(map(len, printed.stdout.splitlines())) <= print_ranking.WIDTH
+    assert max(map(len, printed.stdout.splitlines())) <= terminal.WIDTH
     assert "\033" not in printed.stdout
     ranks = {line.split()[1]: line.split()[0] for line in printed.stdout.splitlines() if " ram " in line}
     assert (ranks["numpy_memmap"], ranks["lazy_memmap"]) == ("2-3", "2-3"), printed.stdout
@@ -458,10 +458,10 @@ def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
 
 def test_colour_marks_the_first_rank_and_the_failed(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0]), Made("b", "ram", ["failed"])])
-    text = "\n".join(print_ranking.ranking_lines(tables, colour=True))
+    text = "\n".join(terminal.ranking_lines(tables, colour=True))
     assert "\033[1m" in text
     assert "\033[31m" in text
-    assert "\033" not in "\n".join(print_ranking.ranking_lines(tables, colour=False))
+    assert "\033" not in "\n".join(terminal.ranking_lines(tables, colour=False))
 
 
 def test_numbers_have_no_false_precision():
@@ -490,7 +490,7 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     assert rows == [("a", "warm", 1, half), ("b", "warm", 2, quarter), ("b", "cold", 1, None), ("a", "cold", 2, None)]
     assert {row["times_slower_than_best"] for row in tables["best"] if row["rank"] == 1} == {1.0}
     assert conditions(tables["best"]) == ["CPU", "CPU, cold cache"]
-    lines = print_ranking.ranking_lines(tables, colour=False)
+    lines = terminal.ranking_lines(tables, colour=False)
     assert [line for line in lines if line.startswith("CPU")] == [
         "CPU, data set demo",
         "CPU, cold cache, data set demo",
@@ -610,7 +610,7 @@ def test_the_printed_interval_says_what_it_is(tmp_path, counts):
         for name, speed, count in zip("ab", (100.0, 50.0), counts, strict=True)
     ]
     tables = tables_of(tmp_path, made)
-    lines = print_ranking.ranking_lines(tables, colour=False)
+    lines = terminal.ranking_lines(tables, colour=False)
     assert " 95 % interval % of bound" in " ".join(lines[1].split())
     for line, row, count in zip(lines[2:4], tables["best"], counts, strict=True):
         assert line.split()[0] == ("-" if count == 1 else "1-2" if min(counts) == 1 else str(row["rank"]))
@@ -625,14 +625,14 @@ def test_the_printed_noise_of_the_machine(tmp_path):
     slow = [1000.0 - run for run in range(10)] + [900.0 - run for run in range(10)]
     bounds = {("cpu", 32): slow, ("cpu", 64): [100.0], ("cuda", 32): [1000.0, 1001.0]}
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
-    lines = print_ranking.ranking_lines(tables, colour=False)
+    lines = terminal.ranking_lines(tables, colour=False)
     text = " ".join(lines)
     assert "The machine (CPU): the control run (batch 32), made 20 times over the session, varied by" in text
     assert "became 10.0 % slower in its second half." in text
     assert "The machine (CUDA): the control run (batch 32), made 2 times" in text
-    assert max(map(len, lines)) <= print_ranking.WIDTH
+    assert max(map(len, lines)) <= terminal.WIDTH
     silent = tables_of(tmp_path / "none", [Made("a", "ram", [1.0])])
-    assert "The machine" not in " ".join(print_ranking.ranking_lines(silent, colour=False))
+    assert "The machine" not in " ".join(terminal.ranking_lines(silent, colour=False))
 
 
 def test_panels_stand_by_device_task_cache_and_step(tmp_path):
@@ -740,7 +740,7 @@ def test_the_terminal_names_the_bottleneck_of_each(tmp_path):
         Made("d", "ram", [70.0] * 3),
         Made("a", "ram", [60.0] * 3, task="train", au=50.0, options={"step": "cold"}),
     ]
-    lines = print_ranking.ranking_lines(tables_of(tmp_path, made), colour=False)
+    lines = terminal.ranking_lines(tables_of(tmp_path, made), colour=False)
     words = [line.split() for line in lines if " ram " in line]
     assert [line[1] for line in words] == ["a", "b", "c", "d", "a"]
     assert [line[-2] for line in words] == ["reading", "copy", "none", "-", "waiting"]
@@ -751,8 +751,8 @@ def test_the_terminal_names_the_bottleneck_of_each(tmp_path):
 def test_the_terminal_fits_a_campaign(tmp_path):
     experiment = session(10)
     tables = tables_of(tmp_path, experiment.pop("made"), **experiment)
-    lines = print_ranking.ranking_lines(tables, colour=False)
-    assert max(map(len, lines)) <= print_ranking.WIDTH
+    lines = terminal.ranking_lines(tables, colour=False)
+    assert max(map(len, lines)) <= terminal.WIDTH
     text = "\n".join(lines)
     assert "CPU, training by Lightning, data set demo" in text
     assert not any(f"-p2-{suffix}" in text for suffix in ("cold", "limited", "iterate", "train", "lightning", "step20"))

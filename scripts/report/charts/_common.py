@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import TRAINING
+from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
 from scripts.tables.columns import condition_order, settings_text
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
@@ -16,11 +17,6 @@ Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 Tables = Mapping[str, Any]  # what read_tables gives
 Figure = Axes = Any  # of Matplotlib, which is imported inside functions
-
-
-def key(row: Row) -> tuple[str, str, str]:
-    """Return what names a result: its loader, tier and slug."""
-    return row["loader"], row["tier"], row["slug"]
 
 
 def tiers_of(tables: Tables) -> list[str]:

@@ -18,7 +18,8 @@ from scripts.report.charts._common import (
     grouped,
     key,
     results,
-)  # fmt: skip
+)
+from scripts.report.verdict_texts import BOTH, NOW, contrasted
 from scripts.tables.columns import settings_text
 
 TITLE = "Timeline of the first batches"
@@ -26,21 +27,17 @@ QUESTION = "What do the processes do meanwhile?"
 DATA = "spans.csv"
 CATEGORY, ORDER, SECTION = "3 Causes", 40, "timeline"
 CAPTION = (
-    "Each line is a process, each bar what it did with a batch, from the moment the epoch was asked for. A main "
-    "process that waits while its workers read needs faster reading or more of them; one that waits for transfers "
-    "needs fewer processes; one that never waits is sustained. A narrow bar is what the main process waits for: a "
-    "read of its own, or a batch that a worker has made and that is on its way. Where decoding has no bar of its own "
-    "it is part of reading. A loader with one line and no reads in it reads by threads or by a library of its own, "
-    "which are not noted."
+    "What is recommended and what you have now, on one axis of time. Each line is a process, each bar what it did with "
+    "a batch, from the moment the epoch was asked for. A main process that waits while its workers read needs faster "
+    "reading or more of them; one that waits for transfers needs fewer processes; one that never waits is sustained. A "
+    "narrow bar is what the main process waits for: a read of its own, or a batch that a worker has made and that is "
+    "on its way. Where decoding has no bar of its own it is part of reading. A loader with one line and no reads in it "
+    "reads by threads or by a library of its own, which are not noted."
 )
-ALT = (
-    "Lines of the main process and of each worker with the spans of reading, decoding, collating, transfer and waiting"
-)
-NEEDS = "the spans of a run: `timeline: first` below `measure` in config.yaml notes them"
+NEEDS = "the spans of a run: `timeline: finalists` below `measure` in config.yaml notes them"
 MOST_SPANS = 4_000  # in the rows: of as many runs, the best first, as fit
 _MAIN = "main"
 _MOST_WORKERS = 8  # of one result in the picture
-_LEAST_SHARE = 0.1  # of the time: below, waiting for transfers is not worth a panel
 _NARROW = 0.03  # of the axis: in a bar below that a batch's number has no place
 _ON_COLOUR = "#fefefe"  # not PAPER, which changes in dark mode: the bars do not
 LOOK = {  # by phase: colour, hatch, label
@@ -51,12 +48,8 @@ LOOK = {  # by phase: colour, hatch, label
     "collate": (COLOURS[2], "////", "collate"),
     "transfer": (COLOURS[4], "xxxx", "transfer: made, not here yet"),
 }
-_RULES = (
-    "Fastest with worker processes",
-    "Longest in transfer",
-    "Slowest with worker processes",
-    "Fastest without worker processes",
-)
+_FASTEST, _SLOWEST = "Fastest with a timeline", "Slowest with a timeline"
+_LONGEST = 12  # times the shorter timeline: there the common axis ends
 
 Key = tuple[str, str, str]  # loader, tier and slug
 
@@ -64,14 +57,16 @@ Key = tuple[str, str, str]  # loader, tier and slug
 def rows(tables: Tables) -> Rows:
     """Return the spans of results, the best first; of each up to where a worker is through with what was noted.
 
-    `why` says by which rule a result is one of the few in the picture, and is blank for the others. Those few are
-    always here, of the others as many as fit into MOST_SPANS; `runs` counts all. `within` marks what the main process
-    does while it waits for a batch; those spans come after the waiting.
+    `why` says why a result is one of the two in the picture, and is blank for the others. Those two are always here,
+    of the others as many as fit into MOST_SPANS; `runs` counts all. `within` marks what the main process does while it
+    waits for a batch; those spans come after the waiting.
     """
     spans = grouped(tables["spans"], "loader", "tier", "slug")
     ranked = {key(row): row for row, _ in results(tables, "ranking") if key(row) in spans}
     found = {key(row): row for row in (*tables["best"], *tables["ranking"]) if key(row) in ranked}
-    why, names, room = _chosen(list(ranked.values()), spans), _names(found), MOST_SPANS
+    if not ranked:
+        return []
+    why, names, room = _chosen(tables, ranked), _names(found), MOST_SPANS
     kept = set()
     for result in dict.fromkeys([*why, *found]):
         room -= len(spans[result])
@@ -94,32 +89,24 @@ def rows(tables: Tables) -> Rows:
     ]
 
 
-def _chosen(ranked: list[Row], spans: Mapping[Key, Rows]) -> dict[Key, str]:
-    """Return why a result is in the picture, of those of the first condition and tier that have spans.
+def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
+    """Return why a result is in the picture: what is recommended, and what the user has now.
 
-    The fastest and the slowest with worker processes, the one that waits longest for its transfers, and the fastest
-    that reads in the main process.
+    In place of either that has no timeline: the fastest, or the slowest, that has one in the same condition.
     """
-    first = [row for row in ranked if (row["condition"], row["tier"]) == (ranked[0]["condition"], ranked[0]["tier"])]
-    first.sort(key=lambda row: -row["clips_per_second"])
-    reads = {key(row) for row in first if any(span["phase"] == "read" for span in spans[key(row)])}
-    crews = [key(row) for row in first if len({span["track"] for span in spans[key(row)]}) > 1]
-    single = [key(row) for row in first if key(row) not in crews]
-    costly = [one for one in crews if _in_transfer(spans[one]) >= _LEAST_SHARE]
-    costly.sort(key=lambda one: -_in_transfer(spans[one]))
-    alone = [one for one in single if one in reads] or single
-    found: dict[Key, str] = {}
-    for why, names in zip(_RULES, (crews[:1], costly[:1], crews[-1:], alone[:1]), strict=True):
-        for one in names:  # reads of threads and of libraries are not noted
-            noted = ", of those whose reads are noted" if one in reads and len(reads) < len(first) else ""
-            found.setdefault(one, why + noted)
+    from scripts.report.verdicts import verdicts  # which needs NumPy
+
+    pair = contrasted(verdicts(tables)[0])
+    found = {key(row): why for why, row in pair if key(row) in noted}
+    condition = pair[0][1]["condition"] if pair else None
+    same = [row for row in noted.values() if row["condition"] == condition] or list(noted.values())
+    same.sort(key=lambda row: -row["clips_per_second"])
+    whys = set(found.values())
+    if not whys - {NOW}:
+        found = {key(same[0]): _FASTEST} | found
+    if not whys & {NOW, BOTH}:
+        found.setdefault(key(same[-1]), _SLOWEST)
     return found
-
-
-def _in_transfer(spans: Rows) -> float:
-    """Return the share of the main process's time in which a batch was made and not there yet."""
-    taken = sum(span["end_ms"] - span["start_ms"] for span in spans if span["phase"] == "transfer")
-    return taken / max(span["end_ms"] for span in spans if span["track"] == _MAIN)
 
 
 def _end(spans: Rows) -> float:
@@ -151,41 +138,47 @@ def _track_number(track: str) -> int:
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel for each result that is chosen by a rule, in it a line per process."""
+    """Return the picture: a panel for each of the two results, in it a line per process, on one axis of time.
+
+    The axis ends at `_LONGEST` times the shorter of the two timelines.
+    """
     drawn = [row for row in rows if row["why"] and row["track_number"] <= _MOST_WORKERS]
-    runs = dict(sorted(grouped(drawn, "run").items(), key=lambda item: _RULES.index(item[1][0]["why"].split(",")[0])))
+    drawn.sort(key=lambda row: row["why"] in (NOW, _SLOWEST))
+    runs = grouped(drawn, "run")
     heights = [1.0 + 0.3 * len({row["track"] for row in found}) for found in runs.values()]
+    ends = [max(row["end_ms"] for row in found) for found in runs.values()]
     figure, axes = paper.conditions(runs, heights)
     for axis, found in zip(axes, runs.values(), strict=True):
-        _panel(axis, found)
+        _panel(axis, found, min(max(ends), _LONGEST * min(ends)))
     axes[-1].set_xlabel("milliseconds since the epoch began")
     looks = {phase: look for phase, look in LOOK.items() if any(row["phase"] == phase for row in drawn)}
     paper.legend(figure, [paper.patch(label, **_look(phase)) for phase, (_, _, label) in looks.items()])
-    where = f"{drawn[0]['condition']}, tier {paper.plain(drawn[0]['tier'])}"
-    notes = [f"{where}. An epoch of its own after the timed ones; the numbers are batches."]
+    notes = [f"{drawn[0]['condition']}. An epoch of its own after the timed ones; the numbers are batches."]
     most = max(row["track_number"] for row in rows if row["why"])
     notes += [f"The first {_MOST_WORKERS} of up to {most} workers are drawn."] if most > _MOST_WORKERS else []
+    notes += [f"The axis ends at {_LONGEST} times the shorter timeline."] if max(ends) > _LONGEST * min(ends) else []
     notes += [f"{len(runs)} of {rows[0]['runs']} runs are drawn here."] if len(runs) < rows[0]["runs"] else []
     paper.footnote(figure, notes)
     return figure
 
 
-def _panel(axis: Axes, rows: Rows) -> None:
+def _panel(axis: Axes, rows: Rows, end: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    end, tracks = max(row["end_ms"] for row in rows), sorted({(row["track_number"], row["track"]) for row in rows})
+    tracks = sorted({(row["track_number"], row["track"]) for row in rows})
     for row in sorted(rows, key=lambda row: row["phase"] != "wait"):  # on which the others are
         y, width = tracks.index((row["track_number"], row["track"])), row["milliseconds"]
         height = 0.42 if row["within"] else 0.8
         axis.barh(y, width, height, left=row["start_ms"], zorder=3, **_look(row["phase"]))
-        if row["phase"] in ("step", "read") and width > _NARROW * end:
+        if row["phase"] in ("step", "read") and width > _NARROW * end and row["start_ms"] + width <= end:
             words = {"ha": "center", "va": "center", "size": 7, "color": _ON_COLOUR, "zorder": 4}
             axis.text(row["start_ms"] + width / 2, y, str(row["batch"]), **words)
     paper.name_axis(axis, ["main process" if track == _MAIN else track for _, track in tracks])
     axis.set_xlim(0, end)
     axis.xaxis.set_major_formatter(paper.plain_numbers())
     axis.xaxis.set_major_locator(MaxNLocator(8))
-    axis.set_title(f"{rows[0]['why']}: {paper.plain(rows[0]['loader'])}\n{textwrap.fill(rows[0]['settings'], 75)}")
+    where = f"{paper.plain(rows[0]['loader'])} on {paper.plain(rows[0]['tier'])}"
+    axis.set_title(f"{rows[0]['why']}: {where}\n{textwrap.fill(rows[0]['settings'], 75)}")
 
 
 def _look(phase: str) -> dict[str, Any]:

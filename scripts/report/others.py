@@ -1,0 +1,96 @@
+"""The tables of other sessions that the config puts beside these: where they are, and whether they compare."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.common.compared import check_folder, check_once, machine_folders
+from scripts.common.errors import UserError
+from scripts.common.files import read_json
+from scripts.common.vocabulary import SPLIT
+from scripts.report.verdict_texts import asked
+from scripts.tables.columns import read_tables
+
+Tables = Mapping[str, Any]
+
+
+def with_others(tables: Tables) -> dict[str, Any]:
+    """Return tables with those of the config's other sessions: of the `baseline` (or None), and of `machines`.
+
+    `machines` is a list of `name` (empty where the config gives none) and `tables`. Raises UserError for a folder
+    without tables, for records of another protocol, for clips of another length, and for a machine that is there twice.
+    """
+    baseline = asked(tables, "baseline")
+    return {**tables, "baseline": read_tables(Path(baseline)) if baseline else None, "machines": _machines(tables)}
+
+
+def _machines(tables: Tables) -> list[dict[str, Any]]:
+    given, dataset = asked(tables, "machines"), tables["dataset"]["dataset"]
+    check_once(given, Path("results", "tables", dataset))
+    found: list[dict[str, Any]] = []
+    for name, folder in machine_folders(given):
+        key = f"report.machines: {folder}"
+        check_folder("report.machines", folder, dataset)
+        host = Path(folder, "host.json")
+        if host.is_file():  # first of all: tables of another protocol may have other columns
+            again = f"Measure there again with this version, and copy the tables again: cp -r results/tables/{dataset}"
+            check_protocol(key, tables["host"], read_json(host), f"{again} FOLDER; or take it out of the list.")
+        other = _read(key, folder)
+        _check_clips(key, tables, other)
+        _check_other(key, other, [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)])
+        found.append({"name": name, "folder": folder, "tables": other})
+    return found
+
+
+def _read(key: str, folder: str) -> dict[str, Any]:
+    try:
+        return read_tables(Path(folder))
+    except UserError as error:
+        raise UserError(
+            f"{key}: found tables that this version cannot read ({error}) Make them there with this version, by "
+            "snakemake, and copy them again; or take the folder out of the list."
+        ) from None
+
+
+def check_protocol(key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], hint: str) -> None:
+    """Raise UserError, which ends in `hint`, where two sessions' host.json are of other protocols."""
+    if ours["protocols"] != theirs["protocols"]:
+        raise UserError(
+            f"{key}: found records of protocol {_numbers(theirs['protocols'])}, these are of protocol "
+            f"{_numbers(ours['protocols'])}: speeds of different protocols do not compare. {hint}"
+        )
+
+
+def _numbers(values: Iterable[int]) -> str:
+    return " and ".join(map(str, values)) or "none"
+
+
+def data_text(tables: Tables) -> str:
+    """Return which data a session measured, such as ``data set demo with 461 clips``."""
+    dataset = tables["dataset"]
+    clips = ((dataset["corpus"] or {}).get("clips") or {}).get(SPLIT, "unknown")
+    return f"data set {dataset['dataset']} with {clips} clips"
+
+
+def _check_clips(key: str, tables: Tables, other: Tables) -> None:
+    """Refuse clips of another length: a clip a second is then no unit that both have."""
+    ours, theirs = (_clip_text(one["dataset"]["corpus"] or {}) for one in (tables, other))
+    if ours != theirs:
+        raise UserError(
+            f"{key}: found clips of {theirs}, allowed is {ours}: clips/s of other clips do not compare. Measure there "
+            "with the same `audio` in config.yaml, or take it out of the list."
+        )
+
+
+def _clip_text(corpus: Mapping[str, Any]) -> str:
+    return f"{corpus.get('seconds', 'unknown')} s at {corpus.get('sample_rate', 'unknown')} Hz"
+
+
+def _check_other(key: str, tables: Tables, others: Iterable[tuple[str, Tables]]) -> None:
+    """Refuse a copy of tables that are there already: no machine stands beside itself."""
+    for name, other in others:
+        if tables["runs"] and (tables["host"], tables["runs"]) == (other["host"], other["runs"]):
+            raise UserError(
+                f"{key}: found the very visits of {name}, allowed is each machine once. Take it out of the list, or "
+                "name the folder of another machine."
+            )

@@ -1,0 +1,238 @@
+"""What the terminal says: the best settings of each loader and tier, what could not run, what to use."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scripts.common.vocabulary import BOTTLENECKS
+from scripts.report.changes import comparison_lines
+from scripts.report.confidence import confidence
+from scripts.report.machines import machine_lines
+from scripts.report.others import with_others
+from scripts.report.verdict_texts import asked, choice_text, rank_text
+from scripts.report.verdict_texts import place as place_of
+from scripts.report.verdicts import verdicts
+from scripts.tables.columns import conditions, number_text, read_tables, settings_text
+
+WIDTH = 100  # columns; nothing printed is wider
+_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
+_TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
+_NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
+_BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
+
+Row = Mapping[str, Any]
+
+
+def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
+    """Return the lines to print, at most WIDTH columns each; ANSI codes only where `colour` is true."""
+    lines: list[str] = []
+    best = tables["best"]
+    names = conditions(best)
+    for condition in names:
+        rows = [row for row in best if row["condition"] == condition]
+        lines += [_title(tables, condition), *_table(rows, colour), ""]
+    if not names:
+        lines += ["The plan has no run that could be ranked.", ""]
+    lines += _caveats(best)
+    lines += _steadiness(tables["noise"])
+    lines += _reasons(
+        "failed", ((_place(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
+    )
+    for status in ("missing", "skipped"):
+        lost = [row for row in tables["skipped"] if row["status"] == status]
+        lines += _reasons(status, ((_place(row), row["reason"]) for row in lost))
+    return lines
+
+
+def _table(rows: Sequence[Row], colour: bool) -> list[str]:
+    cells = [(*_HEADS, "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    while sum(widths) + len(widths) - 1 > WIDTH:
+        widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
+    lines = []
+    for line, row in zip(cells, [None, *rows], strict=True):
+        texts = [_cut(text, width) for text, width in zip(line, widths, strict=True)]
+        padded = (
+            text.rjust(width) if column in _NUMBERS else text.ljust(width)
+            for column, (text, width) in enumerate(zip(texts, widths, strict=True))
+        )
+        code = _BOLD if row is None or row["rank"] == 1 else _RED if row["status"] == "failed" else ""
+        text = " ".join(padded).rstrip()
+        lines.append(f"{code}{text}{_PLAIN}" if colour and code else text)
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(_settings(row)))
+    if row["status"] != "ok":
+        return ("-", *names, row["status"], "", "", "", "")
+    percent = row["percent_of_bound"]
+    return (
+        rank_text(row),
+        *names,
+        number_text(row["clips_per_second"]),
+        _between(row),
+        "-" if percent is None else number_text(percent, 2),
+        BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
+        number_text(row["first_batch_seconds"]) or "-",
+    )
+
+
+def _settings(row: Row) -> str:
+    """Return the slug without what the condition's name says: the device and the conditions."""
+    said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
+    return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
+
+
+def _between(row: Row) -> str:
+    if row["runs"] == 1:
+        return "1 visit"
+    return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
+
+
+def _caveats(best: Sequence[Row]) -> list[str]:
+    runs = [row["runs"] for row in best if row["status"] == "ok"]
+    if not runs:
+        return ["No loader has a verified speed.", ""]
+    text = (
+        "Rank: 1 + the results that are surely faster, to all less those surely slower, by ratios within blocks; any "
+        "false difference in a table has a chance of 4 %. The interval is that of a speed by itself. Settings: b batch "
+        "size, w workers, p prefetch, then the allocator and the loader's own. first s: seconds until the first batch."
+    )
+    if any(row["bottleneck"] for row in best):
+        text += " Bottleneck: looked for in what leads, and in what you have now."
+    return [*textwrap.wrap(text, WIDTH), ""]
+
+
+def _steadiness(noise: Sequence[Row]) -> list[str]:
+    """Return a line for each device: how much its least steady control run varied, and whether it drifted."""
+    worst: dict[str, Row] = {}
+    for row in noise:
+        varied = row["variation_percent"]
+        if varied is not None and varied > worst.get(row["device"], {"variation_percent": -1.0})["variation_percent"]:
+            worst[row["device"]] = row
+    lines = []
+    for device, row in worst.items():
+        text = (
+            f"The machine ({device.upper()}): the control run (batch {row['batch_size']}), made "
+            f"{row['control_runs']} times over the session, varied by {row['variation_percent']:.1f} % "
+            f"(slowest to fastest {row['range_percent']:.1f} %)"
+        )
+        drifts = [one for one in noise if one["device"] == device and one["drift_seen"]]
+        if drifts:
+            drift = max((one["drift_percent"] for one in drifts), key=abs)
+            text += f", and became {abs(drift):.1f} % {'slower' if drift < 0 else 'faster'} in its second half"
+        lines += textwrap.wrap(f"{text}.", WIDTH)
+    return [*lines, ""] if lines else []
+
+
+def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
+    """Return the lines that say what to use for each goal, or what an answer needs, at most WIDTH columns each.
+
+    Of the fastest they say all. What several goals need, and the cautions of any, stands there once.
+    """
+    found = verdicts(tables)
+    texts, needed = [(0, "What to use", _BOLD), (2, confidence(tables, found[0]).text, "")], set()
+    for verdict in found:
+        if verdict["row"] or verdict["lacking"] not in needed:
+            texts += _verdict_texts(verdict)
+        needed |= set() if verdict["row"] else {verdict["lacking"]}
+    said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
+    texts += [(2, f"Caution: {text}", "") for text in dict.fromkeys(said)]
+    return [*_wrapped(texts, colour), ""]
+
+
+def summary_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return of the lines those of the fastest alone: the table of its condition, confidence, what to use.
+
+    Empty where nothing has a speed.
+    """
+    first = verdicts(tables)[0]
+    if first["row"] is None:
+        return []
+    condition = first["row"]["condition"]
+    rows = [row for row in tables["best"] if row["condition"] == condition]
+    texts = [(0, "What to use", ""), (2, confidence(tables, first).text, ""), *_verdict_texts(first)]
+    return [_title(tables, condition), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
+
+
+def _title(tables: Mapping[str, Any], condition: str) -> str:
+    return f"{condition}, data set {_clean(tables['dataset']['dataset'])}"
+
+
+def _wrapped(texts: Iterable[tuple[int, str, str]], colour: bool) -> list[str]:
+    """Return the lines of (indent, text, ANSI code)."""
+    lines = []
+    for indent, text, code in texts:
+        blank = " " * indent
+        wrapped = textwrap.wrap(_clean(text), WIDTH, initial_indent=blank, subsequent_indent=f"{blank}  ")
+        lines += [f"{code}{line}{_PLAIN}" if colour and code else line for line in wrapped]
+    return lines
+
+
+def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
+    """Return (indent, text, ANSI code) of what is said of one goal: of the fastest all, of the others one text."""
+    row = verdict["row"]
+    if row is None:
+        return [(2, f"{verdict['title']}: no answer. {verdict['lacking']}", "")]
+    settings = ", ".join(filter(None, (f"format {row['format']}", settings_text(row))))
+    if verdict["goal"] not in ("fastest", "fastest_cold"):
+        use = f"{verdict['title']}: {place_of(row)}"
+        return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], 0)}", "")]
+    texts = [(2, f"{verdict['title']}: {choice_text(verdict)}", _BOLD)]
+    if verdict["form"] == "noisy":
+        return texts
+    texts += [(4, f"Settings: {settings}", ""), (4, verdict["reason"], "")]
+    return texts + ([(4, verdict["against"]["text"], "")] if verdict["against"] else [])
+
+
+def _tied(ties: Sequence[Row], most: int) -> str:
+    """Return the rows that cannot be distinguished in words, the first `most` of them by name."""
+    named = [place_of(row) for row in ties[:most]]
+    more = len(ties) - len(named)
+    named += [f"{more} {'more' if named else 'other' if more == 1 else 'others'}"] if more else []
+    return f"; not distinguishable from {', '.join(named)}" if named else ""
+
+
+def baseline_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return what changed since the session that `report.baseline` names; nothing where it names none."""
+    folder = asked(tables, "baseline")
+    if not folder:
+        return []
+    lines = comparison_lines(tables, read_tables(Path(folder)))
+    return [*(line for text in lines for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent=" " * 8)), ""]
+
+
+def machines_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return what `report.machines` says beside this machine; nothing where it names none."""
+    lines = list(machine_lines(with_others(tables)))
+    wrapped = (line for text in lines for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent=" " * 6))
+    return [*wrapped, ""] if lines else []
+
+
+def _place(row: Row) -> str:
+    return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
+
+
+def _reasons(status: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the lines of one status: each reason once, with the loaders that share it."""
+    groups: dict[str, list[str]] = {}
+    for place, reason in pairs:
+        groups.setdefault(_clean(reason), []).append(place)
+    if not groups:
+        return []
+    lines = [f"{status}:"]
+    for reason, places in groups.items():
+        text = f"{', '.join(dict.fromkeys(places))}: {reason}"
+        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+    return [*lines, ""]
+
+
+def _clean(text: str) -> str:
+    """Return `text` without line breaks and control codes, which a terminal would obey."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text.replace("\n", " "))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 2]}.."

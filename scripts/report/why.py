@@ -1,0 +1,124 @@
+"""Why the recommended result, and what one has now, are as fast as they are, and what was measured to be faster."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from scripts.common.statistics import Comparison
+from scripts.common.text import percent_text
+from scripts.common.vocabulary import BOTTLENECKS, PARTS
+from scripts.report.verdict_texts import contrasted, key, place, times_text
+from scripts.report.verdicts import compared
+from scripts.tables.bottlenecks import LEAST_PERCENT
+from scripts.tables.columns import number_text
+
+MOST_PARTS = 4  # of a batch's time in a sentence
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Any]
+
+
+def reasons(tables: Tables, verdict: Row) -> list[dict[str, Any]]:
+    """Return of each result of `contrasted` its `title`, `row`, `text` and `opportunities`, a list of sentences.
+
+    An opportunity is a measured difference that is surely one: between it and another loader of the same files,
+    between it and the recommended one, from its step of the ladder to a later one; and what is left without its
+    bottleneck, which no faster way of doing that part surpasses.
+    """
+    return [
+        {
+            "title": title,
+            "row": row,
+            "text": text(tables, row),
+            "opportunities": list(_opportunities(tables, verdict, row)),
+        }
+        for title, row in contrasted(verdict)
+    ]
+
+
+def text(tables: Tables, row: Row) -> str:
+    """Return what the time of a result's batches is made of, in two or three sentences."""
+    milliseconds = 1000 * row["batch_size"] / row["clips_per_second"]
+    took = f"{place(row)}: a batch of {row['batch_size']} comes every {number_text(milliseconds)} ms."
+    parts = [part for part in _of(tables["parts"], row) if part["percent"] >= 1][:MOST_PARTS]
+    if parts:
+        shares = ", ".join(
+            f"{PARTS[part['part']].text.partition(':')[0]} {percent_text(part['percent'])}" for part in parts
+        )
+        took += f" Of that, which may overlap: {shares}."
+    return " ".join(filter(None, (took, _held(row), _waited(tables, row))))
+
+
+def _held(row: Row) -> str:
+    if not row["bottleneck"]:
+        return "Its bottleneck was not looked for, or no part of it can be left out."
+    if row["bottleneck"] == "none":
+        return f"No part takes {LEAST_PERCENT:g} % of the time."
+    if row["bottleneck"] == "unclear":
+        return "The bottleneck is inconclusive: no part stands out for sure."
+    return f"The bottleneck is {BOTTLENECKS[row['bottleneck']].text}."
+
+
+def _waited(tables: Tables, row: Row) -> str:
+    """Return which share of its noted time the main process waited for batches; nothing where none was noted."""
+    spent = {"wait": 0.0, "step": 0.0}
+    for span in _of(tables["spans"], row):
+        if span["track"] == "main" and span["phase"] in spent:
+            spent[span["phase"]] += span["end_ms"] - span["start_ms"]
+    total = sum(spent.values())
+    if not total:
+        return ""
+    return f"In its timeline the main process waits {percent_text(100 * spent['wait'] / total)} of the time."
+
+
+def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
+    part = row["bottleneck"] if row["bottleneck"] in PARTS else ""
+    takes = f"{PARTS[part].text} takes {percent_text(row['bottleneck_percent'])}: " if part else ""
+    named = set()
+    if same := _same_files(tables, row):
+        ratio, rival = same
+        named.add(key(rival))
+        found = times_text(ratio.low, ratio.high)
+        yield f"{takes}{rival['loader']} delivers the same {row['format']} files {found} faster here."
+    against, first = verdict["against"], verdict["row"]
+    if row is not first and against and (against["faster_low"] or 0) > 1 and first["format"] != row["format"]:
+        took = next((one["seconds"] for one in tables["formats"] if one["format"] == first["format"]), None)
+        wrote = f"; writing that format took {number_text(took)} s" if took else ""
+        named.add(key(first))
+        found = times_text(against["faster_low"], against["faster_high"])
+        yield f"{first['loader']} reads the clips as {first['format']}, {found} faster here{wrote}."
+    yield from _ladder(tables, row, named)
+    without = next((one["clips_per_second_without"] for one in _of(tables["parts"], row) if one["part"] == part), None)
+    if without:
+        yield (
+            f"Without {PARTS[part].text} {row['loader']} reached {number_text(without)} clips/s here: no faster way of "
+            "doing that alone gains more."
+        )
+
+
+def _same_files(tables: Tables, row: Row) -> tuple[Comparison, Row] | None:
+    """Return how much faster the fastest is of the loaders of the same files that are surely faster; None of none."""
+    rivals = [
+        one
+        for one in tables["best"]
+        if all(one[name] == row[name] for name in ("condition", "tier", "format")) and one["clips_per_second"]
+    ]
+    table = compared(tables, row)
+    pairs = [(table.compare(key(one), key(row)), one) for one in rivals if key(one) != key(row)]
+    return max((pair for pair in pairs if pair[0].faster), key=lambda pair: pair[0].ratio, default=None)
+
+
+def _ladder(tables: Tables, row: Row, named: Collection[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield the ladder's step above that of a result's loader, where it is surely faster and no result of `named`."""
+    below: Row | None = None
+    for step in tables["ladder"]:
+        if step["clips_per_second"] is None:
+            continue
+        higher = below and below["loader"] == row["loader"] and (step["faster_low"] or 0) > 1
+        if higher and not (key(below) == key(row) and key(step) in named):
+            found = times_text(step["faster_low"], step["faster_high"])
+            yield f"On the ladder, {step['change']} ({step['loader']}) is {found} faster here than {below['change']}."
+        below = step
+
+
+def _of(rows: Any, result: Row) -> list[Row]:
+    return [row for row in rows if key(row) == key(result)]

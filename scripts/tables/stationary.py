@@ -1,0 +1,56 @@
+"""Rows of warnings.csv for results whose speed changes within a visit: a mean over its window then says little.
+
+Queues that were filled before the clock and empty while it runs, a cache that fills, or a leak do that. The halves of
+each visit's window are compared within blocks, as results are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scripts.common.blocks import compare
+from scripts.tables.groups import grouped
+
+LEAST_GAPS = 20  # between batches, in a visit: with fewer a half is chance
+LEAST_VISITS = 3
+LEAST_CHANGE = 0.1  # a change that is smaller than this is no warning though it can be told
+Row = Mapping[str, Any]
+
+
+def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Iterator[dict[str, Any]]:
+    """Yield a warning for each result whose second half is distinguishably faster or slower than its first.
+
+    `of_runs` are rows of runs.csv with `counts`, and their records; an epoch from a cold cache is no window.
+    """
+    rows = [{**row, "record": record} for row, record in of_runs if row["counts"] and row["cache"] == "warm"]
+    for same in grouped(rows, "loader", "tier", "slug"):
+        halves = {row["repeat"]: found for row in same if (found := half_speeds(row["record"]["times"]["epochs"]))}
+        if len(halves) < LEAST_VISITS:
+            continue
+        first, second = ({block: found[half] for block, found in halves.items()} for half in (0, 1))
+        found = compare(second, first)
+        if 1 - LEAST_CHANGE < found.ratio < 1 + LEAST_CHANGE or not (found.faster or found.slower):
+            continue
+        yield {key: same[0][key] for key in ("loader", "tier", "slug")} | {
+            "code": "not-stationary",
+            "seen": f"the second half of its visits was {found.ratio:.2f} times as fast as the first (99 % interval "
+            f"{found.low:.2f} to {found.high:.2f}, {len(halves)} visits)",
+            "cause": "queues that were full when the clock started, caches that fill, or a changing clock frequency",
+            "hint": "measure longer windows: snakemake --config measure='{seconds: 5}'",
+        }
+
+
+def half_speeds(epochs: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return the clips/s of both halves of a window, without epoch starts; None of one with few batches."""
+    gaps = [
+        (later - earlier, clips)
+        for epoch in epochs
+        for earlier, later, clips in zip(
+            epoch["arrivals_seconds"], epoch["arrivals_seconds"][1:], epoch["batch_clips"][1:], strict=False
+        )
+    ]
+    middle = len(gaps) // 2
+    halves = gaps[:middle], gaps[middle:]
+    seconds = [sum(gap for gap, _ in half) for half in halves]
+    if len(gaps) < LEAST_GAPS or not all(seconds):
+        return None
+    return tuple(sum(clips for _, clips in half) / spent for half, spent in zip(halves, seconds, strict=True))

@@ -1,0 +1,148 @@
+"""The verdict's three forms and the page around them, on planted tables, with names that attack or do not fit."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from scripts.report import charts, render_report
+from tests.support import browser
+from tests.support.made_runs import Made, explained
+from tests.support.report_pages import Page, tables_of
+
+FORMS = {
+    "use": r"Use .+ with format .+ on tier .+\.",
+    "equal": r".+ or .+: equal here \(within \d+ %\), the first is cheapest\.",
+    "noisy": r"Too noisy to choose among .+ and .+; the cheapest is .+\. Certain: .+\.",
+    "none": r"No loader has a verified result, so there is nothing to recommend\.",
+}
+STEADY, CLOSE = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01], [1.01, 1.0, 1.0, 1.01, 0.99, 1.01, 1.0]
+WILD = [0.2, 3.0, 0.6, 2.5, 0.3, 1.4, 0.7], [2.6, 0.3, 2.2, 0.4, 1.9, 0.5, 1.6]
+
+
+def made(loader, speed, factors=STEADY, tier="disk", **more):
+    return Made(loader, tier, [speed * factor for factor in factors], **more)
+
+
+NOW = made("torchaudio", 10.0, format="wav", trials=explained(10.0, 60000.0, decode=70.0))
+LARGE = [
+    made(f"loader_{n}", 100.0 + n, STEADY[:2], t, workers=w)
+    for n in range(25)
+    for t in ("ram", "disk")
+    for w in range(10)
+]
+SCENES = {  # name: (form, what was measured)
+    "clear": ("use", [made("ring", 900.0), made("soundfile", 80.0), NOW]),
+    "tied": ("equal", [made("ring", 900.0), made("memmap", 901.0, CLOSE), NOW]),
+    "noisy": ("noisy", [made("ring", 900.0, WILD[0]), made("memmap", 900.0, WILD[1]), NOW]),
+    "one": ("use", [made("ring", 900.0)]),
+    "single": ("use", [made("ring", 900.0, [1.0])]),
+    "missing": ("none", [Made("ring", "disk", [None])]),
+    "skipped": ("none", [Made("ring", "disk", ["skipped"]), Made("b", "ram", ["skipped"])]),
+    "failed": ("none", [Made("ring", "disk", ["failed"] * 3), Made("b", "disk", ["failed"] * 3)]),
+    "large": (None, LARGE),
+}
+NAMES = {
+    "script": "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">",
+    "quotes": "\"'`${document.title='run'}{{ 7 * 7 }}&lt;\\\"",
+    "right-to-left": "محمل البيانات שלום",
+    "long": "a" * 300,
+    "turned": "\u202e\u2067turned",
+    "lines": "one\ntwo\r\n\u2028three\t",
+}
+WIDTHS = (390, 1440)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder with a blank picture of each chart: what they show has tests of its own."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for name in charts.every():
+        svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 5"></svg>'
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, pictures):
+    """A function that returns the page of a scene, and where it lies."""
+    known = {}
+
+    def page(scene, names=None):
+        if (scene, names) not in known:
+            root = tmp_path_factory.mktemp(scene)
+            tables = tables_of(root, SCENES[scene][1], {("cpu", 32): [20000.0, 20100.0, 19900.0]})
+            html = render_report.render(renamed(tables, NAMES[names]) if names else tables, pictures)
+            (root / "index.html").write_text(html, encoding="utf-8")
+            known[scene, names] = SimpleNamespace(html=html, path=root / "index.html")
+        return known[scene, names]
+
+    return page
+
+
+def renamed(tables, name):
+    """The tables with every loader, tier, format, warning and the data set called so, each with a letter before it."""
+    old = {row[column] for row in tables["ranking"] for column in ("loader", "tier", "format") if row[column]}
+    new = {one: f"{letter}{name}" for letter, one in zip("abcdefghijklm", sorted(old), strict=False)}
+    new["demo"] = f"z{name}"
+
+    def turned(value):
+        if isinstance(value, list):
+            return [turned(one) for one in value]
+        if isinstance(value, dict):
+            return {turned(key): turned(one) for key, one in value.items()}
+        return new.get(value, value) if isinstance(value, str) else value
+
+    return {key: turned(value) for key, value in tables.items()}
+
+
+def forms_of(html):
+    """The forms that the page's one main heading has."""
+    [heading] = re.findall(r"<h1>(.*?)</h1>", html, re.DOTALL)
+    words = " ".join(Page(f"<p>{heading}</p>").text.split())
+    return [form for form, pattern in FORMS.items() if re.fullmatch(pattern, words, re.DOTALL)]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_the_verdict_has_one_form(pages, scene):
+    form = SCENES[scene][0]
+    found = forms_of(pages(scene).html)
+    assert found == [form] if form else len(found) == 1
+
+
+@pytest.mark.parametrize("names", NAMES)
+@pytest.mark.parametrize("scene", ["clear", "tied", "noisy", "failed"])
+def test_odd_names_are_text_in_every_form(pages, scene, names):
+    html = pages(scene, names).html
+    assert forms_of(html) == [SCENES[scene][0]]
+    page = Page(html)
+    assert "onerror" not in {name for _, attributes in page.tags for name in attributes}
+    assert sum(tag == "script" for tag, _ in page.tags) == len(render_report.SCRIPTS)
+    shown = NAMES[names].replace("\u202e\u2067", "\N{REPLACEMENT CHARACTER}" * 2)
+    assert "49" not in page.words.split() and " ".join(shown.split()) in page.words
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all tests of this file."""
+    with browser.launched() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("scene", "names"),
+    [*((scene, None) for scene in SCENES), *((scene, names) for scene in ("noisy", "failed") for names in NAMES)],
+)
+def test_nothing_runs_and_nothing_is_wider_than_the_screen(chromium, pages, scene, names):
+    there = browser.Visit(chromium, pages(scene, names).path)
+    there.page.on("dialog", lambda dialog: there.complaints.append(dialog.message))
+    widths = {}
+    for state in ("folded", "unfolded"):
+        for width in WIDTHS:
+            there.page.set_viewport_size({"width": width, "height": 800})
+            widths[state, width] = there.page.evaluate("document.documentElement.scrollWidth")
+        there.unfold()
+    title = there.page.title()
+    there.close()
+    assert {key: found for key, found in widths.items() if found > key[1]} == {}
+    assert title.startswith("feedrate: ") and there.complaints == [] and there.foreign == []

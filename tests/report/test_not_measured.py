@@ -1,0 +1,100 @@
+"""What was not measured, with the command for it; and the card of the machine."""
+
+import shlex
+from html import unescape
+
+import pytest
+import yaml
+
+from scripts.common.files import PROJECT
+from scripts.report import charts
+from scripts.report.groups import machine_card
+from scripts.report.not_measured import _COMMANDS, minutes_text, not_measured
+from tests.support.made_runs import Made
+from tests.support.report_pages import report_of, section, tables_of
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """Tables, figures and page of one loader that was visited once."""
+    return report_of(tmp_path_factory.mktemp("bare"), [Made("a", "disk", [100.0])])
+
+
+def lacking(tables):
+    return not_measured(tables, charts.every(), {name: chart.rows(tables) for name, chart in charts.every().items()})
+
+
+def test_every_command_stands_on_the_page_with_its_copy_button(bare):
+    tables, _, html = bare
+    commands = [one["command"] for one in lacking(tables) if one["command"]]
+    assert len(commands) >= 8 and "snakemake --config dataset=demo preset=ladder" in commands
+    for command in commands:
+        assert command in section(html, "lacking")
+        name = unescape(html).split(f">{command}</code>")[0].rsplit('id="', 1)[1].strip('"')
+        assert f'data-copy="{name}"' in html
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_commands_name_what_the_config_has(name):
+    config = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
+    key, value = shlex.split(_COMMANDS[name])[0].split("=", 1)
+    if key == "preset":
+        assert (PROJECT / "workflow" / "presets" / f"{value}.yaml").is_file()
+    else:
+        assert set(yaml.safe_load(value)) <= set(config[key])
+
+
+def test_a_command_keeps_the_sessions_preset_and_quotes_names(bare):
+    tables = {**bare[0], "dataset": {**bare[0]["dataset"], "dataset": "a b;c"}}
+    tables["dataset"]["config"] = {**tables["dataset"]["config"], "preset": "quick"}
+    found = {shlex.split(one["command"])[-1]: shlex.split(one["command"]) for one in lacking(tables) if one["command"]}
+    assert found["preset=ladder"] == ["snakemake", "--config", "dataset=a b;c", "preset=ladder"]
+    assert found["sweep={cache: [warm, cold]}"][2:4] == ["dataset=a b;c", "preset=quick"]
+
+
+def test_it_says_how_long_a_command_takes_by_the_session_that_is_there(tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3)])
+    assert minutes_text(tables).startswith("2 results took 2.00 minutes here; each command adds the time of its own")
+    tables["dataset"]["measure"]["minutes"] = 5
+    assert "of each command the session takes 5 min at most" in minutes_text(tables)
+    assert minutes_text({**tables, "ranking": []}) == ""
+
+
+HOST = {
+    **{"cpu": "Example CPU 9000", "cores": 32, "cores_allowed": 16, "physical_cores_allowed": 8, "cpu_quota": None},
+    **{"smt": "on", "l2_cache_bytes": 2**20, "l3_cache_bytes": 32 * 2**20, "governor": "performance", "numa_nodes": 2},
+    **{"transparent_huge_pages": "madvise", "memory_bytes": 64 * 10**9, "kernel": "6.1.0", "system": "Linux"},
+    **{"glibc": "2.36", "python": "3.11.7", "gpus": ["Example GPU"], "gpu_driver": "550.54.15"},
+}
+
+
+def test_the_card_says_all_that_decides_a_loaders_speed(bare):
+    tables = {**bare[0], "host": {**bare[0]["host"], "hosts": [{"runs": 3, "host": HOST}]}}
+    assert machine_card(tables) == [
+        ("CPU", "Example CPU 9000"),
+        ("cores", "32 logical, 16 used here, 8 physical of these"),
+        ("caches", "L2 1.05 MB, L3 33.6 MB"),
+        ("SMT", "on"),
+        ("NUMA nodes", "2"),
+        ("governor", "performance"),
+        ("RAM", "64.0 GB"),
+        ("transparent huge pages", "madvise"),
+        ("storage, disk", "ext4, posix, nvme0n1, Example SSD, none"),
+        ("GPU", "Example GPU, driver 550.54.15"),
+        ("kernel", "Linux 6.1.0, glibc 2.36, Python 3.11.7"),
+        ("commit", "0123456789ab"),
+        ("measured", "2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z"),
+    ]
+    without = {**HOST, "gpus": [], "governor": None}
+    card = dict(machine_card({**tables, "host": {**tables["host"], "hosts": [{"runs": 3, "host": without}]}}))
+    assert (card["governor"], dict(card)["GPU"]) == ("not known", "driver 550.54.15")
+    del without["gpu_driver"]
+    card = dict(machine_card({**tables, "host": {**tables["host"], "hosts": [{"runs": 3, "host": without}]}}))
+    assert card["GPU"] == "none"
+    nothing = {**tables["host"], "hosts": [], "commits": [], "first_started": None, "last_started": None}
+    assert dict(machine_card({**tables, "host": nothing}))["CPU"] == "not known"
+
+
+def test_the_card_stands_on_the_page(bare):
+    words = section(bare[2], "method")
+    assert "RAM 64.0 GB" in words and "storage, disk ext4, " in words and "commit 0123456789ab" in words

@@ -1,0 +1,143 @@
+"""Each figure of a result is the same, in value and rounding, wherever the page and the terminal say it."""
+
+import re
+from collections import defaultdict
+from html.parser import HTMLParser
+
+import pytest
+
+from scripts.report import charts, render_report
+from scripts.report.terminal import ranking_lines, verdict_lines
+from scripts.report.verdicts import verdicts
+from scripts.tables.columns import number_text
+from tests.support.made_runs import session
+from tests.support.report_pages import report_of, section
+
+TWICE = {"speed", "interval", "bound", "bottleneck", "memory", "cpu"}  # in the verdict or the chart, and in the table
+
+
+class Figures(HTMLParser):
+    """Notes the text of each element with a `data-figure`, by that."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found, self.open = defaultdict(list), []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("br", "img", "input", "meta", "link"):
+            name = dict(attrs).get("data-figure")
+            self.open.append(name)
+            if name:
+                self.found[name].append("")
+
+    def handle_endtag(self, _):
+        self.open.pop()
+
+    def handle_data(self, data):
+        for name in filter(None, self.open):
+            self.found[name][-1] += data
+
+
+def figures(html):
+    """Return {figure: its occurrences on the page}."""
+    return Figures(re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.DOTALL)).found
+
+
+def different(found):
+    """Those whose occurrences differ; seconds for 1,000 clips are milliseconds a clip."""
+    return {name: texts for name, texts in found.items() if len({text.removesuffix(" s") for text in texts}) > 1}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Tables, figures folder and page of an experiment in which everything there is was measured."""
+    return report_of(tmp_path_factory.mktemp("session"), **session(3))
+
+
+@pytest.fixture(scope="module")
+def found(measured):
+    """The figures of its page."""
+    return figures(measured[2])
+
+
+def named(kind, row):
+    return f"{kind}:{row['loader']}/{row['tier']}/{row['slug']}"
+
+
+def test_a_figure_is_the_same_wherever_it_stands(found):
+    assert different(found) == {}
+    assert {name.split(":")[0] for name, texts in found.items() if len(texts) > 1} == TWICE
+
+
+def test_a_figure_that_differs_is_found(measured):
+    """Planted: the table of all results has another speed and another rounding than the verdict."""
+    tables, pictures, _ = measured
+    ranking = [{**row, "clips_per_second": row["clips_per_second"] * 1.01} for row in tables["ranking"]]
+    html = render_report.render({**tables, "ranking": ranking}, pictures)
+    first = verdicts(tables)[0]["row"]
+    assert named("speed", first) in different(figures(html))
+
+
+def test_sentences_say_the_figures_of_the_table(measured, found):
+    """Of each goal: speed, interval, share of the bound and of the bottleneck."""
+    tables, _, html = measured
+    words, checked = section(html, "goals"), 0
+    for goal in verdicts(tables):
+        row = goal["row"]
+        assert goal["reason"] in words
+        if named("speed", row) in found:
+            [speed], [interval] = ({*found[named(kind, row)]} for kind in ("speed", "interval"))
+            assert f"{speed} clips/s (95 % interval {interval} of {row['runs']} visits)" in goal["reason"]
+            assert (
+                found[named("bound", row)][0] in goal["reason"] and found[named("bottleneck", row)][0] in goal["reason"]
+            )
+            checked += 1
+    assert checked >= 3
+    fact = verdicts(tables)[0]
+    assert fact["fact"] == f"{found[named('speed', fact['row'])][0]} clips/s" and fact["fact"] in words
+
+
+def test_how_many_times_faster_is_the_same_in_all_places(measured):
+    tables, _, html = measured
+    first = verdicts(tables)[0]
+    low, high = (number_text(first["against"][end]) for end in ("faster_low", "faster_high"))
+    said = f"{low} to {high} times"
+    header = html[html.index("<header") : html.index("<nav")]
+    assert f"{said} faster" in header and f"{said} faster" in section(html, "goals")
+    assert f"{said} faster here" in section(html, "why")
+    assert f"{said} faster" in " ".join(" ".join(verdict_lines(tables, colour=False)).split())
+
+
+def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, found):
+    """`times slower` of the table, among the best, is the verdict's comparison turned round."""
+    tables, _, _ = measured
+    best = [row for row in tables["best"] if row["condition"] == "CPU"]
+    had = next(row for row in best if row["loader"] == "torchaudio" and row["tier"] == "ram")
+    [interval] = found[named("slower-interval", had)]
+    assert interval == f"{number_text(had['slower_low'])} to {number_text(had['slower_high'])}"
+    everything = next(
+        row
+        for row in tables["ranking"]
+        if row["slug"] == had["slug"] and row["tier"] == "ram" and row["loader"] == "torchaudio"
+    )
+    assert everything["slower_high"] != had["slower_high"], "planted: among all settings it is another interval"
+
+
+def test_the_terminal_says_the_figures_of_the_page(measured, found):
+    tables, _, _ = measured
+    lines = ranking_lines(tables, colour=False)
+    rows = [row for row in tables["best"] if row["condition"] == "CPU"]
+    head = lines.index(next(line for line in lines if line.startswith("CPU, data set")))
+    for line, row in zip(lines[head + 2 :], rows, strict=False):
+        rank, speed, interval, bound = (found[named(kind, row)][0] for kind in ("rank", "speed", "interval", "bound"))
+        assert line.split()[:2] == [rank, row["loader"]]
+        assert f" {speed} {interval.replace(' to ', ' - ')} " in " ".join(line.split())
+        assert f" {bound.removesuffix(' %')} " in line
+
+
+def test_the_chart_of_latency_has_the_milliseconds_of_the_table(measured, found):
+    tables, _, _ = measured
+    for row in charts.load("latency").rows(tables):
+        shown = [number_text(row[column]) for column in ("p50_ms", "p99_ms", "slowest_ms")]
+        assert [found[named(f"p{part}", row)][0] for part in (50, 99, 100)] == [f"{text} ms" for text in shown]
