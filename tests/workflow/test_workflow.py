@@ -98,7 +98,7 @@ def experiment(places) -> Experiment:
     def put_back() -> None:
         shutil.rmtree(project.root)
         shutil.copytree(kept, project.root)
-        project.configure(**yaml.safe_load((kept / "config.yaml").read_text()))
+        project.config = yaml.safe_load((kept / "config.yaml").read_text())
 
     return Experiment(project, output, spans_of(log), put_back)
 
@@ -269,6 +269,29 @@ def test_a_changed_line_runs_what_it_makes(project, path, names):
     assert set(names) <= {job.rule.replace("_ram", "_disk") for job in jobs}, "reaches the line, and does not run again"
     others = {job.rule for job in jobs if not re.search("have changed|Input files updated", job.reason)}
     assert others <= {"place_on_ram"}, "a copy in RAM is gone after its runs"
+
+
+def test_other_machines_render_the_report_again_and_measure_nothing(project):
+    """Their tables are inputs: the list, and what is in its folders."""
+    kept, tables = project.records(), project.root / "results" / "tables" / "demo"
+    for name in ("lab", "old"):
+        shutil.copytree(tables, project.root / name)
+        host = json.loads((tables / "host.json").read_text())
+        host["hosts"][0]["host"]["cpu"] = f"The CPU of {name}"
+        (project.root / name / "host.json").write_text(json.dumps(host))
+    drawn = {"write_plan": 1, "make_tables": 1, "draw_figures": 1, "render_report": 1}
+    for given in (["lab"], {"lab": "lab", "old": "old"}):
+        project.configure(report={"machines": given})
+        jobs = rules_of(project.planned())
+        assert {name: count for name, count in jobs.items() if name != "summarize_loader"} == drawn
+        project.snakemake()
+        assert project.planned() == []
+    assert project.records() == kept, "runs were made again"
+    page = (project.root / "report" / "index.html").read_text()
+    assert "The CPU of lab" in page and "The CPU of old" in page
+    with open(project.root / "old" / "runs.csv", "a") as file:
+        file.write("\n")
+    assert rules_of(project.planned()) == {"draw_figures": 1, "render_report": 1}
 
 
 def test_comments_run_nothing(project):
@@ -635,6 +658,7 @@ def test_a_rule_says_all_it_must(rule):
         assert {"output", "log", "conda", "shell"} <= rule.parts.keys()
         assert len(rule.programs) == 1, "a rule runs one program"
         assert PROJECT.joinpath(*rule.programs[0].split(".")).with_suffix(".py").is_file()
-        order = ["name", "input", "output", "log", "benchmark", "priority", "conda", "threads", "resources", "params"]
+        order = ["name", "input", "output", "log", "benchmark", "priority", "group", "conda", "threads"]
+        order += ["resources", "params"]
         places = [[*order, "shell"].index(directive) for directive in rule.parts]
         assert places == sorted(places), f"the directives of other rules stand in the order {order}, shell"

@@ -9,26 +9,32 @@ import sys
 import uuid
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-
-sys.path.insert(0, str(Path(workflow.basedir).parent))
 from scripts.common.code import code_hash
+from scripts.common.compared import machine_folders
 from scripts.common.errors import UserError
 from scripts.common.isolated import env_of
 from scripts.common.vocabulary import PROTOCOL
+from scripts.machine.at_work import of_other_calls
+from scripts.plan import outgoing
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
+from scripts.plan import room
+from scripts.plan.leftovers import remove_from_ram
 from scripts.report import charts
 from scripts.report.loader_lines import loader_lines
 
-# The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file.
+# The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file; a job of a
+# cluster is a call of its own, whose environment says what the first one was asked for.
 asked = [
     found[1]
     for word in sys.argv[1:]
     if (found := re.fullmatch(r"(?:\./)?results/([^/]+)\.json", word))
 ]
+asked = json.loads(os.environ.setdefault("FEEDRATE_ASKED", json.dumps(asked)))
 try:
     plan = Plan(config, workflow.config_settings.config, asked=asked)
+    OUTGOING = outgoing.outgoing(plan, asked)
+    outgoing.check(OUTGOING)
     CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -40,9 +46,11 @@ CLIPS, CORPUS, FORMATS, PLACED, RUNS, TABLES, LOGS = (
 
 # How clips are fetched and not which: in the environment, since a change of a rule's parameter makes everything again.
 os.environ.update(FEEDRATE_FETCH_OPTIONS=json.dumps(plan.fetch_options))
+# What measures has a node of a cluster for itself; the profile for Slurm makes it one job with the copies that it reads.
+WHOLE_NODE = "--exclusive"
 ended_well = []  # a word, once a call has done all that it was asked for
 # Which call of Snakemake a job belongs to: the jobs of a download share a rate limit, a lock and a reason to stop.
-os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
+CALL = os.environ.setdefault("FEEDRATE_CALL", uuid.uuid4().hex)
 
 
 wildcard_constraints:
@@ -88,12 +96,14 @@ def run_code(wildcards):
 
 
 def placed_data(tier):
-    """Return what a copy on a tier leaves on this machine: nothing where it is held elsewhere; RAM is given back."""
+    """Return what a copy on a tier leaves on this machine, if anything; what is in RAM is given back."""
     place = plan.location(tier)
-    if place.held_in is None:
+    if place.local is None:
         return []
     return (
-        temp(directory(place.held_in)) if place.in_memory else directory(place.held_in)
+        temp(directory(place.local), group_jobs=True)
+        if place.in_memory
+        else directory(place.local)
     )
 
 
@@ -103,15 +113,15 @@ def placed_copy(tier):
 
 
 def loader_data(wildcards):
-    """Return the folder or file that holds the run's data on its tier; the copy's record where none is local."""
+    """Return what the run's data is or leaves on this machine; the copy's record where that is nothing."""
     return data_of(wildcards.tier, wildcards.loader)
 
 
 def data_of(tier, loader):
-    """Return the folder or file that holds a loader's data on a tier; the copy's record where none is local."""
+    """Return what a loader's data on a tier is or leaves here; the copy's record where that is nothing."""
     format = plan.loaders[loader].FORMAT
     name = plan.copy_name(tier).format(loader=loader, format=format)
-    place = plan.location(tier, loader).held_in
+    place = plan.location(tier, loader).local
     return str(place or f"{PLACED}/{tier}/{name}.json")
 
 
@@ -180,6 +190,32 @@ def last_words(logs):
     return "\n".join([*dict.fromkeys(errors), "The same command goes on where it was."])
 
 
+def compared_tables(*keys):
+    """Return a table of each session that the config puts beside this one below the report's `keys`."""
+    given = {
+        "baseline": [plan.config["report"]["baseline"]],
+        "machines": [f for _, f in machine_folders(plan.config["report"]["machines"])],
+    }
+    return [f"{folder}/runs.csv" for key in keys for folder in given[key] if folder]
+
+
+def others_at_work():
+    """Return which programs of another call are at work in this folder, and what to do; an empty text for none."""
+    others = of_other_calls(Path.cwd(), CALL)
+    if not others:
+        return ""
+    orphans = [str(one.process) for one in others if one.snakemake is None]
+    stop = (
+        f"type: kill {' '.join(orphans)}, then snakemake --unlock"
+        if orphans
+        else "press Ctrl-C where it was started"
+    )
+    return (
+        f"found another call at work in this folder: {'; '.join(one.words() for one in others)}. Allowed is one at a "
+        f"time. Wait until it has ended, or {stop}. Then type the same command again."
+    )
+
+
 def report_refused(page):
     """Return why Snakemake's report cannot be made now, or None: the page that it would hold is absent or of other data."""
     if not any(word.split("=")[0] == "--report" for word in sys.argv):
@@ -204,10 +240,28 @@ def report_refused(page):
     )
 
 
+def only_parts():
+    """Return whether a call asks for files below results/ that are no loader's results: nothing is known of the rest."""
+    return not asked and any(re.match(r"(\./)?results/", word) for word in sys.argv[1:])
+
+
+def refused_to_start():
+    """Return why nothing of a call may begin: others are at work in the folder, or there is too little room."""
+    if not (others := others_at_work()) and not only_parts():
+        try:
+            room.check(plan, asked)
+        except UserError as error:
+            return str(error)
+    return others
+
+
 def first_words():
     """Return how long the session will take, old names in the config, and which loaders the preset leaves out."""
-    parts = any(re.match(r"(\./)?results/", word) for word in sys.argv[1:])
-    lines = [] if parts and not asked else [estimate(plan, asked).words()]
+    parts = only_parts() or asked
+    lines = (
+        [] if only_parts() else [estimate(plan, asked).words(), room.words(plan, asked)]
+    )
+    lines += [one.words() for one in OUTGOING if lines]
     lines += plan.notices
     preset = plan.config["preset"]
     if plan.left_out and preset != "none" and not parts:
@@ -216,7 +270,7 @@ def first_words():
             f"well, type: snakemake results/{plan.left_out[0]}.json --config preset={preset} (or add --config "
             "'loaders=[...]' to choose all)."
         )
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
 def closing_words():

@@ -17,10 +17,14 @@ rule build_corpus:
         sample_rate=plan.config["audio"]["sample_rate"],
         seconds=plan.config["audio"]["seconds"],
         min_seconds=plan.config["audio"]["min_seconds"],
+        limits=[
+            f"--{key.replace('_', '-')} {plan.config['audio'][key]}"
+            for key in ("lowest_rate", "highest_rate", "clips_per_file", "growth")
+        ],
     shell:
         "python -m scripts.prepare.build_corpus --ledger {input.ledger:q} --store {params.store:q}"
         " --sample-rate {params.sample_rate} --seconds {params.seconds} --min-seconds {params.min_seconds}"
-        " --jobs {threads} --out {output.wavs:q} 2>&1 | tee {log:q}"
+        " {params.limits} --jobs {threads} --out {output.wavs:q} 2>&1 | tee {log:q}"
 
 
 rule index_corpus:

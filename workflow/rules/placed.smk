@@ -16,6 +16,8 @@ for tier, options in plan.tiers.items():
         conda:
             env("loaders")
         threads: workflow.cores
+        resources:
+            slurm_extra=WHOLE_NODE,
         params:
             code=tier_code(tier, "place_format"),
             tier=tier,
@@ -37,6 +39,8 @@ rule profile_tier:
     conda:
         env("loaders")
     threads: workflow.cores
+    resources:
+        slurm_extra=WHOLE_NODE,
     params:
         code=lambda wildcards: tier_code(wildcards.tier, "profile_tier"),
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],

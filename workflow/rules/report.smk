@@ -2,6 +2,7 @@ rule draw_figures:
     """Draw the figures, for our own report and for Snakemake's."""
     input:
         tables=TABLES,
+        others=compared_tables("machines"),
     output:
         **{
             name: report(
@@ -33,11 +34,7 @@ rule render_report:
     input:
         tables=TABLES,
         figures=collect("report/figures/{chart}.svg", chart=CHARTS),
-        baseline=(
-            [f"{plan.config['report']['baseline']}/runs.csv"]
-            if plan.config["report"]["baseline"]
-            else []
-        ),
+        others=compared_tables("baseline", "machines"),
     output:
         report="report/index.html",
         light=report(

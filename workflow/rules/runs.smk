@@ -11,6 +11,8 @@ rule prove_loader:
     conda:
         loader_env
     threads: 1  # nothing is timed: proofs run beside one another
+    resources:
+        slurm_extra=WHOLE_NODE,
     params:
         protocol=PROTOCOL,
         code=run_code,
@@ -37,6 +39,8 @@ for group in plan.groups:
         conda:
             env("loaders")
         threads: workflow.cores
+        resources:
+            slurm_extra=WHOLE_NODE,
         params:
             protocol=PROTOCOL,
             group=group,
@@ -60,6 +64,8 @@ rule measure_tensors:
     conda:
         env("loaders")
     threads: workflow.cores
+    resources:
+        slurm_extra=WHOLE_NODE,
     params:
         code=code_hash("scripts.measure.measure_tensors"),
         run=planned(tensors_path),

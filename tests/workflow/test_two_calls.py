@@ -1,0 +1,108 @@
+"""Two calls of Snakemake in one folder: who is still at work is said, and what was left in RAM goes."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from scripts.plan.experiment import Plan
+from tests.support.workflow_copy import PATIENCE, ProjectCopy, folders
+
+HOLDING_PYTHON = """#!/bin/bash
+if [[ $2 = scripts.prepare.fetch_clips ]]; then
+  echo $$ > {folder}/held
+  while [[ ! -e {folder}/released ]]; do sleep 0.05; done
+fi
+exec {python} "$@"
+"""
+WANTED = "results/clips/demo/clips.json"
+
+
+@pytest.fixture
+def place() -> Iterator[tuple[ProjectCopy, Path]]:
+    """A project, and a folder with a python that holds fetch_clips until there is a file `released`."""
+    with folders() as (disk, ram):
+        python = disk / "bin" / "python"
+        python.parent.mkdir()
+        python.write_text(HOLDING_PYTHON.format(folder=python.parent, python=sys.executable))
+        python.chmod(0o755)
+        yield ProjectCopy(disk / "feedrate", ram, storage={"disk": {"path": "results/placed"}}), python.parent
+        (python.parent / "released").touch()
+
+
+def until(condition, process=None) -> None:
+    """Wait until a condition holds, as long as a process that is needed for it lives."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0][-3000:]
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    """Return whether a process, of which this one is not the parent, is there."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def test_what_a_killed_snakemake_left_at_work_is_named_until_it_has_ended(place):
+    project, held = place
+    first = project.start(WANTED, path=str(held))
+    until((held / "held").exists, first)
+    first.kill()
+    first.wait()
+    orphan = int((held / "held").read_text())
+    assert alive(orphan)
+    for arguments in ([WANTED], ["--unlock"], ["--nolock", WANTED]):
+        said = project.call(*arguments)
+        assert said.status != 0, f"{arguments} went on beside the job of the killed call"
+        assert f"fetch_clips (process {orphan}), whose Snakemake is gone" in said.output, said.output[-2000:]
+        assert f"kill {orphan}, then snakemake --unlock" in said.output and "Traceback" not in said.output
+    assert alive(orphan), "looking disturbed it"
+    os.kill(orphan, signal.SIGTERM)
+    until(lambda: not alive(orphan))
+    first.stdout.close()
+    project.snakemake("--unlock")
+    project.snakemake(WANTED)
+    assert (project.root / WANTED).is_file()
+    assert project.planned(WANTED) == []
+
+
+def test_a_second_call_names_the_one_that_lives(place):
+    project, held = place
+    first = project.start(WANTED, path=str(held))
+    until((held / "held").exists, first)
+    for arguments in ([WANTED], ["--unlock"], ["--nolock", WANTED]):
+        said = project.call(*arguments)
+        assert said.status != 0, f"{arguments} went on beside another call"
+        assert re.search(rf"fetch_clips \(process \d+\), of Snakemake \(process {first.pid}\)", said.output), (
+            said.output
+        )
+        assert "Ctrl-C" in said.output and "type: kill" not in said.output
+    (held / "released").touch()
+    output, _ = first.communicate(timeout=PATIENCE)
+    assert first.returncode == 0, output[-3000:]
+    assert project.planned(WANTED) == []
+
+
+def test_a_copy_in_ram_goes_with_the_next_call_that_has_no_such_tier(place):
+    project, _ = place
+    in_ram = project.ram / "tier"
+    project.configure(storage={"disk": {"path": "results/placed"}, "ram": {"path": str(in_ram)}}, loaders=["npy"])
+    copy = Plan(project.config, project=project.root).location("ram", "npy").held_in
+    copy.mkdir(parents=True)
+    record = project.root / "results" / "placed" / "demo" / "ram" / "npy.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"uri": copy.as_uri()}))
+    assert "Removed" not in project.snakemake("--dry-run", WANTED) and copy.is_dir()
+    said = project.snakemake(WANTED, "--config", "storage={ram: null}")
+    assert "Removed from RAM, left there by an earlier call: " in said
+    assert not copy.parents[1].exists() and in_ram.is_dir()
