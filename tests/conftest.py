@@ -45,7 +45,9 @@ WANTED = {
     r"fio": "want fio: sh envs/system_packages.sh installs it where it may",
     r"playwright|axe|chrom|^none of": "want a browser: sh envs/test_browser.sh installs one where it may",
     r"pdftotext": "want pdftotext: install poppler-utils",
+    r"SeaweedFS": "want SeaweedFS: type make test, which installs what is locked",
     r"setpriv": "want setpriv: install util-linux",
+    r"Slurm": "want a Slurm that they may start: install slurm-wlm and munge, as root, where none is set up",
     r"could not import": "want a library that is not installed: type make test, which installs what is locked",
 }
 KEPT = "feedrate/skipped"  # of `make test`'s first call of pytest, until its second one says it

@@ -26,7 +26,7 @@ Exact signed-rank intervals cannot do it: that of n blocks has an error of at le
 """
 
 from collections.abc import Collection, Hashable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from math import erf, exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
 
@@ -92,6 +92,10 @@ class Table:
         _, low, high, _ = self.compare(one, other)
         return low is not None and 1 / (1 + resolution) <= low and high <= 1 + resolution
 
+    @cached_property
+    def _every_level(self) -> np.ndarray:
+        return _levels(self.logs)
+
     def center(self, key: Hashable) -> Center:
         """Return a result's speed as of the mean block, also of one that left early.
 
@@ -100,7 +104,7 @@ class Table:
         """
         own = self.logs[self.place[key]]
         own = own[~np.isnan(own)]
-        level = float(_levels(self.logs)[self.place[key]])
+        level = float(self._every_level[self.place[key]])
         if len(own) == 1:
             return Center(_exp(level), None, None)
         half = critical(2, len(own) - 1, CENTER_ERROR) * float(own.std(ddof=1)) / sqrt(len(own))

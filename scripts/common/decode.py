@@ -13,6 +13,7 @@ from av.stream import Discard
 
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
 UNKNOWN_BYTES = 0x7FFF0000  # programs that write WAV into a pipe leave a size of this order, or zero, in the header
+PCM = (1, 3, 6, 7, 0xFFFE)  # WAV's numbers: integers, floats, A-law, mu-law, and what has a longer header of PCM
 DTYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}  # of FFmpeg's sample formats
 
 
@@ -100,17 +101,25 @@ def announced_seconds(path: Path, header_seconds: float | None) -> float | None:
 
 
 def _wav_seconds(file: Any) -> float | None:
-    """Return the length that the WAV chunks after byte 12 announce, or None where the size was left open."""
-    bytes_per_second = 0
+    """Return the length that the WAV chunks after byte 12 announce, or None where the size was left open.
+
+    Only of PCM is it the data's bytes by the byte rate, which is a round figure of the codec's in other headers: there
+    the chunk `fact` has the number of samples, if anything has.
+    """
+    codec = rate = bytes_per_second = samples = 0
     while len(header := file.read(8)) == 8:
         name, size = struct.unpack("<4sI", header)
         if name == b"data":
-            return size / bytes_per_second if bytes_per_second and 0 < size < UNKNOWN_BYTES else None
-        if name == b"fmt ":
-            body = file.read(16)
-            bytes_per_second = struct.unpack("<I", body[8:12])[0] if len(body) == 16 else 0
-            size -= 16
-        file.seek(size + size % 2, os.SEEK_CUR)
+            if not 0 < size < UNKNOWN_BYTES:
+                return None
+            length, unit = (size, bytes_per_second) if codec in PCM else (samples, rate)
+            return length / unit if unit and 0 < length < UNKNOWN_BYTES else None
+        taken = file.read(min(size, 16))
+        if name == b"fmt " and len(taken) == 16:
+            codec, _, rate, bytes_per_second = struct.unpack("<HHII", taken[:12])
+        elif name == b"fact" and len(taken) >= 4:
+            (samples,) = struct.unpack("<I", taken[:4])
+        file.seek(size + size % 2 - len(taken), os.SEEK_CUR)
     return None
 
 

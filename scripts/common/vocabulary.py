@@ -90,8 +90,9 @@ BOUNDS = {
     "storage": Term(
         "storage",
         "what its storage allows",
-        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers; for a "
-        "cold cache, and for what does not fit into a limited one",
+        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers, for a "
+        "cold cache and what does not fit into a limited one; of object storage, what raw GETs give with as many in "
+        "flight",
     ),
     "compute": Term(
         "compute",

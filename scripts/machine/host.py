@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from scripts.common.serving import serving_processes
 from scripts.machine.cores import CGROUP, SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed, text_of
 
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
@@ -37,6 +39,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "glibc": _glibc(),
         "python": platform.python_version(),
         "gpus": _gpus(),
+        **gpu_driver(),
         "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
     return host, {name: metadata.version(name) for name in distributions}
@@ -62,6 +65,12 @@ def hardware(system: Path = SYSTEM) -> dict[str, Any]:
         "numa_nodes": len(list((system / "devices" / "system" / "node").glob("node[0-9]*"))) or None,
         "transparent_huge_pages": pages.partition("[")[2].partition("]")[0] or None if pages else None,
     }
+
+
+def gpu_driver(proc: Path = PROC) -> dict[str, str]:
+    """Return `gpu_driver`, the version of NVIDIA's kernel module such as "550.54.15"; nothing where there is none."""
+    found = re.search(r"Kernel Module.*?\b(\d+\.\d[\d.]*)", text_of(proc / "driver" / "nvidia" / "version") or "")
+    return {"gpu_driver": found[1]} if found else {}
 
 
 def _glibc() -> str | None:
@@ -97,6 +106,7 @@ class Moment:
     busy_seconds: float
     steal_seconds: float
     own_seconds: float
+    served_seconds: float  # of the servers of the storage that is measured, which share this machine with it
     read_bytes: int  # that this process tree has had fetched from block devices
     minor_faults: int  # of this process tree: pages that were in memory already
     major_faults: int  # pages that had to be read
@@ -122,6 +132,11 @@ def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CG
     `proc`, `system`, `cgroup`: where quota, heat, frequency and memory are looked up.
     """
     times = psutil.cpu_times()
+    served = 0.0
+    for number in serving_processes():
+        with contextlib.suppress(psutil.Error):
+            used = psutil.Process(number).cpu_times()
+            served += used.user + used.system
     own, read, faults = 0.0, 0, [0, 0]
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:
@@ -138,6 +153,7 @@ def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CG
         busy_seconds=busy,
         steal_seconds=times.steal,
         own_seconds=own,
+        served_seconds=served,
         read_bytes=read,
         minor_faults=faults[0],
         major_faults=faults[1],
@@ -249,8 +265,11 @@ def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
 
 
 def others_percent(before: Moment, after: Moment) -> float:
-    """Return how much of all cores other processes used between two moments, in percent."""
-    own = after.own_seconds - before.own_seconds
+    """Return how much of all cores other processes used between two moments, in percent.
+
+    Servers of the storage that is measured are no others: they work for it.
+    """
+    own = after.own_seconds - before.own_seconds + after.served_seconds - before.served_seconds
     return max(0.0, 100 * (after.busy_seconds - before.busy_seconds - own) / _capacity(before, after))
 
 

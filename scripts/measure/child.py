@@ -23,6 +23,7 @@ from scripts.machine import control_groups
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 CHILD = "FEEDRATE_CHILD"
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
+PROC, SHARED_MEMORY = Path("/proc"), Path("/dev/shm")
 PR_SET_PDEATHSIG = 1  # prctl(2)
 LONGEST_TEMPORARY = 75  # bytes of TMPDIR: a socket's path has at most 107 (unix(7)), multiprocessing adds 32
 
@@ -103,8 +104,7 @@ def run_again(
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        end_session(child.pid)
         child.wait()
     if status == 0:
         return None
@@ -118,6 +118,27 @@ def run_again(
             file=sys.stderr,
         )
     sys.exit(status if status > 0 else 128 - status)
+
+
+def end_session(leader: int) -> None:
+    """Kill the process group of a session's leader and remove what torch's processes in the session have left in RAM.
+
+    torch names such a file by the process that has made it, and takes the name away at once, unless it is killed
+    before.
+    """
+    members = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and _in_session(entry, leader)]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+    for process in {leader, *members}:
+        for left in SHARED_MEMORY.glob(f"torch_{process}_*"):
+            left.unlink(missing_ok=True)
+
+
+def _in_session(process: Path, leader: int) -> bool:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[3]) == leader  # proc_pid_stat(5)
+    except OSError:  # ended meanwhile
+        return False
 
 
 def crash_of(status: int, kills: int) -> str | None:

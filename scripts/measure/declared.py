@@ -7,6 +7,7 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.files import read_json
+from scripts.common.location import PATH
 from scripts.common.vocabulary import SPLIT
 from scripts.loaders import _program
 
@@ -16,14 +17,16 @@ def declared(
 ) -> dict[str, Any]:
     """Return what `module` declares, the versions of what it requires in this process, and its program.
 
-    `corpus` is the corpus's folder, `data` that of the format on its tier: the program names the folder that lasts,
-    where the workflow has made one. A loader in a file of the user's own is its own program: None.
+    `corpus` is the corpus's folder, `data` that of the format on its tier, or of the index of its objects: the program
+    of a loader that reads a folder names the one that lasts, where the workflow has made one. A loader in a file of the
+    user's own is its own program: None.
     """
     found = plugins.declared(module)
     versions = {name: version_of(name) for name in module.REQUIRES}
     own = getattr(module, "OWN_FILE", None)
     lasting = Path("results", "formats", dataset, module.FORMAT)
-    folder = (lasting if lasting.is_dir() else data) / SPLIT
+    reads_folder = PATH in getattr(module, "READS", (PATH,))
+    folder = (lasting if reads_folder and lasting.is_dir() else data) / SPLIT
     samples = read_json(corpus / "corpus.json")["samples"]
     about = found["format_about"]
     return {

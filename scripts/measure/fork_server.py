@@ -52,10 +52,10 @@ def main() -> None:
             serve(job, pool)
         visits.append(number)
         print(json.dumps({"pid": number}), file=said)
-        _, status = os.waitpid(number, 0)
+        os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT)
+        child.end_session(number)  # what it started ends with it; until it is waited for, its number is nobody else's
         visits.clear()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(number, signal.SIGKILL)  # what it started ends with it
+        _, status = os.waitpid(number, 0)
         print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), file=said)
 
 
@@ -64,8 +64,7 @@ def end_with_parent(visits: list[int]) -> None:
 
     def end(*_: object) -> None:
         for number in visits:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(number, signal.SIGKILL)
+            child.end_session(number)
         os._exit(1)
 
     parent = os.getppid()

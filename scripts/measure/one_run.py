@@ -14,6 +14,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
+from scripts.common.serving import reached
 from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
@@ -106,6 +107,7 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
 def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
     """Return the record of a run that has not begun."""
     data = location.from_json(run.location)
+    folder = data.path or data.index or Path(data.uri)
     return begun(
         "run",
         run,
@@ -115,10 +117,18 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
         format=module.FORMAT,
         split=SPLIT,
         location=run.location["uri"],
-        declared=declared(module, run.settings, Path(run.corpus), data.path or Path(data.uri), run.dataset, run.seed),
-        emulated=emulation.limits({"emulate": run.emulate}),
+        declared=declared(module, run.settings, Path(run.corpus), folder, run.dataset, run.seed),
+        emulated=emulated(run),
         **dict.fromkeys(FOUND),
     )
+
+
+def emulated(run: Run) -> dict[str, Any] | None:
+    """Return what the run's storage passes for: `name`, `source` and what is emulated; None of the storage itself."""
+    service = run.location.get("service")
+    if service is None:
+        return emulation.limits({"emulate": run.emulate})
+    return plugins.load("tiers", service["kind"]).emulated(service["options"])
 
 
 def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
@@ -145,10 +155,11 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
     import torch
 
     from scripts.common.corpus import Corpus
-    from scripts.measure import ceiling, run
+    from scripts.measure import ceiling, run, unsent
 
+    unsent.tell()
     torch.set_num_threads(record["threads"])
-    corpus, placed = Corpus(Path(asked.corpus)), location.from_json(asked.location)
+    corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT))
     record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
     reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)

@@ -91,7 +91,10 @@ class Race:
         return self.clock() - self.began
 
     def _wanted(self, one: Hashable) -> bool:
+        """Return whether it is visited in the next block; when the time is up one visit is enough of `most_visits`."""
         most = self.most_visits.get(one, self.limits.blocks)
+        if one in self.most_visits and self._late():
+            most = 1
         return one not in self.failed and (most is None or len(self.made.get(one, ())) < most)
 
     def _returning(self) -> list[Hashable]:
@@ -127,14 +130,20 @@ class Race:
         if order:
             self.ended = "time"
 
+    def _late(self) -> bool:
+        return self.limits.seconds is not None and self.seconds >= self.limits.seconds
+
     def _time_is_up(self) -> bool:
-        limit = self.limits.seconds
-        return limit is not None and self.seconds >= limit and self.looks >= LEAST_BLOCKS
+        return self._late() and self.looks >= LEAST_BLOCKS
 
     def _again(self, attempts: Sequence[Visit]) -> bool:
-        """Return whether a visit is made again: by what disturbed it, before any speed is looked at."""
+        """Return whether a visit is made again: by what disturbed it, before any speed is looked at.
+
+        The least number of blocks may take longer than the session has: then nothing is made again.
+        """
         last = attempts[-1]
-        return last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT and len(attempts) < ATTEMPTS
+        disturbed = last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT
+        return disturbed and len(attempts) < ATTEMPTS and not self._late()
 
     def _accept(self, one: Hashable, attempts: Sequence[Visit]) -> None:
         """Keep the least disturbed attempt, or the one that failed."""

@@ -10,6 +10,8 @@ from scripts.common import isolated
 from scripts.common.code import commit
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, write_json
+from scripts.common.location import from_json
+from scripts.common.serving import serving
 from scripts.machine import allocator, control_groups, folders
 from scripts.measure import child, one_run, own_fault, sampler
 from scripts.measure.record import threads_of, without_speed
@@ -36,7 +38,7 @@ def main() -> None:
         return
     watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:
-        with one_run.group_for(run) as groups:
+        with serving([from_json(run.location)]), one_run.group_for(run) as groups:
             preloaded = allocator.environment(run.settings["allocator"])
             crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups, preloaded)
     except control_groups.NotPermitted as reason:

@@ -25,6 +25,8 @@ from scripts.common import plugins
 from scripts.common.counting import Visit, visit_of
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
+from scripts.common.location import from_json
+from scripts.common.serving import serving
 from scripts.common.vocabulary import PROTOCOL, TRAINING
 from scripts.measure import one_run
 from scripts.measure.race import Limits, Race
@@ -43,7 +45,7 @@ class Session:
         self.plan, self.measure = plan, plan.config["measure"]
         self.state = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
         self.now = plan.config["report"]["now"]
-        asked = set(loaders)
+        self.asked = asked = set(loaders)
         every = [run for run in plan.runs if run.group == group]
         runs = [run for run in every if not asked or run.loader in asked]
         self.planned = len(every)
@@ -139,7 +141,7 @@ class Session:
 
     def _finalists(self, race: Race) -> list[str]:
         """Return what is explained of each device, from a warm cache: the fastest, the cheapest of those that lead with
-        it, and what one has now.
+        it, and what one has now; of a session of a few loaders only the cheapest of its fastest.
         """
         leading, found = race.leaders(), []
         middle = middles(race)
@@ -151,7 +153,8 @@ class Session:
             ]
             first = [path for path in plain if path in leading]
             had = [path for path in plain if self.runs[path].loader == self.now]
-            found += dict.fromkeys([*first[:1], *sorted(first, key=self._expense)[:1], *had[:1]])
+            cheapest = sorted(first, key=self._expense)[:1]
+            found += dict.fromkeys(cheapest if self.asked else [*first[:1], *cheapest, *had[:1]])
         return found
 
     def _expense(self, path: str) -> tuple[bool, bool, int]:
@@ -274,6 +277,7 @@ def main() -> None:
         stack.callback(display.close)
         if arguments.log:
             _log_to(arguments.log, stack)
+        stack.enter_context(serving(from_json(run.location) for run in session.runs.values()))
         visitor = stack.enter_context(Visitor(session.shape, session.chance))
         try:
             found = session.run(visitor, display)

@@ -71,8 +71,7 @@ class Server:
                 watch.start(number)
             status = self._hear(deadline, watch)["status"]
         except (TimeoutError, KeyboardInterrupt):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(number, signal.SIGKILL)
+            child.end_session(number)
             self._hear(time.monotonic() + 60)
             raise
         finally:

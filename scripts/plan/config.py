@@ -17,11 +17,14 @@ import jsonschema
 import yaml
 
 from scripts.common import plugins
+from scripts.common.compared import check_folder, check_once, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
 from scripts.machine.cores import physical_cores_allowed
+from scripts.plan.names import check as check_names
+from scripts.plan.names import key_path
 
 TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
     {
@@ -45,7 +48,7 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
     """
-    _check_keys(raw, ())
+    check_names(raw)
     schema = schema_for(raw)
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
     _validate(config, schema)
@@ -76,6 +79,7 @@ def auto_workers(cores: int) -> list[int]:
 
 def check_loader(entry: Mapping[str, Any]) -> None:
     """Raise the UserError that the config would get for this entry of `loaders`, standing alone."""
+    check_names({"loaders": [entry]})
     top = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))["properties"]
     _splice_loaders(top, [entry], ())
     _validate({"loaders": [entry]}, {"properties": {"loaders": top["loaders"]}})
@@ -87,25 +91,6 @@ def _validate(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
         raise UserError("\n".join("config: " + _explain(error) for error in errors))
 
 
-def _check_keys(value: Any, where: tuple[Any, ...]) -> None:
-    """Refuse keys that are no text, and texts that Snakemake or the file system would take wrong."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            if not isinstance(key, str):
-                raise UserError(
-                    f"config: {key_path(where) or 'top'}: found the key {key!r}, allowed is text. Quote it."
-                )
-            _check_keys(part, (*where, key))
-    elif isinstance(value, list):
-        for position, part in enumerate(value):
-            _check_keys(part, (*where, position))
-    elif isinstance(value, str) and set(value) & set("{}\0"):
-        raise UserError(
-            f"config: {key_path(where)}: found {value!r}, allowed is text without braces and zero bytes, which "
-            "Snakemake reads as wildcards. Choose another name."
-        )
-
-
 def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[str, Any]:
     """Return what is asked for: `raw`, overridden by its preset, overridden by the command line (`overrides`).
 
@@ -115,9 +100,13 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     not exist.
     """
     config = with_overrides(with_preset(raw, overrides), overrides)
-    if isinstance(overrides.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out
-        left_out = {name for name, tier in overrides["storage"].items() if tier in (None, "null")}
-        config["storage"] = {name: tier for name, tier in config["storage"].items() if name not in left_out}
+    if isinstance(config.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out, or a preset
+        own = raw.get("storage") if isinstance(raw.get("storage"), Mapping) else {}
+        config["storage"] = {
+            name: tier
+            for name, tier in config["storage"].items()
+            if tier not in (None, "null") or own.get(name, tier) is None
+        }
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
         return config  # for the schema to refuse
     own = {entry["name"]: entry for entry in named(raw.get("loaders"))}
@@ -176,7 +165,9 @@ def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping)}
+    both = {
+        key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping) and over[key] is not None
+    }
     return {**under, **over, **{key: _merged(*pair) for key, pair in both.items()}}
 
 
@@ -337,7 +328,7 @@ def _check_references(config: Mapping[str, Any]) -> None:
     _check_doubled([entry["name"] for entry in named(config["loaders"])])
     _check_ladder(config)
     _check_now(config)
-    _check_baseline(config)
+    _check_compared(config)
     if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
         raise UserError(
             f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
@@ -410,14 +401,17 @@ def _check_now(config: Mapping[str, Any]) -> None:
         )
 
 
-def _check_baseline(config: Mapping[str, Any]) -> None:
-    """Refuse a folder to compare with that holds no tables."""
-    folder = config["report"]["baseline"]
-    if folder is not None and not Path(folder, "runs.csv").is_file():
-        raise UserError(
-            f"config: report.baseline: found {folder!r}, which has no runs.csv; allowed are null and a copy of the "
-            f"tables of an earlier session. Make one: cp -r results/tables/{config['dataset']} {folder}"
-        )
+def _check_compared(config: Mapping[str, Any]) -> None:
+    """Refuse folders to compare with that hold no tables, and a machine that is there twice."""
+    report, dataset = config["report"], config["dataset"]
+    folders = [("baseline", report["baseline"])] if report["baseline"] is not None else []
+    folders += [("machines", folder) for _, folder in machine_folders(report["machines"])]
+    try:
+        for key, folder in folders:
+            check_folder(f"report.{key}", folder, dataset)
+        check_once(report["machines"], Path("results", "tables", dataset))
+    except UserError as error:
+        raise UserError(f"config: {error}") from None
 
 
 def _check(key: str, check: Callable[[], None]) -> None:
@@ -425,14 +419,6 @@ def _check(key: str, check: Callable[[], None]) -> None:
         check()
     except UserError as error:
         raise UserError(f"config: {key}.{error}") from None
-
-
-def key_path(parts: Iterable[Any]) -> str:
-    """Return ``sweep.workers[1]`` for ("sweep", "workers", 1)."""
-    text = ""
-    for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
 
 
 def _explain(error: jsonschema.ValidationError) -> str:
@@ -454,8 +440,6 @@ def _explain(error: jsonschema.ValidationError) -> str:
             f"{_allowed(schema['properties'][key])}. Add a line {key}: ..."
             for key in missing
         )
-    if "propertyNames" in list(error.absolute_schema_path):
-        return f"{where}: found the name {error.instance!r}, allowed are letters, digits and underscores. Rename it."
     if error.validator in ("minItems", "minProperties"):
         kind = "list" if error.validator == "minItems" else "mapping"
         return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."

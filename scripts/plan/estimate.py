@@ -106,15 +106,22 @@ def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
     return tuple(sum(not (plan.project / file).exists() for file in kind) for kind in (files, profiles))
 
 
+def all_clips(plan: Plan) -> tuple[int, bool]:
+    """Return (clips of all splits, whether that is no assumption): of the corpus, else what the source says."""
+    info = plan.project / plan.folder("corpus") / "corpus.json"
+    if info.is_file():
+        return sum(read_json(info)["clips"].values()), True
+    expected = _of_source(plan, "expected")
+    return (CLIPS, False) if expected is None else (expected, True)
+
+
 def _clips(plan: Plan) -> tuple[int, bool]:
-    """Return (clips of an epoch, whether that is more than an assumption): of the corpus, else what the source says."""
+    """Return (clips of an epoch, whether that is more than an assumption)."""
     info = plan.project / plan.folder("corpus") / "corpus.json"
     if info.is_file():
         return read_json(info)["clips"][SPLIT], True
-    expected = _of_source(plan, "expected")
-    if expected is None:
-        return CLIPS, False
-    return round(expected * (1 - plan.config["split"]["validation"])), True
+    clips, counted = all_clips(plan)
+    return (round(clips * (1 - plan.config["split"]["validation"])) if counted else clips), counted
 
 
 def _download_hours(plan: Plan) -> float | None:

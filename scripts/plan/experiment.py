@@ -102,9 +102,14 @@ class Plan:
 
     @property
     def session_config(self) -> dict[str, Any]:
-        """The config of a session: without other data sets, how clips are fetched, and what only the report asks."""
+        """The config of a session: without other data sets, how clips are fetched, and what only the report asks.
+
+        Snakemake compares its text: `report` stands in one place, whether config.yaml has that section or not.
+        """
         asked = {key: self.config["report"][key] for key in ("now", "step_ms")}
-        return {**self.config, "preset": "none", "datasets": {self.dataset: self.choice}, "report": asked}
+        rest = {key: value for key, value in self.config.items() if key not in ("report", "ladder")}
+        named = {"preset": "none", "datasets": {self.dataset: self.choice}}
+        return {**rest, **named, "report": asked, "ladder": self.config["ladder"]}
 
     @property
     def prepared(self) -> list[str]:
@@ -240,7 +245,7 @@ class Plan:
         name = slug(settings, conditions)
         measure, folder = self.config["measure"], f"{self.folder('runs')}/{tier}/{loader}"
         path = f"{folder}/{name}/0.json"
-        warm = conditions.cache == "warm" and not self.emulated(tier)
+        warm = conditions.cache == "warm" and not self.slowed_down(tier)
         plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto"
         return Run(
             **self._measured(path, name, settings),
@@ -300,7 +305,7 @@ class Plan:
         for task in lists["task"]:
             if task in SWEPT:
                 found += [Conditions(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
-            elif not self.emulated(tier):
+            elif not self.slowed_down(tier):
                 found.append(Conditions(task))
         return found
 
@@ -309,7 +314,7 @@ class Plan:
         never = self.location(tier).never(cache) if cache in COLD else None
         if never:
             return f"{never}: name a tier that is a disk"
-        if cache == "warm" and self.emulated(tier):
+        if cache == "warm" and self.slowed_down(tier):
             return "a warm run does not touch the emulated storage: add cold to sweep.cache"
         return None
 
@@ -317,9 +322,14 @@ class Plan:
         """Return why a loader cannot read what is on a tier, or None."""
         return self.location(tier).unreadable(getattr(self.loaders[loader], "READS", (PATH,)))
 
-    def emulated(self, tier: str) -> bool:
-        """Return whether a tier's reads are slowed down to those of other storage."""
+    def slowed_down(self, tier: str) -> bool:
+        """Return whether the kernel slows reads of a tier's disk down, which those from the page cache do not reach."""
         return self.tiers[tier].get("emulate") is not None
+
+    def emulated(self, tier: str) -> bool:
+        """Return whether a tier passes for other storage: a slower disk, or one that is far away."""
+        of_kind = getattr(self._kind(tier), "emulated", lambda _options: None)
+        return self.slowed_down(tier) or of_kind(self.tiers[tier]) is not None
 
     @cached_property
     def bounds(self) -> list[Bound]:

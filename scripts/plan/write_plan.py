@@ -11,6 +11,7 @@ from scripts.common.errors import run_main
 from scripts.common.files import write_json
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
+from scripts.plan.outgoing import outgoing
 
 
 def main() -> None:
@@ -22,6 +23,7 @@ def main() -> None:
     arguments = parser.parse_args()
     plan = Plan(arguments.config)
     written = plan.as_json() | {"estimate": estimate(plan).as_json()}
+    written["outgoing"] = [one.as_json() for one in outgoing(plan)]
     written["config"]["preset"] = arguments.preset
     write_json(arguments.out, written)
 

@@ -2,17 +2,19 @@
 
 import argparse
 import csv
+import errno
 import json
 import multiprocessing
 import os
+import shutil
 import threading
 import wave
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import NamedTuple
@@ -26,9 +28,11 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_directory
 from scripts.common.ledger import LedgerRow, read_ledger
 from scripts.common.progress import progress_bar
+from scripts.machine.copies import NO_ROOM
 from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
+LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
 CRASHED = "decoder crashed: the process that decoded it died"
 
 
@@ -39,11 +43,32 @@ class CorpusSettings:
     sample_rate: int
     seconds: float  # the longest clip
     min_seconds: float  # the shortest clip
+    lowest_rate: int = 1000  # Hz of a recording
+    highest_rate: int = 1_000_000
+    clips_per_file: int = 100_000
+    growth: float = 1000.0  # so many times a file's bytes may its clips take, beyond the first
 
     @property
     def samples(self) -> int:
         """Samples of the longest clip."""
         return round(self.seconds * self.sample_rate)
+
+    def check_rate(self, rate: int) -> None:
+        """Raise Rejected for a recording's sample rate that is none of audio's."""
+        if not self.lowest_rate <= rate <= self.highest_rate:
+            raise Rejected(
+                f"sample rate out of limits: {rate} Hz, allowed are audio.lowest_rate, {self.lowest_rate}, to "
+                f"audio.highest_rate, {self.highest_rate}"
+            )
+
+    def check_growth(self, clips: int, file_bytes: int) -> None:
+        """Raise Rejected where so many whole clips are more than a file of this size may become."""
+        if clips > self.clips_per_file:
+            raise Rejected(f"too many clips: audio.clips_per_file allows {self.clips_per_file} of one recording")
+        if clips > 1 and clips * self.samples * 2 > self.growth * file_bytes:
+            raise Rejected(
+                f"grows too much: {clips} clips of {file_bytes} bytes, audio.growth allows {self.growth:g} times"
+            )
 
 
 class Piece(NamedTuple):
@@ -96,11 +121,14 @@ def read_pieces(row: LedgerRow, path: Path, settings: CorpusSettings) -> Iterato
     if not row.cut:
         stop = min(row.start_seconds + settings.seconds, stop if stop is not None else np.inf)
     recording = open_recording(path, row.start_seconds, stop)
+    settings.check_rate(recording.sample_rate)
+    file_bytes = path.stat().st_size
     shortest = round(settings.min_seconds * settings.sample_rate)
     rest, whole = np.zeros(0, np.int16), 0
     for block in resample(recording.blocks, recording.sample_rate, settings.sample_rate):
         rest = np.concatenate([rest, to_int16(block)])
         while len(rest) >= settings.samples and (row.cut or not whole):
+            settings.check_growth(whole + 1, file_bytes)
             yield rest[: settings.samples]
             rest, whole = rest[settings.samples :], whole + 1
     if not whole and len(rest) < max(1, shortest):
@@ -240,11 +268,14 @@ def clip_ids(row: LedgerRow, outcome: Outcome, seconds: float) -> list[str]:
 
 
 def build(ledger: Path, settings: CorpusSettings, jobs: int, store: Path, out: Path) -> tuple[int, int]:
-    """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`."""
+    """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`.
+
+    Raises UserError before the file system is full.
+    """
     pool = _new_pool(jobs)  # before the bar, whose thread had better not be there when processes are forked
     total = sum(1 for _ in read_ledger(ledger))
     clips = rejections = 0
-    with whole_directory(out) as folder:
+    with told_of_a_full_disk(out), whole_directory(out) as folder:
         work = folder / "work"
         work.mkdir()
         with (
@@ -256,6 +287,7 @@ def build(ledger: Path, settings: CorpusSettings, jobs: int, store: Path, out: P
             rejected_table.writerow(REJECTED_COLUMNS)
             outcomes = convert(read_ledger(ledger), settings, jobs, store, work, pool)
             for row, prefix, outcome in progress_bar(outcomes, total, "build_corpus"):
+                check_free(folder)
                 ids = clip_ids(row, outcome, settings.seconds)
                 labels = json.dumps(row.labels, ensure_ascii=False)
                 for number, piece in enumerate(outcome.pieces):
@@ -273,6 +305,27 @@ def build(ledger: Path, settings: CorpusSettings, jobs: int, store: Path, out: P
     return clips, rejections
 
 
+def check_free(folder: Path) -> None:
+    """Raise OSError (ENOSPC) where less than LEAST_FREE is left of the file system."""
+    usage = shutil.disk_usage(folder)
+    if usage.free < min(LEAST_FREE, usage.total // 50):
+        raise OSError(errno.ENOSPC, f"{usage.free:,} bytes are left")
+
+
+@contextmanager
+def told_of_a_full_disk(out: Path) -> Iterator[None]:
+    """Raise UserError where the file system runs full, or nearly so, inside the block."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise UserError(
+            f"{out}: the disk is full ({error.strerror}). Free some space, use fewer recordings, or lower "
+            "audio.clips_per_file and audio.growth; then type the same command."
+        ) from error
+
+
 def remove_leftovers(work: Path, prefix: str) -> None:
     """Remove what a row that failed has left in the work folder: the file it was writing, or all of a crash."""
     for path in work.glob(f"{Path(prefix).name}-*.wav"):
@@ -287,6 +340,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sample-rate", type=int, default=16_000, help="of every clip, in Hz")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the longest clip")
     parser.add_argument("--min-seconds", type=float, default=0.5, help="length of the shortest clip")
+    parser.add_argument("--lowest-rate", type=int, default=1000, help="of a recording, in Hz; others are left out")
+    parser.add_argument("--highest-rate", type=int, default=1_000_000, help="of a recording, in Hz")
+    parser.add_argument("--clips-per-file", type=int, default=100_000, help="what follows is left out")
+    parser.add_argument("--growth", type=float, default=1000.0, help="times a file's bytes that its clips may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that decode")
     parser.add_argument("--out", type=Path, required=True, help="folder to write: the clips, clips.csv, rejected.csv")
     return parser.parse_args()
@@ -305,7 +362,7 @@ def check_arguments(arguments: argparse.Namespace) -> CorpusSettings:
             f"--seconds, --min-seconds: found {arguments.seconds:g} and {arguments.min_seconds:g}; allowed are "
             "numbers from 0, --seconds the larger. Try: --seconds 10 --min-seconds 0.5"
         )
-    return CorpusSettings(arguments.sample_rate, arguments.seconds, arguments.min_seconds)
+    return CorpusSettings(**{field.name: getattr(arguments, field.name) for field in fields(CorpusSettings)})
 
 
 def main() -> None:

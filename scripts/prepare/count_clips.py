@@ -60,8 +60,9 @@ def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
     reasons = "; ".join(f"{kind} ({number})" for kind, number in kinds.most_common(3))
     raise UserError(
         f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Look into the "
-        "ledgers, correct the data set's entry in config.yaml (its address first, where it has one), and ask again: "
-        "snakemake --forcerun fetch_clips; a download asks again for what is gone where ask_again names the kind."
+        "ledgers; correct what they name (files and labels of a folder), or the data set's entry in config.yaml (its "
+        "address first, where it has one), and only then type: snakemake --forcerun fetch_clips; a download asks again "
+        "for what is gone where ask_again names the kind."
     )
 
 

@@ -110,7 +110,8 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
     hint = (
         f"lower the validation fraction ({validation:g})"
         if splits
-        else "where files have vanished, bring them again: snakemake --forcerun fetch_clips"
+        else "put vanished files back into a folder of yours, then: snakemake --forcerun fetch_clips, which also "
+        "downloads others again"
     )
     raise UserError(
         f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "

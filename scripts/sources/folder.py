@@ -3,13 +3,14 @@
 import csv
 import os
 import posixpath
-import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError, nearest
 from scripts.common.ledger import LedgerRow, SourceRequest
+from scripts.sources._names import escape, is_utf8
 
 OPTIONS = {
     "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},
@@ -69,21 +70,13 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     root = _root(request.options)
     labels = _read_labels(root, request.options, ours)
     labels_file = posixpath.normpath(request.options["labels"])
-    for found in _walk(str(root), "", frozenset()):
+    for found in _walk(str(root)):
         if found.relative != labels_file and ours(found.relative):
             yield _row(root, found, labels)
     if labels is not None:
         reason = "the labels file names it, the folder does not hold it (hidden files are not looked at)"
         for relative in sorted(labels):
             yield LedgerRow(escape(relative), "unavailable", reason)
-
-
-def escape(relative: str) -> str:
-    """Return the id of the file `relative`: '%', '#' (which separates recording from clip) and non-UTF-8 bytes as %XX.
-
-    `relative` is as Python gives file names: bytes that are not UTF-8 are lone surrogates.
-    """
-    return re.sub("[%#\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", relative)
 
 
 class _Found(NamedTuple):
@@ -97,37 +90,61 @@ def _root(options: Mapping[str, Any]) -> Path:
     return Path(os.path.abspath(os.path.expanduser(options["path"])))
 
 
-def _walk(folder: str, relative: str, ancestors: frozenset[tuple[int, int]]) -> Iterator[_Found]:
-    """Yield the files below `folder` by name; a link back to one of the `ancestors` (device, inode) is not entered."""
+class _Folder(NamedTuple):
+    """A folder that is being looked through."""
+
+    entries: Iterator[os.DirEntry]  # those that are left
+    relative: str
+    identity: tuple[int, int]  # device and inode
+
+
+def _walk(root: str) -> Iterator[_Found]:
+    """Yield the files below `root` by name; a link back to a folder above itself is not entered."""
+    above: list[_Folder] = []
+    yield from _enter(above, root, "")
+    while above:
+        entry = next(above[-1].entries, None)
+        if entry is None:
+            above.pop()
+        elif not entry.name.startswith("."):
+            below = f"{above[-1].relative}/{entry.name}" if above[-1].relative else entry.name
+            try:
+                if entry.is_dir():
+                    yield from _enter(above, entry.path, below)
+                else:
+                    yield _Found(below, _problem(entry))
+            except OSError as error:  # a link to itself
+                yield _Found(below, f"link that leads nowhere: {error.strerror}")
+
+
+def _enter(above: list[_Folder], folder: str, relative: str) -> Iterator[_Found]:
+    """Add a folder to those `above` what is looked at next, unless it is one of them; yield it where nobody can."""
     try:
         status = os.stat(folder)
-        if (status.st_dev, status.st_ino) in ancestors:
-            return
         with os.scandir(folder) as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
     except OSError as error:
         yield _Found(relative, f"folder cannot be read: {error.strerror}")
         return
-    ancestors |= {(status.st_dev, status.st_ino)}
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        below = f"{relative}/{entry.name}" if relative else entry.name
-        try:
-            if entry.is_dir():
-                yield from _walk(entry.path, below, ancestors)
-            elif entry.is_file():
-                yield _Found(below, "")
-            elif entry.is_symlink() and not os.path.exists(entry.path):
-                yield _Found(below, "link to a file that does not exist")
-        except OSError as error:  # a link to itself
-            yield _Found(below, f"link that leads nowhere: {error.strerror}")
+    identity = status.st_dev, status.st_ino
+    if identity not in (one.identity for one in above):
+        above.append(_Folder(iter(entries), relative, identity))
+
+
+def _problem(entry: os.DirEntry) -> str:
+    """Return why what is no folder is no file to read, else an empty text. Nothing is opened: a pipe would wait."""
+    if entry.is_file():
+        return ""
+    if entry.is_symlink() and not os.path.exists(entry.path):
+        return "link to a file that does not exist"
+    kinds = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+    return f"not a regular file: {kinds.get(stat.S_IFMT(entry.stat().st_mode), 'of an unknown kind')}"
 
 
 def _row(root: Path, found: _Found, labels: dict[str, list[str]] | None) -> LedgerRow:
     """Return the ledger row of one file, and take it out of `labels`."""
-    if not _is_utf8(found.relative):
-        return LedgerRow(escape(found.relative), "failed", "the file name is not valid UTF-8: rename the file")
+    if not is_utf8(found.relative):
+        return LedgerRow(escape(found.relative), "unavailable", "the file name is not valid UTF-8: rename the file")
     clip_id = escape(found.relative)
     if labels is None:
         names = [posixpath.basename(posixpath.dirname(found.relative)) or root.name or "folder"]
@@ -136,16 +153,8 @@ def _row(root: Path, found: _Found, labels: dict[str, list[str]] | None) -> Ledg
     if found.problem:
         return LedgerRow(clip_id, "unavailable", found.problem)
     if names is None:
-        return LedgerRow(clip_id, "failed", "no row in the labels file")
+        return LedgerRow(clip_id, "unavailable", "no row in the labels file")
     return LedgerRow(clip_id, "fetched", path=f"{root}/{found.relative}", cut=True, labels=names)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _read_labels(root: Path, options: Mapping[str, Any], ours: Callable[[str], bool]) -> dict[str, list[str]] | None:
@@ -175,6 +184,8 @@ def _label_rows(root: Path, options: Mapping[str, Any]) -> Iterator[tuple[str, l
                 "Leave the option out to label recordings by their folder."
             )
         return
+    if not path.is_file():  # asked first: opening a named pipe would wait for ever
+        raise UserError(f"{path}: found what is not a regular file. Make it a CSV file, or name another in labels.")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, restval="")

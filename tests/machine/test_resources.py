@@ -1,12 +1,14 @@
 """What a run used, by the kernel's accounts of the whole process tree: known work is found in them."""
 
 import dataclasses
+import json
 import mmap
 import os
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from scripts.machine import cores, host
@@ -199,8 +201,39 @@ def test_hardware_of_which_the_kernel_says_nothing_is_null(tmp_path, monkeypatch
     assert cores.physical_cores_allowed(tmp_path, tmp_path) == 2, "each is a core as far as is known"
 
 
+def test_the_driver_of_the_gpu_is_that_of_its_kernel_module(tmp_path):
+    assert host.gpu_driver(tmp_path) == {}
+    (tmp_path / "driver" / "nvidia").mkdir(parents=True)
+    for text in (
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12.2.0",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (dvs-builder@U16)\n",
+    ):
+        (tmp_path / "driver" / "nvidia" / "version").write_text(text)
+        assert host.gpu_driver(tmp_path) == {"gpu_driver": "550.54.15"}
+
+
 def test_a_record_says_all_of_it():
     said, _ = host.describe(())
     facts = {*host.hardware(), "physical_cores_allowed", "glibc"}
     assert said.keys() > facts and 1 <= said["physical_cores_allowed"] <= said["cores_allowed"]
     assert said["glibc"] is None or said["glibc"][0].isdigit()
+
+
+def test_the_server_of_what_is_measured_is_no_disturbance(monkeypatch):
+    program = "import time\nwhile time.process_time() < 0.3: pass\ntime.sleep(60)"
+    server = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        while sum(psutil.Process(server.pid).cpu_times()[:2]) < 0.25:
+            time.sleep(0.01)
+        monkeypatch.setenv("FEEDRATE_SERVED", json.dumps({"a tier": {"endpoint": "", "processes": [server.pid]}}))
+        assert host.look(time.perf_counter).served_seconds >= 0.25
+    finally:
+        server.kill()
+        server.wait()
+    assert host.look(time.perf_counter).served_seconds == 0, "it has ended"
+    before, count = moment(), os.cpu_count()
+    busy = before.busy_seconds + 0.5 * count
+    later = dataclasses.replace(before, wall_seconds=before.wall_seconds + 1, busy_seconds=busy)
+    assert host.others_percent(before, later) == pytest.approx(50)
+    later = dataclasses.replace(later, served_seconds=before.served_seconds + 0.4 * count)
+    assert host.others_percent(before, later) == pytest.approx(10)

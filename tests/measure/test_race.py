@@ -116,6 +116,12 @@ def test_when_the_time_is_up_the_least_disturbed_of_what_was_made_counts():
     assert played.ended == "time" and played.visited[-1][1:] == (3, 0) and played.accepted[-1][1:] == (3, 0)
 
 
+def test_when_the_time_is_up_before_three_blocks_nothing_is_made_again():
+    later = [(1, 0), (1, 0), (2, 0), (2, 0)]
+    played = Played(dict.fromkeys("ab", 100.0), seconds=3.0, disturbed=lambda _now: 50.0)
+    assert [(block, attempt) for _, block, attempt in played.visited][2:] == [(0, 1), (0, 1), *later]
+
+
 def test_whether_a_visit_is_made_again_does_not_depend_on_its_speed():
     order = [[one[0] for one in Played({"a": speed, "b": 5.0}, blocks=4).visited] for speed in (1.0, 1e9)]
     assert order[0] == order[1]
@@ -136,6 +142,11 @@ def test_what_was_measured_before_is_not_measured_again_in_its_block():
 def test_trainings_are_visited_less_often():
     played = Played({"a": 100.0, "train": 5.0}, blocks=4, most_visits={"train": 2})
     assert Counter(one for one, _, _ in played.visited) == {"a": 4, "train": 2}
+
+
+def test_when_the_time_is_up_before_three_blocks_a_training_has_one_visit():
+    played = Played({"a": 100.0, "train": 5.0}, seconds=0.5, most_visits={"train": 3})
+    assert Counter(one for one, _, _ in played.visited) == {"a": 3, "train": 1}
 
 
 def test_results_of_different_conditions_do_not_compete():

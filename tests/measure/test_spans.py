@@ -268,7 +268,12 @@ def three_epochs(request) -> list[list[list[int]]]:
         return [clip_order(epoch, number) for number in range(3)]
 
 
-@pytest.mark.parametrize("loader", can_be_tested("loaders"))
+FROM_FILES = [
+    one for one in can_be_tested("loaders") if "path" in getattr(plugins.load("loaders", one), "READS", ["path"])
+]
+
+
+@pytest.mark.parametrize("loader", FROM_FILES)  # those of a bucket have threads of their own, which note nothing
 def test_every_loader_has_a_timeline(placed, loader):
     """With two workers or threads, where it has such; being in the folder is being tested."""
     corpus, folder = placed
@@ -411,35 +416,31 @@ def test_the_results_that_are_drawn_are_chosen_by_a_rule(drawn):
         (Made("other", "tape", [5000.0], workers=2), HANDED),
         (Made("cold", "ram", [5000.0], workers=2, cache="cold"), HANDED),
     )
-    assert figure.get_supxlabel().startswith("CPU, tier ram.")
-    noted = ", of those whose reads are noted"  # all but the bare one's
-    assert all(noted in title for title in titles)
-    assert [title.partition("\n")[0].replace(noted, "") for title in titles] == [
-        "Fastest with worker processes: quick",
-        "Longest in transfer: costly",
-        "Slowest with worker processes: slow",
-        "Fastest without worker processes: alone",
+    assert [title.partition("\n")[0] for title in titles] == [
+        "The cheapest of the first ones: other on tape",
+        "Slowest with a timeline: slow on ram",
     ]
+    assert "2 of 8 runs are drawn here" in figure.get_supxlabel()
 
 
 def test_lanes_end_where_a_worker_is_through_with_what_was_noted(drawn):
     [title], figure = drawn((Made("a", "ram", [900.0], workers=2), HANDED))
     axis = figure.axes[0]
-    assert title == "Fastest with worker processes: a\nbatch 32, 2 workers, prefetch 2"
+    assert title == "Recommended: a on ram\nbatch 32, 2 workers, prefetch 2"
     assert [label.get_text() for label in axis.get_yticklabels()] == ["main process", "worker 0", "worker 1"]
     assert axis.get_xlim() == (0, 5), "worker 0 has read and collated its only batch"
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert [label.split()[0].rstrip(":") for label in labels] == ["wait", "read", "collate"]
-    assert "CPU, tier ram" in figure.get_supxlabel()
+    assert figure.get_supxlabel().startswith("CPU.")
 
 
 def test_without_workers_the_axis_ends_with_the_main_process(drawn):
     [title], figure = drawn((Made("a", "ram", [900.0], workers=0), ALONE))
-    assert title.startswith("Fastest without worker processes: a")
+    assert title.startswith("Recommended: a on ram")
     assert figure.axes[0].get_xlim() == (0, 5.25)
 
 
 def test_without_spans_it_says_what_it_would_need(drawn):
     _, figure = drawn((Made("a", "ram", [900.0]), None))
     [text] = figure.axes[0].texts
-    assert "timeline: first below measure" in " ".join(text.get_text().split())
+    assert "timeline: finalists below measure" in " ".join(text.get_text().split())

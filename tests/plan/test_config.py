@@ -4,6 +4,7 @@ config.yaml is the user's to edit: what it ships is tested where it is as commit
 """
 
 import copy
+import json
 import sys
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from scripts.common import plugins
 from scripts.common.errors import UserError
+from scripts.common.location import PATH
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
 from scripts.plan.sweep import slug
@@ -19,14 +21,19 @@ from tests.support.programs import PROJECT
 SECTIONS = ("audio", "split", "sweep", "measure")
 OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
 NOTHING_ASKED = {"now": None, "step_ms": 20} | dict.fromkeys(
-    ("batch", "gigabytes", "ram_gigabytes", "storage_mbps", "baseline")
+    ("batch", "gigabytes", "ram_gigabytes", "storage_mbps", "baseline", "machines")
 )
 OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
 
 
+OF_FILES = [
+    name for name in plugins.names("loaders") if PATH in getattr(plugins.load("loaders", name), "READS", (PATH,))
+]
+
+
 @pytest.fixture
 def raw() -> dict:
-    """A config with every loader, two tiers and three data sets; the other sections as the schema has them."""
+    """A config with every loader of files, two tiers and three data sets; the other sections as the schema has them."""
     least = {
         "dataset": "audioset_eval",
         "datasets": {
@@ -35,7 +42,7 @@ def raw() -> dict:
             "my_folder": {"source": "folder", "path": "/path/to/audio"},
         },
         "storage": {"ram": {"path": "/dev/shm"}, "disk": {"path": "results/placed"}},
-        "loaders": [{"name": name, **OPTIONS[name]} if name in OPTIONS else name for name in plugins.names("loaders")],
+        "loaders": [{"name": name, **OPTIONS[name]} if name in OPTIONS else name for name in OF_FILES],
         "report": {"now": "torchaudio", "step_ms": 20},
     }
     complete = configuration.resolve(least)
@@ -489,8 +496,11 @@ def test_what_one_has_now_is_a_loader_of_feedrate_or_of_the_experiment_or_none(r
 
 def test_what_only_the_report_asks_is_no_other_session(raw):
     before = Plan(copy.deepcopy(raw)).session_config
-    raw["report"] |= {"batch": 64, "gigabytes": 300, "ram_gigabytes": 25.5, "storage_mbps": 100}
+    raw["report"] |= {"batch": 64, "gigabytes": 300, "ram_gigabytes": 25.5, "storage_mbps": 100, "machines": []}
     assert Plan(copy.deepcopy(raw)).session_config == before
+    without = {key: value for key, value in raw.items() if key != "report"}
+    asked = copy.deepcopy({"report": {"machines": []}, **without})
+    assert json.dumps(Plan(asked).session_config) == json.dumps(Plan(copy.deepcopy(without)).session_config)
     raw["report"]["step_ms"] = 15
     assert Plan(raw).session_config != before
 
@@ -501,6 +511,23 @@ def test_a_baseline_is_a_folder_of_tables(raw, tmp_path):
     assert f"report.baseline: found '{tmp_path}', which has no runs.csv" in said and "cp -r results/tables/" in said
     (tmp_path / "runs.csv").touch()
     assert Plan(raw).config["report"]["baseline"] == str(tmp_path)
+
+
+def test_machines_are_folders_of_tables_each_once(raw, tmp_path):
+    raw["report"]["machines"] = {"lab": str(tmp_path)}
+    said = refused(raw)
+    assert f"report.machines: found '{tmp_path}', which has no runs.csv" in said and "cp -r results/tables/" in said
+    (tmp_path / "runs.csv").touch()
+    for given in ([], [str(tmp_path)], {"a lab's": str(tmp_path)}, None):
+        raw["report"]["machines"] = given
+        assert Plan(raw).config["report"]["machines"] == given
+    raw["report"]["machines"] = [str(tmp_path), f"{tmp_path}/."]
+    assert f"which is in the list twice, also as '{tmp_path}'" in refused(raw)
+    raw["report"]["machines"] = "lab"
+    said = refused(raw)
+    assert 'report.machines: found "lab", allowed is a list or a mapping or null of text (folders of' in said
+    raw["report"]["machines"] = {"lab": 3}
+    assert "report.machines.lab: found 3, allowed is text" in refused(raw)
 
 
 LOADER = '''"""A loader of the tests."""
@@ -615,3 +642,28 @@ def test_old_names_go_on_working_with_a_notice(raw):
         "config: measure.moves is measure.tensors",
     ]
     assert raw["sweep"]["task"] == ["traverse", "loop"] and Plan(plan.config).notices == []
+
+
+def test_data_that_is_far_away_is_measured_warm_and_called_emulated(raw, tmp_path):
+    """The preset `far`, which leaves out RAM; what cannot be read on a tier is a row with its reason."""
+    raw |= {"preset": "far", "dataset": "demo"}
+    raw["sweep"]["cache"] = ["warm", "cold"]
+    plan = Plan(raw, {"sweep": {"cache": ["warm", "cold"]}}, project=tmp_path)
+    assert list(plan.tiers) == ["disk", "s3_0ms", "s3_20ms"]
+    written = plan.as_json()
+    assert written["emulated"] == ["s3_20ms"]
+    far = [run for run in plan.runs if run.tier == "s3_20ms"]
+    assert {(run.cache, run.mode, run.emulate) for run in far} == {("warm", "visit", None)}
+    assert {run.loader for run in far} >= {"s3_boto3", "ring_s3"}
+    assert {run.settings["fetchers"] for run in far if run.loader == "s3_boto3"} == {0, 5, 20}
+    reasons = {(one["loader"], one["tier"], one["settings"].get("cache")): one["reason"] for one in written["skipped"]}
+    assert reasons["npy", "s3_0ms", None] == "it reads path, and data on this tier is read by s3"
+    assert reasons["s3_boto3", "disk", None] == "it reads s3, and data on this tier is read by path"
+    assert reasons["ring_s3", "s3_20ms", "cold"].startswith("it is never cold: the data is in object storage")
+    assert plan.place_of("s3_20ms")["latency_ms"] == 20 and "secret" not in str(written).lower()
+
+
+def test_only_a_preset_or_the_command_line_leaves_a_tier_out(raw):
+    assert "ram" not in Plan(raw, {"storage": {"ram": "null"}}).tiers
+    raw["storage"]["ram"] = None
+    assert "storage.ram" in refused(raw)

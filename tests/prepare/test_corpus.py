@@ -301,6 +301,47 @@ def test_every_rejection_has_its_reason(tmp_path):
     assert list(rejected) == [each.id for each in rows if each.id != "good.wav"]
 
 
+def wav_of_rate(path, rate, frames=80_000):
+    """Write silence as 16-bit WAV whose header says `rate` Hz."""
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, frames, "NONE", ""))
+        file.writeframes(bytes(2 * frames))
+    return path
+
+
+@pytest.mark.parametrize("rate", [1, 999, 1_000_001, 2**31 - 1])
+def test_a_rate_that_no_recorder_has_makes_no_thousands_of_clips(tmp_path, rate):
+    clips, rejected = build([row(wav_of_rate(tmp_path / "a.wav", rate), cut=True)], tmp_path / "0000")
+    assert not clips
+    assert rejected["a.wav"]["reason"].startswith(f"sample rate out of limits: {rate} Hz, allowed are audio.lowest")
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason", "left"),
+    [
+        ({"clips_per_file": 3}, "too many clips: audio.clips_per_file allows 3", 3),
+        ({"growth": 4.0}, "grows too much: 3 clips of 160044 bytes, audio.growth allows 4 times", 2),
+    ],
+)
+def test_a_recording_grows_within_limits_and_what_is_whole_is_kept(tmp_path, limit, reason, left):
+    source = wav_of_rate(tmp_path / "a.wav", 1000)  # 80 s
+    assert len(build([row(source, cut=True)], tmp_path / "whole")[0]) == 8
+    settings = CorpusSettings(16_000, 10.0, 0.5, **limit)
+    clips, rejected = build([row(source, cut=True)], tmp_path / "0000", settings=settings)
+    assert list(clips) == [f"a.wav#{10 * number:09.3f}" for number in range(left)]
+    (found,) = rejected.values()
+    assert found["reason"].startswith(reason)
+
+
+def test_the_corpus_stops_before_the_disk_is_full(tmp_path, monkeypatch):
+    usage = build_corpus.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(build_corpus.shutil, "disk_usage", lambda _path: usage._replace(total=2**40, free=2**27))
+    with pytest.raises(UserError, match=r"the disk is full \(134,217,728 bytes are left\)"):
+        build([row(wav_of_rate(tmp_path / "a.wav", 16_000))], tmp_path / "0000")
+    assert not (tmp_path / "0000").exists(), "a half corpus"
+    assert not list(tmp_path.glob(".0000.partial-*"))
+
+
 def test_headers_without_a_length_are_no_truncation(tmp_path):
     """A WAV written into a pipe announces 4 GB, an MP3 without a Xing table is only estimated."""
     source = encode(
@@ -315,6 +356,25 @@ def test_headers_without_a_length_are_no_truncation(tmp_path):
         (tmp_path / name).write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
     clips, rejected = build([row(tmp_path / name) for name in ("pipe.wav", "no.mp3", "a.aac")], tmp_path / "0000")
     assert len(clips) == 3, rejected
+
+
+STEREO = ("adpcm_ms", "adpcm_ima_wav", "adpcm_yamaha", "adpcm_swf", "pcm_mulaw", "wmav2")
+
+
+@pytest.mark.parametrize(
+    ("codec", "channels"), [*((codec, n) for codec in STEREO for n in (1, 2)), ("adpcm_g722", 1), ("gsm_ms", 1)]
+)
+def test_a_compressed_wav_is_as_long_as_its_samples(tmp_path, codec, channels):
+    """FFmpeg writes a byte rate that has nothing to do with the data's: 2.8 times too little for stereo ADPCM."""
+    rate = 8000 if codec == "gsm_ms" else RATE
+    encode(tmp_path / "noise.wav", 0.3 * np.random.default_rng(0).standard_normal((channels, rate * 5)), rate)
+    command = ["ffmpeg", "-v", "error", "-i", tmp_path / "noise.wav", "-c:a", codec, tmp_path / "a.wav"]
+    subprocess.run(command, check=True)
+    (clip,) = build([row(tmp_path / "a.wav")], tmp_path / "0000")[0].values()
+    assert abs(int(clip["frames"]) - 80_000) < 1600
+    clips, rejected = build([row(truncated(tmp_path / "a.wav"))], tmp_path / "cut")
+    assert not clips
+    assert rejected["a.wav"]["reason"].startswith(("truncated: the header announces 5.0", "decoding failed: at "))
 
 
 def test_only_what_is_needed_must_be_there(tmp_path):
@@ -438,7 +498,7 @@ def test_a_fault_of_ours_is_not_the_clips(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(build_corpus, "cut_recording", full_disk)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UserError, match=r"the disk is full .No space left on device"):
         build(make_set(tmp_path, 2), tmp_path / "0000", jobs=2)
     assert not [path for path in tmp_path.iterdir() if "0000" in path.name and path.is_dir()]
 

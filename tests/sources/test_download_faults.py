@@ -408,7 +408,7 @@ def test_nothing_is_written_but_to_the_store(calls: dict[str, Calls], place: str
     stems = {f"{record}_" for record in download.records()}
     for path in (download.store.root / "segments").glob("*/*"):
         assert path.is_file() and f"{path.stem.rpartition('_')[0]}_" in stems
-        assert path.suffix in (".json", ".opus", ".m4a", ".mp3", ".wav", ".mka")
+        assert path.suffix in (".json", ".opus", ".ogg", ".m4a", ".mp3", ".wav", ".mka")
         assert not path.stat().st_mode & 0o111
 
 

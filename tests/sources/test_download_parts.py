@@ -90,7 +90,7 @@ POOL = {
     "m4a": NOISE,
     "mp3": EXACT,
     "flac": EXACT,
-    "ogg-vorbis": MS,  # FFmpeg puts Vorbis into Matroska
+    "ogg-vorbis": EXACT,
     "ogg-opus": EXACT,
     "wav": EXACT,
     "mp4-video": NOISE,
@@ -99,6 +99,9 @@ MORE = {
     "vorbis.webm": ("ogg-vorbis", "-c copy", MS),
     "opus.mka": ("ogg-opus", "-c copy", MS),
     "flac.ogg": ("flac", "-c copy", EXACT),
+    "44100.flac": ("flac", "-c:a flac -ar 44100", EXACT),
+    "44100.ogg": ("flac", "-c:a libvorbis -ar 44100", EXACT),
+    "22050.ogg": ("flac", "-c:a libvorbis -ar 22050", EXACT),
     "aac.m4a": ("m4a", "-c:a aac -aac_pns 0", EXACT),
     "aac.aac": ("m4a", "-c:a aac -aac_pns 0 -f adts", EXACT),
     "bare.mp3": ("mp3", "-c:a libmp3lame -q:a 4 -write_xing 0", EXACT),

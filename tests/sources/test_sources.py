@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,7 @@ def test_folder_escapes_what_ids_cannot_hold(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.wav")).write_bytes(b"x")
     rows = fetch_folder(tmp_path)
     assert rows["a%231%2523.wav"].path == str(tmp_path / "a#1%23.wav")
-    assert rows["bad%FF.wav"].status == "failed"
+    assert rows["bad%FF.wav"].status == "unavailable"
     assert "UTF-8" in rows["bad%FF.wav"].reason
     assert len(rows) == 3
 
@@ -165,11 +166,58 @@ def test_folder_follows_links_but_no_loop(tmp_path):
     assert "link" in rows["broken.wav"].reason
 
 
-def test_folder_skips_hidden_and_special_files(tmp_path):
+def test_folder_skips_hidden_files_and_names_special_ones(tmp_path):
     for name in [".hidden.wav", ".folder/a.wav", "b/.c.wav", "b/d.wav"]:
         touch(tmp_path / name)
     os.mkfifo(tmp_path / "pipe.wav")
-    assert set(fetch_folder(tmp_path)) == {"b/d.wav"}
+    (tmp_path / "device.wav").symlink_to("/dev/zero")
+    (tmp_path / "linked_pipe.wav").symlink_to("pipe.wav")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        rows = fetch_folder(tmp_path)
+    assert {clip_id: (row.status, row.reason) for clip_id, row in rows.items()} == {
+        "b/d.wav": ("fetched", ""),
+        "device.wav": ("unavailable", "not a regular file: device"),
+        "linked_pipe.wav": ("unavailable", "not a regular file: named pipe"),
+        "pipe.wav": ("unavailable", "not a regular file: named pipe"),
+        "s": ("unavailable", "not a regular file: socket"),
+    }
+
+
+@pytest.mark.parametrize("special", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
+def test_folder_opens_no_labels_file_that_is_no_file(tmp_path, special):
+    """In a process of its own, which is killed where it waits for somebody to write into the pipe."""
+    special(tmp_path / "labels.csv")
+    program = (
+        "import sys; from scripts.sources import folder; folder.check({'path': sys.argv[1], 'labels': 'labels.csv'})"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert "labels.csv: found what is not a regular file" in done.stderr
+
+
+@pytest.mark.parametrize("depth", [1100, 2500])
+def test_folder_of_any_depth(tmp_path, depth):
+    """Below 4,096 bytes of path a file is found; what is deeper is named as what cannot be read."""
+    touch(tmp_path / "z.wav")
+    inner, handle = "", os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(depth):
+            os.mkdir("d", dir_fd=handle)
+            inner, below = f"{inner}d/", os.open("d", os.O_RDONLY, dir_fd=handle)
+            os.close(handle)
+            handle = below
+        os.close(os.open("a.wav", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+        rows = fetch_folder(tmp_path)
+    finally:
+        os.close(handle)
+        subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # rmtree calls itself for each folder
+    assert rows.pop("z.wav").status == "fetched"
+    ((found, row),) = rows.items()
+    if depth == 1100:
+        assert (found, row.status) == (f"{inner}a.wav", "fetched")
+    else:
+        assert inner.startswith(found) and row.reason == "folder cannot be read: File name too long"
 
 
 def test_folder_labels_file(tmp_path):
@@ -181,7 +229,7 @@ def test_folder_labels_file(tmp_path):
     assert rows["a.wav"].labels == ["dog", "cat", "rain"]
     assert rows["b/c, d.wav"].labels == ["cat"]
     assert rows["blank.wav"].labels == []
-    assert (rows["none.wav"].status, rows["none.wav"].reason) == ("failed", "no row in the labels file")
+    assert (rows["none.wav"].status, rows["none.wav"].reason) == ("unavailable", "no row in the labels file")
     assert rows["gone.wav"].status == "unavailable"
     assert "does not hold it" in rows["gone.wav"].reason
     assert len(rows) == 5

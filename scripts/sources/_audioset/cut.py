@@ -23,9 +23,11 @@ class Container(NamedTuple):
     muxer: str
 
 
-# Those that count time in samples where there are such; Matroska, in milliseconds, takes every codec.
+# Those that count time in samples where there are such; Matroska, in milliseconds, takes every codec. That does no
+# harm to FLAC, of which a decoder gives every packet's samples: only what it leaves out at the start is in time stamps.
 CONTAINERS = {
     "opus": Container("opus", "opus"),
+    "vorbis": Container("ogg", "ogg"),
     "aac": Container("m4a", "ipod"),
     "alac": Container("m4a", "ipod"),
     "mp3": Container("mp3", "mp3"),
