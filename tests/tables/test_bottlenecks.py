@@ -5,6 +5,7 @@ from statistics import median
 import pytest
 
 from scripts.measure.bottleneck_trials import LEAST_ROUNDS, MOST_ROUNDS
+from scripts.common.vocabulary import PARTS
 from scripts.tables import bottlenecks
 from tests.support.bottleneck_cases import ALONE, PAIRS, Case, named
 from tests.support.planted import Clock
@@ -27,10 +28,12 @@ def test_a_planted_bottleneck_is_named(case):
 @pytest.mark.alone
 @pytest.mark.parametrize("case", AMONG_WORKERS, ids=str)
 def test_a_planted_bottleneck_among_workers_is_named(case):
-    """By the real clock, of sleeps so long that what else a batch costs is little beside them."""
+    """By the real clock, of sleeps so long that what else a batch costs is little beside them. On a busy machine it may
+    be called unclear, but nothing else may be named, and it is what costs most.
+    """
     part, percent, evidence = named(case, times=3)
-    assert part == case.answer, evidence
-    assert percent > 50
+    assert part in (case.answer, "unclear"), evidence
+    assert evidence.startswith(PARTS[case.answer].text) and percent > 50, evidence
 
 
 def explained(full, consumer=1e6, **without):
