@@ -4,8 +4,8 @@ from statistics import median
 
 import pytest
 
-from scripts.measure.bottleneck_trials import LEAST_ROUNDS, MOST_ROUNDS
 from scripts.common.vocabulary import PARTS
+from scripts.measure.bottleneck_trials import LEAST_ROUNDS, MOST_ROUNDS
 from scripts.tables import bottlenecks
 from tests.support.bottleneck_cases import ALONE, PAIRS, Case, named
 from tests.support.planted import Clock
