@@ -21,6 +21,7 @@ _COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it
     "scaling": "sweep='{workers: [0, 1, 2, 4]}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
     "concurrency": "preset=concurrency",
+    "in_flight": "preset=far",
 }
 
 _NEEDS = {  # by table, where that is empty
