@@ -55,8 +55,8 @@ _NEEDS = {  # by table, where that is empty
 def not_measured(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return `question`, `needs`, `command` and `takes` of each table and chart without anything in it.
 
-    Each command stands there once. `rows` are those of the charts. `command` is what to type for it, empty where no config alone does; `takes` is how
-    long its session is, by the preset that it names or by the session that is there.
+    Each command stands there once. `rows` are those of the charts. `command` is what to type for it, empty where no
+    config alone does; `takes` is how long its session is, by the preset that it names or by the session that is there.
     """
     return list(_asked(tables, charts, rows))
 
