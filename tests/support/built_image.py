@@ -38,8 +38,11 @@ class Root:
         self.variables: dict[str, str] = {}
 
     def build(self, text: str) -> None:
-        """Take every instruction. Raises CalledProcessError where one fails, and KeyError for one that is not known."""
-        steps = {"FROM": self.made_from, "RUN": self.run, "COPY": self._copy, "ARG": self._set, "ENV": self._set}
+        """Take every instruction but the first, which has made the root.
+
+        Raises CalledProcessError where one fails, and KeyError for one that is not known.
+        """
+        steps = {"FROM": lambda _: None, "RUN": self.run, "COPY": self._copy, "ARG": self._set, "ENV": self._set}
         steps |= {"USER": self._become, "WORKDIR": self._enter, "SHELL": lambda _: None, "CMD": lambda _: None}
         for name, arguments in instructions(text):
             print(f"{name} {' '.join(arguments.split())[:100]}", flush=True)
@@ -52,15 +55,21 @@ class Root:
         home = "/root" if self.user == "0" else "/home/feedrate"
         environment |= {"HOME": home, **self.variables}
         inside = f"cd {shlex.quote(self.workdir)}\n{command}"
-        chroot = ["chroot", f"--userspec={self.user}:{self.user}", str(self.folder), "/bin/sh", "-euc", inside]
+        chroot = [
+            "/usr/sbin/chroot",
+            f"--userspec={self.user}:{self.user}",
+            str(self.folder),
+            "/bin/sh",
+            "-euc",
+            inside,
+        ]
         subprocess.run(chroot, env=environment, check=True)
 
     def made_from(self, image: str) -> None:
-        """Make the root of an image of Debian, unless it is there."""
+        """Make the root of an image of Debian."""
         release = re.fullmatch(r"debian:(\d+)[.\d]*-slim", image)[1]
-        if not (self.folder / "etc").is_dir():
-            command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", SUITES[release], str(self.folder)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        command = ["debootstrap", "--variant=minbase", f"--include={INCLUDED}", SUITES[release], str(self.folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def _copy(self, arguments: str) -> None:
         words = [word for word in arguments.split() if not word.startswith("--")]
@@ -95,6 +104,8 @@ class Root:
 def mounted(folder: Path, binds: list[Path]) -> Iterator[None]:
     """Mount what a container has: /proc, /sys, /dev and its /dev/shm; and `binds`, read-only."""
     with ExitStack() as stack:
+        subprocess.run(["mount", "--bind", folder, folder], check=True)  # a root is a mount
+        stack.callback(subprocess.run, ["umount", "--lazy", folder], check=True)
         for path in (Path("/proc"), Path("/sys"), Path("/dev"), Path("/dev/shm"), *binds):
             target = folder / path.relative_to("/")
             target.mkdir(parents=True, exist_ok=True)
@@ -106,13 +117,15 @@ def mounted(folder: Path, binds: list[Path]) -> Iterator[None]:
 def main() -> None:
     """Build, and run a command in what was built."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the root is made; one that is there is gone on with")
+    parser.add_argument("folder", type=Path, help="where the root is made; it must not exist")
     parser.add_argument("--then", help="command to run in a copy of the project, as the image's user")
     parser.add_argument("--bind", type=Path, action="append", default=[], help="folder of this machine, such as pip's")
     args = parser.parse_args()
+    if args.folder.exists():
+        raise SystemExit(f"error: found {args.folder}, allowed is a folder that does not exist. Name another one.")
     root = Root(args.folder.absolute())
     text = DOCKERFILE.read_text(encoding="utf-8")
-    root.made_from(next(arguments for name, arguments in instructions(text) if name == "FROM"))
+    root.made_from(dict(instructions(text))["FROM"])
     shutil.copy("/etc/resolv.conf", root.folder / "etc" / "resolv.conf")
     with mounted(root.folder, [path.absolute() for path in args.bind]):
         root.build(text)
