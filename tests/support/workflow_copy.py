@@ -65,7 +65,7 @@ def heed_interrupts() -> None:
 ONE_BLOCK = {
     "minutes": "none",
     "repeats": 1,
-    "attempts": 1,
+    "attempts": 1,  # beside other tests each is disturbed
     "train_repeats": 1,
     "bottlenecks": "none",
     "timeline": "none",
