@@ -262,7 +262,7 @@ TABLES = {
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
-               doc="of the timed epochs"),
+               doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
         replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
         Column("disturbed", bool, records.disturbed, "Disturbed",
