@@ -19,6 +19,7 @@ from scripts.common.location import Location
 
 SERVED = "FEEDRATE_SERVED"  # JSON: what is known of each service that is open
 PROCESSES = "processes"  # of it: the numbers of those that serve
+TRAFFIC = "traffic"  # of it: the file of their counters (scripts/machine/traffic.py), where they count
 
 
 @contextmanager
@@ -57,12 +58,17 @@ def reached(location: Location) -> Location:
             f"{location.uri}: found nothing that serves it; allowed is a program that does, while it needs it. "
             "Run it by `python -m scripts.measure.run_loader --run ...`, or by snakemake."
         )
-    return replace(location, **{name: value for name, value in found.items() if name != PROCESSES})
+    return replace(location, **{name: value for name, value in found.items() if name not in (PROCESSES, TRAFFIC)})
 
 
 def serving_processes() -> list[int]:
     """Return the numbers of the processes of this machine that serve tiers to this one."""
     return [number for found in _served().values() for number in found.get(PROCESSES, ())]
+
+
+def serving_traffic() -> list[str]:
+    """Return the files of counters of what serves tiers to this process."""
+    return [found[TRAFFIC] for found in _served().values() if TRAFFIC in found]
 
 
 def _served() -> dict[str, Any]:

@@ -15,9 +15,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from scripts.common.errors import UserError, run_main
 from scripts.machine.pacing import CHUNK, Emulated, Pace
+from scripts.machine.traffic import Traffic
 
 PIPE_BYTES = 1024 * 1024
 
@@ -29,20 +31,24 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=0.0, help="hold each request so long")
     parser.add_argument("--stream-mbps", type=float, default=0.0, help="10^6 bytes a second of a connection; 0: all")
     parser.add_argument("--total-mbps", type=float, default=0.0, help="10^6 bytes a second of all; 0: all")
+    parser.add_argument("--traffic", type=Path, required=True, help="file of counters: requests, bytes of answers")
     args = parser.parse_args()
     host, _, port = args.server.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"found {args.server!r}, allowed is HOST:PORT. Type for example 127.0.0.1:8333.")
     emulated = Emulated(args.latency_ms, args.stream_mbps, args.total_mbps)
-    total = emulated.total()
+    total, traffic = emulated.total(), Traffic(args.traffic)
     with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
         while True:
             client, _ = listening.accept()
-            threading.Thread(target=_connect, args=(client, (host, int(port)), emulated, total), daemon=True).start()
+            passing = (client, (host, int(port)), emulated, total, traffic)
+            threading.Thread(target=_connect, args=passing, daemon=True).start()
 
 
-def _connect(client: socket.socket, server: tuple[str, int], emulated: Emulated, total: Sequence[Pace]) -> None:
+def _connect(
+    client: socket.socket, server: tuple[str, int], emulated: Emulated, total: Sequence[Pace], traffic: Traffic
+) -> None:
     """Pass one connection on, both ways, until either end closes it."""
     with client, contextlib.suppress(OSError), socket.create_connection(server) as upstream:
         for link in (client, upstream):
@@ -53,12 +59,14 @@ def _connect(client: socket.socket, server: tuple[str, int], emulated: Emulated,
         def hold(_size: int) -> None:
             if answered.is_set():
                 answered.clear()
+                traffic.add(requests=1)
                 time.sleep(emulated.latency_ms / 1000)
 
         paces = (*total, *emulated.stream())
 
         def pace(size: int) -> None:
             answered.set()
+            traffic.add(sent=size)
             for line in paces:
                 line.wait(size)
 

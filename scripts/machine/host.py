@@ -12,9 +12,10 @@ from typing import Any
 
 import psutil
 
-from scripts.common.serving import serving_processes
+from scripts.common.serving import serving_processes, serving_traffic
 from scripts.machine import gpu
 from scripts.machine.cores import CGROUP, SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed, text_of
+from scripts.machine.traffic import counted
 
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
 FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
@@ -104,6 +105,7 @@ class Moment:
     load_1m: float
     cpu_mhz: float | None
     throttled_seconds: float | None = None  # for which CPU quotas stopped this process's cgroup; None: no quota visible
+    traffic: tuple[int, int] | None = None  # requests, and bytes of answers, of storage that feedrate serves
     thermal_throttles: int | None = None  # how often the CPUs slowed down because of heat, since boot
     governor: str | None = None  # of the CPU frequency
     free_memory_bytes: int | None = None  # that can be had without swapping
@@ -150,6 +152,7 @@ def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CG
         wall_seconds=clock(),
         load_1m=round(os.getloadavg()[0], 2),
         cpu_mhz=mhz,
+        traffic=counted(serving_traffic()),
         throttled_seconds=throttled_seconds(proc, cgroup),
         thermal_throttles=thermal_throttles(system),
         governor=governor(system),
@@ -243,6 +246,7 @@ def _faults(pid: int) -> tuple[int, int]:
 def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
     """Return what the process tree, workers included, used between two moments in which it delivered `clips`."""
     seconds = after.own_seconds - before.own_seconds
+    traffic = zip(("requests", "answer_bytes"), before.traffic or (), after.traffic or (), strict=False)
     return {
         "cpu_seconds": seconds,
         "cpu_seconds_per_1000_clips": 1000 * seconds / clips,
@@ -251,6 +255,7 @@ def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
         "major_faults": after.major_faults - before.major_faults,
         "others_percent": others_percent(before, after),
         "stolen_percent": stolen_percent(before, after),
+        **{name: last - first for name, first, last in traffic},
     }
 
 

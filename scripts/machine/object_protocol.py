@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 
 from scripts.machine.object_store import BLOCK, Entry, Store
 from scripts.machine.pacing import CHUNK, Emulated
+from scripts.machine.traffic import Traffic
 
 PAGE = 1000  # keys of a list, at most
 REASONS = {200: "OK", 204: "No Content", 206: "Partial Content"}
@@ -65,6 +66,8 @@ class Handler(socketserver.StreamRequestHandler):
         self.left = int(self.headers.get("content-length", 0))
         if self.headers.get("expect", "").lower() == "100-continue":
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.server.traffic:
+            self.server.traffic.add(requests=1)
         time.sleep(self.server.emulated.latency_ms / 1000)
         try:
             self.answer()
@@ -148,7 +151,10 @@ class Handler(socketserver.StreamRequestHandler):
             size = min(CHUNK, stop - start) if self.paces else stop - start
             for pace in self.paces:
                 pace.wait(size)
-            start += os.sendfile(out, file, start, size)
+            sent = os.sendfile(out, file, start, size)
+            start += sent
+            if self.server.traffic:
+                self.server.traffic.add(sent=sent)
 
     def _put(self) -> None:
         if not self.server.store.has_bucket(self.bucket):
@@ -267,8 +273,14 @@ class ObjectServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, root: Path, emulated: Emulated | None = None, handler: type[Handler] = Handler) -> None:
-        self.store, self.emulated = Store(root), emulated or Emulated()
+    def __init__(
+        self,
+        root: Path,
+        emulated: Emulated | None = None,
+        handler: type[Handler] = Handler,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.store, self.emulated, self.traffic = Store(root), emulated or Emulated(), traffic
         self.total = self.emulated.total()
         self.uploads: dict[str, dict[int, Any]] = {}
         super().__init__(("127.0.0.1", 0), handler)

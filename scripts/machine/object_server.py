@@ -11,6 +11,7 @@ from pathlib import Path
 from scripts.common.errors import run_main
 from scripts.machine.object_protocol import ObjectServer
 from scripts.machine.pacing import Emulated
+from scripts.machine.traffic import Traffic
 
 
 def main() -> None:
@@ -20,8 +21,11 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=0.0, help="wait so long before each answer")
     parser.add_argument("--stream-mbps", type=float, default=0.0, help="10^6 bytes a second of a connection; 0: all")
     parser.add_argument("--total-mbps", type=float, default=0.0, help="10^6 bytes a second of all; 0: all")
+    parser.add_argument("--traffic", type=Path, help="file of counters: requests, and bytes that answer them")
     args = parser.parse_args()
-    with ObjectServer(args.folder, Emulated(args.latency_ms, args.stream_mbps, args.total_mbps)) as server:
+    emulated = Emulated(args.latency_ms, args.stream_mbps, args.total_mbps)
+    traffic = args.traffic and Traffic(args.traffic)
+    with ObjectServer(args.folder, emulated, traffic=traffic) as server:
         print(server.endpoint, flush=True)
         server.serve_forever()
 

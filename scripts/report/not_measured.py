@@ -6,7 +6,13 @@ from datetime import datetime
 from types import ModuleType
 from typing import Any
 
+import yaml
+
+from scripts.common.files import PROJECT
 from scripts.common.text import duration_text
+
+DATA_FILES = ("workflow/presets/*.yaml",)
+PRESETS = PROJECT / "workflow" / "presets"
 
 Tables = Mapping[str, Any]
 
@@ -21,6 +27,7 @@ _COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it
     "scaling": "sweep='{workers: [0, 1, 2, 4]}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
     "concurrency": "preset=concurrency",
+    "in_flight": "preset=far",
 }
 
 _NEEDS = {  # by table, where that is empty
@@ -46,27 +53,22 @@ _NEEDS = {  # by table, where that is empty
 
 
 def not_measured(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return `question`, `needs` and `command` of each table and chart without anything in it, each command once.
+    """Return `question`, `needs`, `command` and `takes` of each table and chart without anything in it.
 
-    `rows` are those of the charts. `command` is what to type for it, empty where no config alone does.
+    Each command stands there once. `rows` are those of the charts. `command` is what to type for it, empty where no
+    config alone does; `takes` is how long its session is, by the preset that it names or by the session that is there.
     """
     return list(_asked(tables, charts, rows))
 
 
 def minutes_text(tables: Tables) -> str:
-    """Return how long one of the commands takes, by the session that is there, in a sentence; empty where none ran."""
+    """Return how long the session that is there took, in a sentence; empty where none ran."""
     first, last = (tables["host"][f"{end}_started"] for end in ("first", "last"))
     results = sum(row["status"] == "ok" for row in tables["ranking"])
     if not first or not results:
         return ""
     minutes = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() / 60
-    text = f"{results} results took {duration_text(60 * minutes)} here"
-    asked = (tables["dataset"]["measure"] or {}).get("minutes")
-    if isinstance(asked, int | float):
-        return (
-            f"{text}; of each command the session takes {asked:g} min at most, and what is there is not measured again."
-        )
-    return f"{text}; each command adds the time of its own results, and what is there is not measured again."
+    return f"{results} results took {duration_text(60 * minutes)} here. What is there is not measured again."
 
 
 def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -77,7 +79,19 @@ def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, 
         command = _command(tables, name)
         if said.isdisjoint({needs, question, command}):
             said |= {needs, question, command} - {""}
-            yield {"question": question, "needs": f"It would need {needs}.", "command": command}
+            takes = _takes(tables, name) if command else ""
+            yield {"question": question, "needs": f"It would need {needs}.", "command": command, "takes": takes}
+
+
+def _takes(tables: Tables, name: str) -> str:
+    key, _, preset = _COMMANDS[name].partition("=")
+    measure = tables["dataset"]["measure"] or {}
+    if key == "preset":
+        measure = measure | yaml.safe_load((PRESETS / f"{preset}.yaml").read_text(encoding="utf-8")).get("measure", {})
+    minutes = measure.get("minutes", "none")
+    if minutes == "none":
+        return "`snakemake -n` with it says how long it takes"
+    return f"measures for {minutes:g} min at most"
 
 
 def _command(tables: Tables, name: str) -> str:

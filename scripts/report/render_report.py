@@ -24,6 +24,7 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.text import duration_text, percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
+from scripts.report.away import away
 from scripts.report.changes import changes, machines
 from scripts.report.charts._common import key
 from scripts.report.confidence import confidence
@@ -175,6 +176,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "reasons": reasons(tables, goals[0]),
         "changes": _changes(tables),
         "beside": compared(tables),
+        "away": away(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},

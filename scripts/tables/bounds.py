@@ -6,12 +6,12 @@ raw GETs of such objects give with as many in flight. `compute`: the steps alone
 `decode`: decoding alone, by what a loader saves when it leaves decoding out.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.files import block_of
 from scripts.tables import bottlenecks
+from scripts.tables.columns import in_flight
 from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import tier_name
 
@@ -119,14 +119,9 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
 
 
 def _in_flight(row: Row, gets: Iterable[Row]) -> int:
-    """Return how many GETs were measured at once that are at least as many as a result keeps in flight, or the most.
-
-    A loader says so by its option `in_flight` or `fetchers`, of each worker; of another it is not known.
-    """
+    """Return how many GETs were measured at once that are at least as many as a result keeps in flight, or the most."""
     counts = sorted({one["readers"] for one in gets})
-    options = json.loads(row["options"] or "{}")
-    of_each = [max(1, options[name]) for name in ("in_flight", "fetchers") if name in options]
-    wanted = of_each[0] * max(1, row["workers"] or 0) if of_each else counts[-1]
+    wanted = in_flight(row) or counts[-1]
     return next((count for count in counts if count >= wanted), counts[-1])
 
 

@@ -111,6 +111,17 @@ def _faults_per_batch(record: Record) -> float | None:
     return None if faults is None or not batches else faults / batches
 
 
+def _an_epoch(key: str) -> Callable[[Record], Any]:
+    """Return where `key` of what a run used is from, for as many clips as the split has."""
+
+    def value(record: Record) -> float | None:
+        used = (record.get("resources") or {}).get(key)
+        clips = sum(sum(epoch.get("batch_clips") or ()) for epoch in records.timed_epochs(record))
+        return None if used is None or not clips else used / clips * record["clips"]
+
+    return value
+
+
 def _words(terms: Mapping[str, Term]) -> str:
     return "; ".join(f"`{key}`: {term.about.replace('; ', ', ')}" for key, term in terms.items())
 
@@ -170,6 +181,10 @@ _SHARED = {
                "most open files of the process tree"),
         Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
                "the process tree, in a batch: new memory costs one for each page; blank of a cold cache"),
+        Column("requests_per_epoch", float, _an_epoch("requests"), "Requests an epoch", number_text,
+               "to object storage; blank of other storage, and of your own, before which nothing counts"),
+        Column("answer_bytes_per_epoch", float, _an_epoch("answer_bytes"), "Bytes an epoch", bytes_text,
+               "of the answers to them"),
         Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_clips_per_second", float, records.ceiling, "In-memory ceiling",
@@ -230,6 +245,7 @@ _RANKING = (
     *_of_runs("median", "steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
+    *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_shared("status reason warnings"),
     Column("codes", int, "different: code", doc="number of different `code` among the ok runs"),
     Column("about", doc="what the loader says of itself"),
@@ -261,6 +277,7 @@ TABLES = {
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        *_shared("requests_per_epoch answer_bytes_per_epoch"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
                doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
@@ -515,3 +532,13 @@ def settings_text(row: Mapping[str, Any]) -> str:
     """Return a result's settings in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
     common = {name: row[name] for name in vocabulary.RESULT_SETTINGS}
     return vocabulary.settings_text(common | json.loads(row["options"] or "{}"))
+
+
+def in_flight(row: Mapping[str, Any]) -> int | None:
+    """Return how many requests to object storage a result keeps in flight; None where its loader does not say so.
+
+    It does by its option `in_flight` or `fetchers`, of each worker.
+    """
+    options = json.loads(row["options"] or "{}")
+    of_each = [max(1, options[name]) for name in ("in_flight", "fetchers") if name in options]
+    return of_each[0] * max(1, row["workers"] or 0) if of_each else None

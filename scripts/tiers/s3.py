@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from scripts.common.errors import UserError
 from scripts.common.files import tree_size
 from scripts.common.location import Location
-from scripts.common.serving import PROCESSES, reached
+from scripts.common.serving import PROCESSES, TRAFFIC, reached
 from scripts.common.serving import serving as served
 from scripts.machine.copies import room_for
 from scripts.machine.pacing import Emulated
@@ -195,8 +195,9 @@ def prices(options: Mapping[str, Any]) -> dict[str, float | None] | None:
 def serving(options: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """Start what serves the tier, in a folder that stays; the block gets what to fill into a location.
 
-    `processes` are those that it has started. Credentials of a server that feedrate starts are made up, unless the
-    environment has some. Raises UserError where storage of the user's own has none, and where a server does not start.
+    `processes` are those that it has started, `traffic` the counters of one that counts. Credentials of a server that
+    feedrate starts are made up, unless the environment has some. Raises UserError where storage of the user's own has
+    none, and where a server does not start.
     """
     import psutil
 
@@ -219,7 +220,9 @@ def serving(options: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]
                 endpoint = stack.enter_context(servers.seaweedfs(folder))
                 endpoint = stack.enter_context(servers.delayed(endpoint, emulation, folder))
         started = {one.pid for one in psutil.Process().children(recursive=True)} - before
-        yield {"endpoint": endpoint.rstrip("/"), PROCESSES: sorted(started)}
+        counts = emulation or options["serve"] == "standin"
+        traffic = {TRAFFIC: str((folder / servers.TRAFFIC).absolute())} if counts else {}
+        yield {"endpoint": endpoint.rstrip("/"), PROCESSES: sorted(started), **traffic}
 
 
 def _make_bucket(location: Location) -> None:

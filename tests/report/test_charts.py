@@ -31,6 +31,7 @@ def few(tmp_path_factory):
             *((base * share * (1 + workers / 4) + size, {"workers": workers, "batch_size": size, "trials": note})
               for workers in (0, 2) for size in (32, 64)
               for note in [explained(base) if (tier, size) == ("disk", 32) else None]),
+            *((base * share / count, {"options": {"in_flight": count}}) for count in (5, 20)),
             (base * share / 3, {"cache": "cold"}),
             (base * share / 4, {"task": "train", "au": 50.0}),
             (base * share / 5, {"task": "lightning", "au": 50.0}),

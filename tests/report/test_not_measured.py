@@ -54,10 +54,15 @@ def test_a_command_keeps_the_sessions_preset_and_quotes_names(bare):
 
 def test_it_says_how_long_a_command_takes_by_the_session_that_is_there(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3)])
-    assert minutes_text(tables).startswith("2 results took 2.00 minutes here; each command adds the time of its own")
-    tables["dataset"]["measure"]["minutes"] = 5
-    assert "of each command the session takes 5 min at most" in minutes_text(tables)
+    assert minutes_text(tables).startswith("2 results took 2.00 minutes here.")
     assert minutes_text({**tables, "ranking": []}) == ""
+    takes = {one["command"]: one["takes"] for one in lacking(tables)}
+    assert takes["snakemake --config dataset=demo preset=tensors"] == "measures for 1 min at most"
+    assert takes["snakemake --config dataset=demo preset=ladder"] == "`snakemake -n` with it says how long it takes"
+    tables["dataset"]["measure"]["minutes"] = 5
+    takes = {one["command"]: one["takes"] for one in lacking(tables)}
+    cold = "snakemake --config dataset=demo sweep='{cache: [warm, cold]}'"
+    assert takes[cold] == "measures for 5 min at most"
 
 
 HOST = {

@@ -25,6 +25,7 @@ from scripts.machine.bucket_client import client_of, listed, make_bucket
 from scripts.machine.objects import Getter, bucket_of, read_index
 from scripts.machine.pacing import Emulated
 from scripts.machine.signing import KEY, SECRET
+from scripts.machine.traffic import counted as traffic
 from scripts.tiers._objects import servers
 from scripts.tiers._objects.upload import Sizes, upload
 from tests.support.object_faults import BUCKET, Faulty, faulty, filled, location_on
@@ -385,6 +386,8 @@ def test_latency_and_bandwidth_are_waited_for(tmp_path, proxy):
                 getter.read_into(stored, into)
                 assert time.perf_counter() - start >= 0.03 + 0.09
                 assert into == content
+            requests, sent = traffic([str(next(tmp_path.rglob(servers.TRAFFIC)))])
+            assert requests == 2 and 800_000 <= sent < 802_000, "the proxy counts heads too"
 
 
 def test_raw_gets_are_profiled_and_leave_nothing(tmp_path):

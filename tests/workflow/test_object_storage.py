@@ -34,7 +34,12 @@ def test_one_line_of_config_measures_objects_that_are_far_away(monkeypatch):
             row = ranked["s3_boto3", "far (emulated)", "warm", f'{{"fetchers": {fetchers}}}']
             assert row["status"] == "ok" and row["bound"] in ("storage", "in_memory"), row
         [record] = (project.root / "results/runs/demo/far").glob("*/*fetchers_0/0.json")
-        assert read_json(record)["emulated"]["name"] == "latency 2 ms"
+        record = read_json(record)
+        assert record["emulated"]["name"] == "latency 2 ms"
+        row = ranked["s3_boto3", "far (emulated)", "warm", '{"fetchers": 0}']
+        assert float(row["requests_per_epoch"]) == pytest.approx(record["clips"], rel=0.2), "a GET a clip"
+        expected = record["clips"] * record["clip_bytes"]
+        assert float(row["answer_bytes_per_epoch"]) == pytest.approx(expected, rel=0.2)
         skipped = {(row["loader"], row["tier"]): row["reason"] for row in rows_of(project, "skipped")}
         assert skipped["npy", "far (emulated)"] == "it reads path, and data on this tier is read by s3"
         assert skipped["s3_boto3", "disk"] == "it reads s3, and data on this tier is read by path"

@@ -20,7 +20,8 @@ from scripts.machine.pacing import Emulated
 from scripts.machine.server_process import first_line, last_words, running
 
 # Run as programs, which no import shows.
-DATA_FILES = ("scripts/machine/object_*.py", "scripts/machine/delay_proxy.py")
+DATA_FILES = ("scripts/machine/object_*.py", "scripts/machine/delay_proxy.py", "scripts/machine/traffic.py")
+TRAFFIC = "traffic"  # file of the counters of what is served, in the folder of its data
 START_SECONDS = 60.0
 PORTS = ("master", "volume", "filer", "s3")  # of SeaweedFS, each with one for gRPC
 
@@ -29,7 +30,7 @@ PORTS = ("master", "volume", "filer", "s3")  # of SeaweedFS, each with one for g
 def standin(folder: Path, emulated: Emulated) -> Iterator[str]:
     """Serve the objects in a folder by the stand-in; the block gets its endpoint."""
     log = folder / "server.log"
-    command = [sys.executable, "-m", "scripts.machine.object_server", str(folder), *_options(emulated)]
+    command = [sys.executable, "-m", "scripts.machine.object_server", str(folder), *_options(emulated, folder)]
     with running(command, log, stdout=subprocess.PIPE) as server:
         yield first_line(server, log)
 
@@ -43,14 +44,15 @@ def delayed(endpoint: str, emulated: Emulated, folder: Path) -> Iterator[str]:
     log = folder / "proxy.log"
     address = endpoint.removeprefix("http://").rstrip("/")
     address += "" if address.rpartition(":")[2].isdigit() else ":80"
-    command = [sys.executable, "-m", "scripts.machine.delay_proxy", address, *_options(emulated)]
+    command = [sys.executable, "-m", "scripts.machine.delay_proxy", address, *_options(emulated, folder)]
     with running(command, log, stdout=subprocess.PIPE) as proxy:
         yield first_line(proxy, log)
 
 
-def _options(emulated: Emulated) -> list[str]:
+def _options(emulated: Emulated, folder: Path) -> list[str]:
     names = ("--latency-ms", "--stream-mbps", "--total-mbps")
-    return [word for pair in zip(names, map(str, astuple(emulated)), strict=True) for word in pair]
+    paced = [word for pair in zip(names, map(str, astuple(emulated)), strict=True) for word in pair]
+    return [*paced, "--traffic", str((folder / TRAFFIC).absolute())]
 
 
 def seaweedfs_program() -> str:

@@ -1,0 +1,106 @@
+"""Data in object storage: stream it, cache it or copy it first? Reckoned from what was measured here."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scripts.common.statistics import Comparison
+from scripts.common.text import duration_text
+from scripts.common.vocabulary import SPLIT
+from scripts.report.verdict_texts import asked, in_memory, key, place, times_text
+from scripts.report.verdicts import compared, main_panel
+from scripts.tables.columns import number_text
+
+OBJECTS = "objects"  # the kind of such a tier, in tiers.csv
+SHARES = (0.25, 0.5, 0.75, 1.0)  # of the data, that a cache on a local disk holds
+INSTANT = 1.0  # epochs
+
+Row = Mapping[str, Any]
+Tables = Mapping[str, Any]
+
+
+def away(tables: Tables) -> list[dict[str, Any]]:
+    """Return of each tier of object storage and device what to do with data there; none where nothing read from it.
+
+    - `row`: its fastest result. `local`: the fastest from a disk of this machine, None of none. `text`: the answer.
+    - `epoch_seconds`, `local_seconds`: of an epoch, streamed and from the local copy. `copy_seconds`: fetching every
+      clip once at the most that raw GETs gave; a copy that is written takes longer. None where it is not known.
+    - `break_even_epochs`: from which on copying first takes less time in all; None where it never does, or where that
+      is not known.
+    - `caches`: of each of SHARES the `bytes` that the cache holds, those that are still read of the storage in an epoch
+      (`left_bytes`), and `epoch_seconds`; reckoned with a cache that keeps what it has, which one that drops the
+      oldest does not reach. Empty without a local result.
+
+    - `bytes`: of the data, in the format of `local` or of `row`; None where they are not known.
+
+    All scaled to `report.gigabytes` where the config names the size of the user's own data.
+    """
+    remote = [one["tier"] for one in tables["tiers"] if one["kind"] == OBJECTS]
+    devices = dict.fromkeys(row["device"] for row in tables["best"])
+    return [found for device in devices for tier in remote for found in _of(tables, device, tier, remote)]
+
+
+def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[dict[str, Any]]:
+    rows = [row for row in main_panel(tables["best"], device) if row["clips_per_second"]]
+    here = [row for row in rows if row["tier"] == tier]
+    if not here:
+        return
+    row = max(here, key=_speed)
+    beside = [one for one in rows if one["tier"] not in remote and not in_memory(tables, one["tier"])]
+    local = max(beside, key=_speed, default=None)
+    size, clips = _size(tables, local or row)
+    found = {"tier": tier, "row": row, "local": local, "bytes": size, "epoch_seconds": clips / _speed(row)}
+    found |= dict.fromkeys(("local_seconds", "copy_seconds", "break_even_epochs")) | {"caches": []}
+    if local is None:
+        yield found | {"text": f"{place(row)} streams {number_text(_speed(row))} clips/s; {_LACKING}"}
+        return
+    gets = [one["clips_per_second"] for one in tables["bounds"] if (one["bound"], one["tier"]) == ("storage", tier)]
+    found["local_seconds"] = clips / _speed(local)
+    found["copy_seconds"] = clips / max(gets) if gets else None
+    ratio = compared(tables, row).compare(key(local), key(row))
+    if ratio.faster:
+        saved = found["epoch_seconds"] - found["local_seconds"]
+        found["break_even_epochs"] = found["copy_seconds"] and found["copy_seconds"] / saved
+        found["caches"] = [_cache(found, share, size) for share in SHARES] if size else []
+    yield found | {"text": _text(found, ratio)}
+
+
+_LACKING = "whether a local copy would be faster was not measured: add a tier on a disk."
+
+
+def _speed(row: Row) -> float:
+    return row["clips_per_second"]
+
+
+def _size(tables: Tables, row: Row) -> tuple[float | None, float]:
+    """Return the bytes of the data in the format of a result, None where they are not known, and its clips."""
+    clips = tables["dataset"]["corpus"]["clips"][SPLIT]
+    written = next((one for one in tables["formats"] if one["format"] == row["format"] and one["bytes"]), None)
+    if not written:
+        return None, clips
+    each = written["bytes"] / written["clips"]
+    wanted = asked(tables, "gigabytes")
+    size = 1e9 * wanted if wanted else each * clips
+    return size, size / each
+
+
+def _cache(found: Row, share: float, size: float) -> dict[str, float]:
+    seconds = share * found["local_seconds"] + (1 - share) * found["epoch_seconds"]
+    return {"share": share, "bytes": share * size, "left_bytes": (1 - share) * size, "epoch_seconds": seconds}
+
+
+def _text(found: Row, ratio: Comparison) -> str:
+    row, local = found["row"], found["local"]
+    streamed = f"{place(row)} takes {duration_text(found['epoch_seconds'])} an epoch"
+    copied = f"{place(local)} {duration_text(found['local_seconds'])}"
+    if not ratio.faster:
+        how = "which is faster" if ratio.slower else "and the two are not distinguishable"
+        return f"Stream it: {streamed}, {copied}, {how}. A copy gains no time here."
+    gain = f"{streamed}, {copied}, {times_text(ratio.low, ratio.high)} faster"
+    fits = "A cache that holds all of it makes the second epoch a local one"
+    if found["break_even_epochs"] is None:
+        return f"Copy or cache it: {gain}. How long a copy takes was not measured. {fits}."
+    takes = f"fetching all of it takes at least {duration_text(found['copy_seconds'])}"
+    if found["break_even_epochs"] <= INSTANT:
+        return f"Copy it first, even for one epoch: {gain}, and {takes}. {fits}, but not the first."
+    epochs = number_text(found["break_even_epochs"])
+    return f"Stream up to {epochs} epochs, copy or cache for more: {gain}, and {takes}. {fits}."
