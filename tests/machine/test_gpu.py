@@ -1,6 +1,8 @@
 """The protocols of streams, events and page-locked memory, on a model of a GPU (support/stream_model.py)."""
 
 import ast
+import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from scripts.measure import bottleneck_trials, ceiling, protocol, window
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped
 from scripts.measure.verify import Verifier
+from tests.bench import gpu as bench
 from tests.support import stream_model
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
@@ -469,6 +472,34 @@ def test_streams_and_page_locked_memory_are_in_one_module():
     found = {name: touching(ast.parse(path.read_bytes())) - MEASURES.get(name, set()) for name, path in files.items()}
     assert {name: words for name, words in found.items() if words and name not in ALONE} == {}
     assert all(found[name] for name in ALONE)
+
+
+# make gpu
+
+
+def test_make_gpu_without_a_gpu_says_so_and_fails(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["gpu"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert "found no GPU that torch can use (CUDA_VISIBLE_DEVICES is '')" in ended.value.code
+    assert "Nothing was measured" in ended.value.code
+
+
+def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "CONTRACT", ("tests/common/test_counting.py",))
+    made = bench.Bench(tmp_path, "cuda", 60, 1, 1)
+    made.add("fast", lambda _left: {"clips_per_second": 500.0, "minimum_step_ms": 4.0})
+    made.add("broken", lambda left: subprocess.run(["false"], check=True, timeout=left))
+    made.add("no such test", made.tests("no_test_has_this_name"))
+    made.deadline = 0.0
+    made.add("late", lambda _left: pytest.fail("no time is left"))
+    wrong = {row["name"]: row["wrong"] for row in made.rows}
+    assert wrong["fast"] is None and wrong["late"].startswith("not run: the time is up")
+    assert wrong["broken"].startswith("CalledProcessError") and "deselected" in wrong["no such test"]
+    lines = bench.table(made.rows, 1000.0, 4_000_000).splitlines()
+    assert lines[1].split()[:5] == ["fast", "500", "2", "50", "4"] and "WRONG" in lines[2]
 
 
 # With a device
