@@ -5,7 +5,7 @@ BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest readme lock isolated
+.PHONY: demo test bench selftest readme lock isolated gpu gpu-wheels
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -26,6 +26,24 @@ bench: $(READY) ## ratios, each measured side by side in one run
 
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
 	@python -m tests.bench.selftest
+
+# What `make gpu` needs of requirements.lock: 6 GB instead of 8. WHEELS names a folder of them, for a machine without a registry.
+GPU_PACKAGES := torch numpy nvidia-dali-cuda120 nvidia-ml-py psutil pytest tqdm jsonschema PyYAML xxhash
+WHEELS ?=
+GPU_READY := $(VENV)/.gpu_ready
+
+gpu: ## on a machine with a GPU: all that touches it, proven and measured, one table in at most 20 minutes (docs/gpu.md)
+	@began=$$(date +%s); $(PYTHON) -m tests.bench.gpu --look && \
+		{ test -f $(READY) || $(MAKE) --no-print-directory $(GPU_READY); } && python -m tests.bench.gpu --began $$began
+
+gpu-wheels: ## fill the folder WHEELS (wheels, unless told) with what `make gpu` installs, to be carried there
+	@$(PYTHON) -m pip download --quiet --dest $(or $(WHEELS),wheels) --constraint requirements.lock $(GPU_PACKAGES)
+
+$(GPU_READY): requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock \
+		$(if $(WHEELS),--no-index --find-links $(WHEELS)) $(GPU_PACKAGES)
+	@touch $@
 
 TABLES := results/tables/demo
 readme: $(READY) ## the README's ranking and picture, from the session of the last `make demo`; wants Chromium

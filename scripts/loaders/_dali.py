@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.machine import gpu
 
 Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch")
@@ -95,7 +96,7 @@ def epochs_of(
     clip, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
 
     def labelled(where: Any) -> Batch:
-        at = positions(where).to(request.device)
+        at = gpu.moved(positions(where), request.device)
         return {"target": target[at], "labels": labels[at], "clip": clip[at]}
 
     with labelled_epochs_of(request, outputs, reader, labelled, **arguments) as epoch:
@@ -116,21 +117,22 @@ def labelled_epochs_of(
     `labelled` turns a batch of `where` into target, labels and clip on the asked device. `arguments` are further ones
     of DALI's pipeline.
     """
-    import torch
     from nvidia.dali import pipeline_def
     from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
+
+    copied = request.device != "cpu" and gpu.COPY not in request.without
 
     @pipeline_def(
         batch_size=request.batch_size,
         num_threads=max(1, request.workers),
-        device_id=None if request.device == "cpu" else torch.cuda.current_device(),
+        device_id=None if request.device == "cpu" else gpu.current(),
         prefetch_queue_depth=request.prefetch,
         seed=request.seed,
         **arguments,
     )
     def pipeline():
         audio, where = outputs()
-        return (audio if request.device == "cpu" else audio.gpu()), where
+        return (audio.gpu() if copied else audio), where
 
     built = pipeline()
     with warnings.catch_warnings():
@@ -152,8 +154,11 @@ def labelled_epochs_of(
             if len(batch["where"]):  # none: the padding of a rank whose share is a clip smaller than another's
                 yield {"audio": batch["audio"], **labelled(batch["where"])}
 
+    def unsent(number: int) -> Iterator[Batch]:
+        return gpu.uncopied(epoch(number), request)
+
     try:
-        yield epoch
+        yield unsent if gpu.COPY in request.without else epoch
     finally:
         opened.clear()  # DALI ends its threads when the last reference to the pipeline goes
         gc.collect()

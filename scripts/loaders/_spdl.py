@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.machine import gpu
 
 SETTINGS = ("workers", "prefetch", "pin_memory")
 
@@ -21,11 +22,6 @@ Passes = AbstractContextManager[Iterable[Any]]  # an iterable that gives one epo
 def threads_of(request: LoaderRequest) -> int:
     """Return the number of SPDL's threads."""
     return max(1, request.workers)
-
-
-def pinned(request: LoaderRequest) -> bool:
-    """Return whether batches are to be in page-locked memory, which serves the copy to a GPU alone."""
-    return request.pin_memory and request.device != "cpu"
 
 
 def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,8 +77,8 @@ class ReadBatch:
         if self.sent:  # as torch's collate function does in a worker: filled there, it need not be copied there
             storage = torch.empty(0)._typed_storage()._new_shared(count * self.request.samples)
             return torch.empty(0).new(storage).view(shape)
-        if pinned(self.request):
-            return torch.empty(shape, pin_memory=True)
+        if self.request.pin_memory:
+            return gpu.empty_pinned(shape)
         return torch.from_numpy(np.empty(shape, dtype=np.float32))  # NumPy asks for huge pages, torch does not
 
     def _fill(self, row: Any, position: int) -> None:

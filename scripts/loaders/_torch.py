@@ -17,6 +17,7 @@ from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
 from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
+from scripts.machine import gpu
 
 Batch = dict[str, Any]
 GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole batches, or clip by clip
@@ -48,10 +49,12 @@ class EpochBatches:
 
 
 def to_device(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batch]:
-    """Yield the batches on the asked device; the copy does not wait where the memory is pinned."""
+    """Yield the batches on the asked device; the host waits for no copy where they are to be in page-locked memory."""
+    if gpu.COPY in request.without:
+        yield from gpu.uncopied(batches, request)
     for batch in batches:
         if request.device != "cpu":
-            batch = {key: value.to(request.device, non_blocking=request.pin_memory) for key, value in batch.items()}
+            batch = gpu.all_moved(batch, request.device, request.pin_memory)
         yield batch
 
 

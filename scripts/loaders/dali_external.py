@@ -21,6 +21,7 @@ from dataclasses import replace
 from scripts.common.request import batches_of, epoch_order
 from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, epochs_of, simplify  # noqa: F401
+from scripts.machine import gpu
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
@@ -165,7 +166,7 @@ def _parallel(request):
             return tuple(nodes)
         return fn.constant(fdata=0.0, shape=[1, request.samples], dtype=types.FLOAT), *nodes
 
-    whole = replace(request, without=frozenset())  # what is left out, the workers leave out
+    whole = replace(request, without=request.without & {gpu.COPY})  # what is left out, the workers leave out
     arguments = {"py_num_workers": workers, "py_start_method": "spawn"}
     with epochs_of(whole, outputs, None, lambda where: where.flatten().long(), **arguments) as epoch:
         yield epoch

@@ -17,6 +17,7 @@ CUFILE_LOGFILE_PATH says. DALI_GDS_CHUNK_SIZE sets how much DALI reads at once (
 from contextlib import contextmanager
 
 from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
+from scripts.machine import gpu
 
 FORMAT = "npy"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
@@ -80,7 +81,8 @@ def open_epochs(request):
 
     files, _ = rank_files(request, "npy")
     # batches that are to stay on the CPU, to see what moving them costs, are read there
-    device = "cpu" if request.device == "cpu" else request.options["reader"]
+    on_cpu = request.device == "cpu" or gpu.COPY in request.without
+    device = "cpu" if on_cpu else request.options["reader"]
 
     def outputs():
         audio = fn.readers.numpy(

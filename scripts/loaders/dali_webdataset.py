@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, resident, simplify  # noqa: F401
+from scripts.machine import gpu
 
 FORMAT = "webdataset"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
@@ -155,7 +156,7 @@ def _labelled(request):
             row[about["classes"]] = 1.0
         target = torch.tensor([about["classes"][0] for about in rows])
         clip = torch.tensor([about["clip"] for about in rows])
-        return {name: tensor.to(request.device) for name, tensor in _named(target, labels, clip)}
+        return {name: gpu.moved(tensor, request.device) for name, tensor in _named(target, labels, clip)}
 
     return labelled
 
@@ -167,7 +168,9 @@ def _void(request, positions):
     def labelled(where):
         clip = positions(where)
         labels = torch.zeros(len(clip), request.classes)
-        return {name: tensor.to(request.device) for name, tensor in _named(torch.zeros_like(clip), labels, clip)}
+        return {
+            name: gpu.moved(tensor, request.device) for name, tensor in _named(torch.zeros_like(clip), labels, clip)
+        }
 
     return labelled
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from scripts.common.request import batches_of, epoch_order, too_large
 from scripts.loaders._torch import to_device
+from scripts.machine import gpu
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
@@ -83,9 +84,7 @@ def _free(request):
         from scripts.machine.devices import available_ram
 
         return "RAM", available_ram()
-    import torch
-
-    return "the GPU", torch.cuda.mem_get_info()[0]
+    return "the GPU", gpu.free_bytes()
 
 
 def _kept_on(request):
@@ -107,13 +106,13 @@ def open_epochs(request):
     arrays = {"audio": audio, "target": target, "labels": labels, "clip": clip}
     split = {name: torch.from_numpy(array).to(kept_on) for name, array in arrays.items()}
     del audio, arrays
-    pinned = request.pin_memory and kept_on == "cpu" and request.device != "cpu"
+    pinned = request.pin_memory and kept_on == "cpu"
 
     def new(rows, count):
         shape = (count, *rows.shape[1:])
         if kept_on == "cpu" and not pinned:  # numpy's memory, which is in huge pages where it is large
             return torch.from_numpy(np.empty(shape, rows.numpy().dtype))
-        return torch.empty(shape, dtype=rows.dtype, device=kept_on, pin_memory=pinned)
+        return gpu.empty_pinned(shape, rows.dtype) if pinned else torch.empty(shape, dtype=rows.dtype, device=kept_on)
 
     def gather(where):
         batch = {}

@@ -18,11 +18,11 @@ from scripts.loaders._spdl import (
     epochs_of,
     in_subprocess,
     in_threads,
-    pinned,
     simplify,  # noqa: F401
     threads_of,
 )
 from scripts.loaders._torch import to_device
+from scripts.machine import gpu
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
@@ -131,8 +131,8 @@ def open_epochs(request):
             where = torch.from_numpy(positions)
             if audio is None:
                 audio = unsent[: len(where)]
-            elif sent and pinned(request):
-                audio = audio.pin_memory()
+            elif sent and request.pin_memory:
+                audio = gpu.pinned(audio)
             yield {"audio": audio, "target": target[where], "labels": labels[where], "clip": clip[where]}
 
     with epochs_of(started) as epoch:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, pinned, simplify, threads_of  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, simplify, threads_of  # noqa: F401
 from scripts.loaders._torch import Again, to_device
+from scripts.machine import gpu
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
@@ -78,7 +79,7 @@ def open_epochs(request):
 
     def collate(items):
         batch = default_collate(items)
-        return {key: value.pin_memory() for key, value in batch.items()} if pinned(request) else batch
+        return {key: gpu.pinned(value) for key, value in batch.items()} if request.pin_memory else batch
 
     def started(number):
         builder = PipelineBuilder().add_source(Clips(request, number), continuous=True)

@@ -109,7 +109,7 @@ class _Pipeline:
             multiprocessing_context="fork",
         )
         self.ahead = []  # nodes with a thread of their own
-        if request.pin_memory and request.device != "cpu":
+        if request.pin_memory:
             self.ahead.append(PinMemory(self.mapper))
         if request.workers:
             self.ahead.append(Prefetcher([self.mapper, *self.ahead][-1], request.workers * request.prefetch))

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from scripts.common.serving import serving_processes, serving_traffic
+from scripts.machine import gpu
 from scripts.machine.cores import CGROUP, SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed, text_of
 from scripts.machine.traffic import counted
 
@@ -39,7 +40,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "system": platform.system(),
         "glibc": _glibc(),
         "python": platform.python_version(),
-        "gpus": _gpus(),
+        "gpus": gpu.names(),
         **gpu_driver(),
         "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
     }
@@ -87,17 +88,6 @@ def _cpu_model() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
-
-
-def _gpus() -> list[str]:
-    import torch
-
-    if not torch.cuda.is_available():
-        return []
-    try:
-        return [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    except RuntimeError as error:  # a GPU that is there and cannot be used must not stop a run on the CPU
-        return [f"not usable: {str(error).splitlines()[0]}"]
 
 
 @dataclass(frozen=True)

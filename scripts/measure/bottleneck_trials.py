@@ -13,8 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common.request import LoaderRequest
+from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import PlainLoop, Sink
+from scripts.measure.sink import Sink
 from scripts.measure.window import timed
 
 LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
@@ -56,9 +57,9 @@ class Explanation:
 
         In a round the loader is taken with nothing left out (`full`), once more (`again`: what differs between the two
         is the least that counts), without each part, and the sink by itself (`consumer`), in changing order. The parts:
-        `storage` (the same with a warm cache), `compute` (without the emulated step), `host_to_device` (the batches
-        stay on the CPU, unread), the loader's own stages, and `everything`: all stages and the step. Nothing is read
-        from storage, nor decoded, where `read` is left out.
+        `storage` (the same with a warm cache), `compute` (without the emulated step), `host_to_device` (batches that
+        are on the device already in place of those that would be copied), the loader's own stages, and `everything`:
+        all stages and the step. Nothing is read from storage, nor decoded, where `read` is left out.
         """
         self._held = request.workers  # a short window cannot be long beside all that queues hold
         trials = dict(self._trials(module, request, step))
@@ -94,7 +95,7 @@ class Explanation:
         if step:
             yield "compute", lambda: self._speed(plain)
         if request.device != "cpu":
-            yield "host_to_device", lambda: self._speed(PlainLoop(), device="cpu", pin_memory=False)
+            yield gpu.COPY, lambda: self._speed(self._sink(), without=frozenset({gpu.COPY}))
         for stage in stages:
             how = self._warm if stage == "read" else self._speed
             yield stage, partial(how, self._sink(), without=frozenset({stage}))
@@ -130,15 +131,8 @@ def _as_round(found: Mapping[str, float]) -> Found:
 
 def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
     """Return clips/s of the sink alone: the same batch on the device, again and again."""
-    import torch
-
     count = min(request.batch_size, request.clips)
-    batch: Mapping[str, Any] = {
-        request.sample.key: torch.zeros((count, *request.sample.shape), device=request.device),
-        "target": torch.zeros(count, dtype=torch.int64, device=request.device),
-        "labels": torch.zeros((count, request.classes), device=request.device),
-        "clip": torch.arange(count, device=request.device),
-    }
+    batch = gpu.zeros(request, count)
     sink.consume(batch)
     sink.finish()
     consumed, began = 0, clock()

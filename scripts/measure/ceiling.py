@@ -2,7 +2,8 @@
 
 It is measured in the process of a visit, right before and after its window. The batches are more than the last-level
 cache holds, so that each comes from memory, as batches do that a loader has just made. No loader can pass it, but by
-the noise between the two moments. On a GPU the batches are copied from page-locked memory, as the consumer does it.
+the noise between the two moments. On a GPU the batches are in its memory: what crosses the bus as int16, on a stream of
+its own or not at all must not pass it either.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], secon
     }
     batches = [{request.sample.key: torch.from_numpy(one[:count]), **rest} for one in pool]
     if request.device != "cpu":
-        batches = [{name: tensor.pin_memory() for name, tensor in batch.items()} for batch in batches]
+        batches = [{name: tensor.to(request.device) for name, tensor in batch.items()} for batch in batches]
     sink = Sink(request.device)
     sink.consume(batches[-1])
     sink.finish()

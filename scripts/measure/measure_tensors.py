@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.vocabulary import SPLIT
+from scripts.machine import gpu
 from scripts.measure.record import begun, failed, measure_afresh, with_settings
 from scripts.plan.runs import Tensors, measured_from, parser_of
 
@@ -208,7 +209,7 @@ def measure(wanted: Tensors) -> dict[str, Any]:
     record = new_record(wanted)
     torch.set_num_threads(record["threads"])
     device, batch_size = (record["settings"][key] for key in ("device", "batch_size"))
-    if device == "cuda" and not torch.cuda.is_available():
+    if device == "cuda" and not gpu.available():
         return {**record, "status": "skipped", "reason": "no GPU that torch can use is visible to this process"}
     corpus = Corpus(Path(wanted.corpus))
     record["clip_bytes"] = clip_bytes = corpus.sample.bytes

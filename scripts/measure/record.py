@@ -66,9 +66,9 @@ def threads_of(value: str | int) -> int:
 
 def cannot_run(module: ModuleType | None, request: LoaderRequest) -> str | None:
     """Return why this request cannot run on this machine, or None."""
-    import torch
+    from scripts.machine import gpu
 
-    if request.device == "cuda" and not torch.cuda.is_available():
+    if request.device == "cuda" and not gpu.available():
         return "no GPU that torch can use is visible to this process"
     unsuited = getattr(module, "unsuited", None)
     return unsuited(request) if unsuited else None

@@ -17,7 +17,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION
 from scripts.loaders._own_epochs import users_line
-from scripts.machine import device_prefetch, host
+from scripts.machine import device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
 from scripts.measure import ceiling, protocol, receipts, spans, tasks
@@ -104,9 +104,11 @@ class _Run:
     ) -> None:
         self.module, self.request, self.corpus, self.record, self.wanted = module, request, corpus, record, wanted
         self.task, self.cache = record["task"], record["cache"]
+        self.clock = gpu.clock_of(request.device, CLOCK)
+        self.reached = gpu.reached(request.device)
         self.verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
         self.moments: dict[str, host.Moment] = {}
-        self.cold = ColdCache(request.location.held_in, lambda: host.look(CLOCK).read_bytes)
+        self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
@@ -128,12 +130,13 @@ class _Run:
     def proven(self) -> Times:
         """Let the verifier see an epoch, then the first batch of the next one; keep the receipts."""
         times, sink = Times(), Sink(self.request.device)
-        with protocol.verified(self._opened, self.verifier, sink, times, CLOCK) as epoch:
+        with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
             if self.verifier.ok:
-                asked = CLOCK()
+                asked = self.clock()
                 stream = iter(epoch(1))
                 next(stream)
-                self.record["epoch_start_seconds"] = CLOCK() - asked
+                self.reached()
+                self.record["epoch_start_seconds"] = self.clock() - asked
                 if hasattr(stream, "close"):
                     stream.close()
         if self.verifier.ok and self.wanted.receipts:
@@ -145,18 +148,19 @@ class _Run:
         wanted, times, sink = self.wanted, Times(), self._sink()
         known = receipts.load(wanted.receipts)
         held = self.request.workers * self.request.prefetch
-        before = ceiling.ceiling(self.request, wanted.pool, CLOCK)
-        start = CLOCK()
+        before = ceiling.ceiling(self.request, wanted.pool, self.clock)
+        start = self.clock()
 
         def first_batch() -> None:
-            times.first_batch_seconds = CLOCK() - start
+            self.reached()
+            times.first_batch_seconds = self.clock() - start
 
         with self._opened() as epoch:
-            times.construct_seconds = CLOCK() - start
-            window = timed(epoch, sink, CLOCK, wanted.seconds, held, self._around, first_batch)
-            closing = CLOCK()
-        times.teardown_seconds = CLOCK() - closing
-        after = ceiling.ceiling(self.request, wanted.pool, CLOCK)
+            times.construct_seconds = self.clock() - start
+            window = timed(epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch)
+            closing = self.clock()
+        times.teardown_seconds = self.clock() - closing
+        after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         for whole, taken in window.receipts:
             self.different += receipts.check_against(known, taken, whole)
             self.delivered += sum(len(receipt.clip) for receipt in taken)
@@ -179,7 +183,7 @@ class _Run:
         if hasattr(task, "times"):
             return task.times(self)
         wanted, sink = self.wanted, self._sink()
-        arguments = (self.verifier, sink, wanted.epochs, CLOCK)
+        arguments = (self.verifier, sink, wanted.epochs, self.clock)
         if self.cache == "cold":
             times = protocol.run_cold(self._opened_as, *arguments, self.cold, wanted.seconds, self._around)
             return times
@@ -191,7 +195,11 @@ class _Run:
     def _sink(self) -> protocol.Sink:
         """Return what consumes the batches."""
         sink = tasks.load(self.task).sink(self.request)
-        return Stepped(sink, self.record["step_ms"] / 1000, CLOCK) if self.record["step_ms"] else sink
+        return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink
+
+    def _stepped(self, sink: protocol.Sink, step_ms: float) -> Stepped:
+        """Return a sink that takes an emulated step after each batch."""
+        return Stepped(sink, step_ms / 1000, self.clock, reached=self.reached)
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
@@ -207,7 +215,7 @@ class _Run:
             room = int(self.wanted.limited_share * residency(self.cold.files).total_bytes)
             self.stack.close()
             self.record["limits"] = leave_room(self.wanted.groups, room, self.peak.used_bytes)
-        self.moments[phase] = host.look(CLOCK)
+        self.moments[phase] = host.look(self.clock)
         if phase == "after":
             if self.cache != "cold":  # whose loaders are closed by then
                 self.readings.append(pss_of_tree(os.getpid()))
@@ -233,9 +241,9 @@ class _Run:
         held = self.request.workers * self.request.prefetch
 
         def trial(step_ms: float, batches: int = TRIAL_BATCHES) -> Trial:
-            sink = Stepped(Sink(self.request.device), step_ms / 1000, CLOCK)
+            sink = self._stepped(Sink(self.request.device), step_ms)
             seconds = max(TRIAL_SECONDS, batches * step_ms / 1000)
-            window = timed(lambda _number: epoch(next(numbers)), sink, CLOCK, seconds, held, warm_up_seconds=0.0)
+            window = timed(lambda _number: epoch(next(numbers)), sink, self.clock, seconds, held, warm_up_seconds=0.0)
             counted = sum(len(part.batch_clips) for part in window.parts)
             return Trial(step_ms, window.utilisation() or 0.0, window.seconds, counted)
 
@@ -263,7 +271,7 @@ class _Run:
                 logs=wanted.logs,
             )
             times, training_ = take(
-                self._opened, self.verifier, task, wanted.epochs, CLOCK, wanted.seconds, self._around
+                self._opened, self.verifier, task, wanted.epochs, self.clock, wanted.seconds, self._around
             )
         self.record["training"] = training_ and asdict(training_)
         return times
@@ -311,7 +319,7 @@ class _Run:
         """Note the speeds that the loader has with parts of its work left out; the number stands if it breaks then."""
         cold = self.cold if self.cache == "cold" else None
         lift = partial(leave_room, self.wanted.groups, ENOUGH_ROOM) if self.cache == "limited" else None
-        parts = Explanation(self._opened, self._sink, CLOCK, cold, lift)
+        parts = Explanation(self._opened, self._sink, self.clock, cold, lift)
         try:
             found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
             self.record["bottleneck_trials"] = found if found["without"] else None

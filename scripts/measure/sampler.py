@@ -20,12 +20,14 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from scripts.machine import gpu
 from scripts.machine.host import warning
 
 PROC = Path("/proc")
 CHEAP_SHARE = 0.0018  # of one core, at most, for what is cheap to ask
 CREDIT_SECONDS = 1.0  # for which its share may be saved up: one expensive sample among cheap ones delays none
 GPU_SHARE = 0.002  # of the budget that is otherwise PSS's alone
+GPU_SECONDS = 1.0  # NVML's utilisation is that of so long before at most: nvmlDeviceGetUtilizationRates
 LIST_SHARE = 0.0002  # for looking through all processes of the machine, where that is needed at all
 PSS_SECONDS_PER_BYTE = 7e-12  # assumed of memory that has come since the last reading, which was timed
 NEARBY = 300  # new process numbers that are looked at one by one
@@ -226,17 +228,21 @@ class Gpu:
             return
         self.nvml = pynvml
         try:
-            self.device = self._first_visible()
+            self.device = self._of_torch()
         except pynvml.NVMLError as error:
             self.reason = f"NVML: {error}"
+        except (ImportError, RuntimeError) as error:
+            self.reason = f"which GPU torch uses is not known: {error}"
+        if self.reason:
             self.close()
 
-    def _first_visible(self) -> Any:
-        """Return the device that CUDA_VISIBLE_DEVICES names first, by number or by UUID."""
-        first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip() or "0"
-        if first.isdigit():
-            return self.nvml.nvmlDeviceGetHandleByIndex(int(first))
-        return self.nvml.nvmlDeviceGetHandleByUUID(first)
+    def _of_torch(self) -> Any:
+        """Return NVML's handle of the GPU, or of the part of one (MIG), that CUDA counts as the first."""
+        digits = gpu.uuid()
+        try:
+            return self.nvml.nvmlDeviceGetHandleByUUID(f"GPU-{digits}")
+        except self.nvml.NVMLError:
+            return self.nvml.nvmlDeviceGetHandleByUUID(f"MIG-{digits}")
 
     def take(self, pids: Collection[int]) -> tuple[float | None, int | None]:
         """Return (percent of the time in which a kernel ran, bytes that these processes hold); None: not known."""
@@ -398,9 +404,11 @@ class Sampler:
 
     def _gpu_summary(self, begin: float, end: float) -> dict[str, Any]:
         inside = [sample for sample in self.gpu_samples if begin <= sample[0] <= end]
-        busy = [percent for _, percent, _ in inside if percent is not None]
+        busy = [percent for at, percent, _ in inside if percent is not None and at - GPU_SECONDS >= begin]
         used = [size for _, _, size in inside if size is not None]
         reason = self.gpu.reason if self.gpu else "not asked for"
+        if inside and not busy and not reason:
+            reason = f"NVML looks {GPU_SECONDS:g} s back, and no such second was within the interval"
         return {
             "gpu_utilisation_mean_percent": statistics.fmean(busy) if busy else None,
             "gpu_memory_peak_bytes": max(used, default=None),

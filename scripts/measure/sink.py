@@ -9,6 +9,8 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from scripts.machine import gpu
+
 CHUNKS = 32  # of a clip, each with a sum of its own
 # Odd, so that no change of a single sum is lost; of the chunks, then of up to 31 words after them.
 WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHUNKS - 1)]
@@ -50,14 +52,11 @@ class Sink:
         held = self.buffers.get(name)
         if held is None or len(held) < len(tensor):
             held = self.buffers[name] = tensor.new_empty(tensor.shape, device=self.device)
-        return held[: len(tensor)].copy_(tensor, non_blocking=True)
+        return held[: len(tensor)].copy_(tensor)
 
     def finish(self) -> None:
         """Wait until the device has consumed what it was given."""
-        if self.device != "cpu":
-            import torch
-
-            torch.cuda.synchronize()
+        gpu.synchronize(self.device)
 
     def computed(self) -> None:
         """Return None: consuming is no computing."""

@@ -36,18 +36,26 @@ class Stepped:
         step_seconds: float,
         clock: Callable[[], float],
         waiting: Callable[[float, Callable[[], float]], None] = wait,
+        reached: Callable[[], None] = lambda: None,
     ) -> None:
         self.sink = sink
         self.step_seconds = step_seconds
         self._clock = clock
         self._wait = waiting
+        self._reached = reached
         self._computed = 0.0
 
     def consume(self, batch: Mapping[str, Any]) -> Any:
-        """Consume the batch and wait for the length of a step; return the receipt."""
+        """Consume the batch and wait for the length of a step; return the receipt.
+
+        `reached` returns when the device has done what its current stream was given: the step begins when the batch is
+        there, not when its copy is enqueued, and ends when it is consumed (machine/gpu.py; at once on a CPU).
+        """
+        self._reached()
         began = self._clock()
         receipt = self.sink.consume(batch)
         self._wait(max(0.0, self.step_seconds - (self._clock() - began)), self._clock)
+        self._reached()
         self._computed += self._clock() - began
         return receipt
 

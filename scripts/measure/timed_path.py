@@ -14,7 +14,13 @@ from scripts.common.files import PROJECT
 FILES = tuple(  # whichever loader it is; that of a loader comes to it
     PROJECT / "scripts" / name
     for name in (
-        *("common/request.py", "machine/device_prefetch.py", "measure/child.py", "measure/protocol.py"),
+        *(
+            "common/request.py",
+            "machine/device_prefetch.py",
+            "machine/gpu.py",
+            "measure/child.py",
+            "measure/protocol.py",
+        ),
         *("measure/sink.py", "measure/step.py", "measure/tasks/iterate.py", "measure/tasks/read.py"),
         *(
             "measure/tasks/lightning.py",

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import PlainLoop, Receipt
 
@@ -87,15 +88,13 @@ class StepTimes:
         if self.device == "cpu":
             self._began = self._clock()
         else:
-            pair = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            pair[0].record()
-            self._events.append(pair)
+            self._began = gpu.moment()
 
     def __exit__(self, *_exception: object) -> None:
         if self.device == "cpu":
             self._seconds += self._clock() - self._began
         else:
-            self._events[-1][1].record()
+            self._events.append((self._began, gpu.moment()))
 
     def taken(self) -> float:
         """Return the seconds of the steps since this was last asked; the device must have finished them."""
@@ -135,7 +134,7 @@ class TrainingSink:
 
     def finish(self) -> None:
         """Wait until the device has trained on what it was given."""
-        wait_for(self.device)
+        gpu.synchronize(self.device)
 
     def computed(self) -> float:
         """Return the seconds in training steps since this was last asked; after `finish`."""
@@ -167,11 +166,6 @@ def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
 def receipt_of(batch: protocol.Batch) -> Receipt:
     """Return what proves that each clip came once; copies, since the batch is valid until the next is asked for."""
     return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
-
-
-def wait_for(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
 
 
 def read_losses(losses: list[torch.Tensor]) -> list[float]:

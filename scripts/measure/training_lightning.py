@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import Receipt
 from scripts.measure.training import (
@@ -28,7 +29,6 @@ from scripts.measure.training import (
     read_losses,
     receipt_of,
     reconstruction_loss,
-    wait_for,
 )
 
 LOG_EVERY_STEPS = 50  # Lightning's own default
@@ -72,9 +72,10 @@ class _Asked:
         self._ask = ask
         self._batches = batches
         self._clock = clock
+        self._arrived, self._resolved = protocol.noted_by(clock)
         self._open: Iterator[protocol.Batch] = iter(())
         self.start = 0.0
-        self.arrivals: list[float] = []
+        self.arrivals: list[Any] = []
 
     def __len__(self) -> int:
         return self._batches
@@ -83,11 +84,13 @@ class _Asked:
         self.start, self.arrivals = self._clock(), []
         self._open = self._ask()
         for batch in self._open:
-            self.arrivals.append(self._clock())
+            self.arrivals.append(self._arrived())
             yield batch
 
     def finish(self) -> None:
         """Let the loader come to the end of its epoch, which Lightning does not do once it has as many as it expects.
+
+        `arrivals` are times of the clock from then on.
 
         Raises RuntimeError where there are more.
         """
@@ -95,6 +98,7 @@ class _Asked:
             raise RuntimeError(
                 f"an epoch has more batches than the {self._batches} of the first: Lightning must be told their number"
             )
+        self.arrivals = self._resolved(self.arrivals)
 
 
 class _Fit:
@@ -135,7 +139,7 @@ class _Fit:
         with _quiet():
             trainer = Trainer(
                 accelerator="cpu" if on_cpu else "gpu",
-                devices=1 if on_cpu else [torch.cuda.current_device()],
+                devices=1 if on_cpu else [gpu.current()],
                 plugins=[LightningEnvironment()],  # a job of SLURM is one process here, whatever its variables say
                 logger=TensorBoardLogger(emptied(self.task.logs), name="", version="") if self.task.logs else False,
                 max_epochs=-1,  # until `enough`
@@ -165,7 +169,7 @@ class _Fit:
 
     def _end_epoch(self) -> None:
         self.train.finish()
-        wait_for(self.task.device)
+        gpu.synchronize(self.task.device)
         end = self.clock()
         computed = self.steps.taken()
         if self.course.losses:
@@ -181,7 +185,7 @@ class _Fit:
     def end_validation(self) -> None:
         """Note how long it took and what it gave."""
         self.validation.finish()
-        wait_for(self.task.device)
+        gpu.synchronize(self.task.device)
         seconds = self.clock() - self.validation.start
         self.course.validated(seconds, mean_over_clips(self.validated))
         self.validated = []

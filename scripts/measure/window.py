@@ -87,6 +87,7 @@ def timed(
     """
     window = Window()
     began, opened = clock(), None  # when the window opened
+    arrived, resolved = protocol.noted_by(clock)
     warming, counted, number = 0, 0, 0
 
     def open_window() -> float:
@@ -101,12 +102,12 @@ def timed(
     while opened is None or not enough():
         asked = mark = clock()
         from_start = opened is not None
-        arrivals: list[float] = []
+        arrivals: list[Any] = []
         receipts: list[Any] = []
         untimed, whole = 0, True
         stream = iter(epoch(number))
         for batch in stream:
-            arrivals.append(clock())
+            arrivals.append(arrived())
             if len(arrivals) == 1 and number == 0:
                 first_batch()
             receipts.append(sink.consume(batch))
@@ -123,6 +124,7 @@ def timed(
         if opened is None:  # the first epoch is over
             opened = open_window()
         else:
+            arrivals = resolved(arrivals)
             sizes = [len(receipt.clip) for receipt in receipts[untimed:]]
             at = [arrival - mark for arrival in arrivals[untimed:]]
             if from_start and at:

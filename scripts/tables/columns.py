@@ -279,7 +279,7 @@ TABLES = {
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
         *_shared("requests_per_epoch answer_bytes_per_epoch"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
-               doc="of the timed epochs"),
+               doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
         replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
         Column("disturbed", bool, records.disturbed, "Disturbed",

@@ -11,7 +11,9 @@ from scripts.common.corpus import Corpus
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
+from scripts.machine import device_prefetch
 from scripts.measure.bottleneck_trials import stages_of
+from scripts.measure.declared import version_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
@@ -66,6 +68,24 @@ def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, 
         orders = verified_orders(corpus, request, loader)
     assert orders[0] != orders[1] != orders[2] != orders[0]
     assert orders[0] != sorted(orders[0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("settings", [{}, {"pin_memory": True}, {"pin_memory": True, "device_prefetch": 2}], ids=str)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, settings):
+    """Two epochs through the gate, with two workers; `make gpu` has installed what some of the loaders want only."""
+    module = plugins.load("loaders", loader)
+    absent = [name for name in module.REQUIRES if version_of(name) is None]
+    if absent or getattr(module, "READS", ("path",))[0] != "path":
+        pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or no GPU's concern")
+    request = ask(corpus, placed, loader, device="cuda", workers=2, **settings)
+    skip_where_unsuited(request, loader)
+    with device_prefetch.open_epochs(module, request) as epoch:
+        for number in range(2):
+            verifier = Verifier(corpus, "train", BATCH_SIZE, 2, "cuda")
+            verify(epoch(number), verifier)
+            assert verifier.problems == []
 
 
 def skip_where_unsuited(request, loader) -> None:

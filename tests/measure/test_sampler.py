@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.machine import control_groups
+from scripts.machine import control_groups, gpu
 from scripts.measure import child, sampler
 from scripts.measure.sampler import Sampler, Tree, copied, copying, growing, per_epoch, pss_of_tree
 from tests.support.programs import PROJECT
@@ -444,8 +444,7 @@ def nvml(**parts):
         "NVMLError": NvmlError,
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetHandleByIndex": lambda number: f"index {number}",
-        "nvmlDeviceGetHandleByUUID": lambda name: f"uuid {name}",
+        "nvmlDeviceGetHandleByUUID": lambda name: name,
         "nvmlDeviceGetUtilizationRates": lambda _device: SimpleNamespace(gpu=40),
         "nvmlDeviceGetComputeRunningProcesses": lambda _device: processes,
     }
@@ -458,6 +457,7 @@ def fails(*_):
 
 def seen_of_gpu(monkeypatch, module):
     monkeypatch.setitem(sys.modules, "pynvml", module)
+    monkeypatch.setattr(gpu, "uuid", lambda: "0badcafe-1234")
     watcher, clock = watch(os.getpid(), gpu=True)
     for _ in range(3):
         step(watcher, clock)
@@ -475,18 +475,63 @@ def test_the_gpu_is_sampled_where_there_is_one(monkeypatch):
 def test_what_nvml_does_not_say_is_null_with_the_reason(monkeypatch):
     assert seen_of_gpu(monkeypatch, None) == [None, None, "nvidia-ml-py is not installed"]
     assert seen_of_gpu(monkeypatch, nvml(nvmlInit=fails)) == [None, None, "NVML: Not Supported"]
-    assert seen_of_gpu(monkeypatch, nvml(nvmlDeviceGetHandleByIndex=fails)) == [None, None, "NVML: Not Supported"]
+    assert seen_of_gpu(monkeypatch, nvml(nvmlDeviceGetHandleByUUID=fails)) == [None, None, "NVML: Not Supported"]
     assert seen_of_gpu(monkeypatch, nvml(nvmlDeviceGetUtilizationRates=fails)) == [None, None, "NVML: Not Supported"]
     others = [SimpleNamespace(pid=1, usedGpuMemory=5)]
     busy, used, reason = seen_of_gpu(monkeypatch, nvml(nvmlDeviceGetComputeRunningProcesses=lambda _: others))
     assert (busy, used) == (40.0, None) and "namespace" in reason
 
 
-def test_the_gpu_is_the_first_visible_one(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    for told, device in [("", "index 0"), ("3,1", "index 3"), ("GPU-abc", "uuid GPU-abc")]:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
+def test_nvml_is_asked_for_the_gpu_by_its_uuid(monkeypatch):
+    """Its number is another one to NVML, which counts by place on the bus, than to CUDA."""
+    part = nvml(nvmlDeviceGetHandleByUUID=lambda name: name if name.startswith("MIG-") else fails())
+    monkeypatch.setattr(gpu, "uuid", lambda: "0badcafe-1234")
+    for module, device in ((nvml(), "GPU-0badcafe-1234"), (part, "MIG-0badcafe-1234")):
+        monkeypatch.setitem(sys.modules, "pynvml", module)
         assert sampler.Gpu().device == device
+
+
+class Driver:
+    """CUDA's driver with one GPU, or one that fails as `says`."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS="CUDA_SUCCESS")
+
+    def __init__(self, says="CUDA_SUCCESS"):
+        self.status = SimpleNamespace(name=says) if says != "CUDA_SUCCESS" else says
+
+    def cuInit(self, _flags):
+        return (self.status,)
+
+    def cuDeviceGet(self, number):
+        return self.status, f"device {number}"
+
+    def cuDeviceGetUuid_v2(self, device):
+        assert device == "device 0", "CUDA has hidden and ordered them by then"
+        return self.status, SimpleNamespace(bytes=bytes(range(16)))
+
+
+def test_the_uuid_is_that_of_cudas_first_device(monkeypatch):
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setattr(bindings, "driver", Driver(), raising=False)
+    assert gpu.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    monkeypatch.setattr(bindings, "driver", Driver("CUDA_ERROR_NO_DEVICE"))
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_NO_DEVICE"):
+        gpu.uuid()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml())
+    assert sampler.Gpu().reason == "which GPU torch uses is not known: CUDA_ERROR_NO_DEVICE"
+
+
+def test_a_utilisation_that_reaches_back_before_the_run_does_not_count(monkeypatch):
+    """NVML's is that of up to a second before it is asked; the memory is that of the moment."""
+    monkeypatch.setitem(sys.modules, "pynvml", nvml())
+    monkeypatch.setattr(gpu, "uuid", lambda: "0badcafe-1234")
+    watcher, clock = watch(os.getpid(), gpu=True)
+    step(watcher, clock)
+    watcher.stop()
+    for began, busy, said in ((0.5, None, "looks 1 s back"), (1.5, 40.0, None)):
+        summary = watcher.summary(clock.now - began, clock.now)
+        assert (summary["gpu_utilisation_mean_percent"], summary["gpu_memory_peak_bytes"]) == (busy, 300 * MB)
+        assert summary["gpu_reason"] is None if said is None else said in summary["gpu_reason"]
 
 
 # The child's parent

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.machine import gpu
 
 Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch", "pin_memory")
@@ -49,13 +50,18 @@ def open_ring(request: LoaderRequest, scale: float | None = None) -> Iterator[Ca
         request.batch_size,
         threads=request.workers,
         ahead=request.prefetch,
-        device=request.device,
+        device=device_of(request),
         pin=request.pin_memory,
-        scale=scale,
+        scale=None if gpu.COPY in request.without else scale,
         source="direct" if request.options["direct"] else "auto",
         copies=request.options["copies"],
     ) as reader:
         yield epochs_of_ring(request, reader)
+
+
+def device_of(request: LoaderRequest) -> str:
+    """Return where the ring is to deliver: the device, or the CPU where the copy there is left out."""
+    return "cpu" if gpu.COPY in request.without else request.device
 
 
 def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Iterator[Batch]]:
@@ -84,4 +90,4 @@ def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Itera
         for batch in parts:
             yield dict(zip(("audio", *beside), batch, strict=True))
 
-    return epoch
+    return (lambda number: gpu.uncopied(epoch(number), request)) if gpu.COPY in request.without else epoch

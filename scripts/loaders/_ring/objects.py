@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.loaders._ring.epochs import Batch, epochs_of_ring
+from scripts.loaders._ring.epochs import Batch, device_of, epochs_of_ring
 from scripts.loaders._s3 import IN_FLIGHT, Split, Wanted
 from scripts.machine.objects import Getter
 
@@ -101,7 +101,7 @@ def open_ring(request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch
         request.batch_size,
         in_flight=request.options["in_flight"],
         ahead=request.prefetch,
-        device=request.device,
+        device=device_of(request),
         pin=request.pin_memory,
         copies=request.options["copies"],
     ) as reader:

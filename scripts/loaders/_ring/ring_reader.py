@@ -13,9 +13,9 @@ where it does not, page faults would wait for one another, and whole items are r
 Which of the two is found out by asking for one byte of some items without waiting (RWF_NOWAIT, preadv2(2)).
 To ask for a batch that is ready is to be handed it: looking for what comes next, and labels, is the threads' work too.
 
-With a GPU the ring is page-locked, the copy to the device runs beside what the device computes, and a buffer is reused
-only when its copy is over. Items of int16 can be turned into float32 where they arrive, which halves what is read and
-sent.
+With a GPU the ring is page-locked, copies to the device have a stream of their own beside what it computes, and the
+buffer that was just handed out is filled last, when its copy is over. Items of int16 can be turned into float32 where
+they arrive, which halves what is read and sent.
 
 `FetchingRing` is the same for items that are fetched one by one, such as objects in a bucket, with many requests in
 flight.
@@ -96,6 +96,7 @@ class _Begun:
     ring: list[_Buffer] = field(default_factory=list)  # all of its buffers
     under_way: deque[_Filling] = field(default_factory=deque)
     items: np.ndarray | None = None  # int64 (items,), of an epoch that was begun ahead
+    sent: deque[_Buffer | None] = field(default_factory=deque)  # handed out last: the copy may be under way
 
 
 class Ring:
@@ -117,6 +118,8 @@ class Ring:
     ) -> None:
         self.name, self.batch_size, self.threads, self.device, self.pin = name, batch_size, threads, device, pin
         self.ahead = ahead if threads else 0
+        self._kept_back = int(pin and device != "cpu")  # buffers that wait for their copy while others are filled
+        self._stream: Any = None  # for copies to the device
         self._new_for_each = copies and device == "cpu"  # on another device a batch is a tensor of its own anyway
         self._work: SimpleQueue = SimpleQueue()  # parts of batches, for whichever thread comes first
         crew = [threading.Thread(target=_serve, args=[self._work], name="ring", daemon=True) for _ in range(threads)]
@@ -179,7 +182,9 @@ class Ring:
                 self._start(wanted, begun)  # last: threads that wake may take this core
                 yield batch
                 del batch  # and with it memory that nobody keeps
-                free.append(buffer)
+                begun.sent.append(buffer)
+                if len(begun.sent) > self._kept_back:
+                    free.append(begun.sent.popleft())
             if under_way:
                 begun.items = following
                 self._drop(self._exchange(begun))
@@ -208,7 +213,7 @@ class Ring:
             return _Begun(beside, deque([None] * (self.ahead + 1)))
         with self._lock:
             ring = self._rings.pop() if self._rings else None
-        ring = ring or [self._buffer(self.batch_size) for _ in range(self.ahead + 1)]
+        ring = ring or [self._buffer(self.batch_size) for _ in range(self.ahead + 1 + self._kept_back)]
         return _Begun(beside, deque(ring), ring)
 
     def _exchange(self, begun: "_Begun | None") -> "_Begun | None":
@@ -279,19 +284,35 @@ class Ring:
     def _batch(self, filling: _Filling) -> list[torch.Tensor]:
         """Return the rows of the buffer that are to be filled, and the items' rows of what is beside them."""
         where = torch.from_numpy(filling.items)
-        return [filling.buffer.rows[: len(where)], *(tensor[where] for tensor in filling.beside)]
+        beside = (tensor[where] for tensor in filling.beside)
+        return [filling.buffer.rows[: len(where)], *(part.pin_memory() if self.pin else part for part in beside)]
 
     def _handed_out(self, filling: _Filling) -> Any:
         """Return the filled rows on the device, with those beside it where there are such."""
-        rows, *others = filling.batch
-        if self.device != "cpu":
-            rows, others = rows.to(self.device, non_blocking=self.pin), [other.to(self.device) for other in others]
-            if self.pin:
-                filling.buffer.copied = torch.cuda.Event()
-                filling.buffer.copied.record()
-            if self.scale is not None:
-                rows = rows.to(torch.float32).mul_(self.scale)
-        return (rows, *others) if others else rows
+        batch = filling.batch
+        if self.device != "cpu" and self.pin:
+            batch = self._sent(filling)
+        elif self.device != "cpu":
+            batch = self._on_device(batch)
+        return tuple(batch) if len(batch) > 1 else batch[0]
+
+    def _sent(self, filling: _Filling) -> list[torch.Tensor]:
+        """Begin to copy a filled batch on the stream of copies; the caller's stream waits for it from now on."""
+        self._stream = self._stream or torch.cuda.Stream()
+        with torch.cuda.stream(self._stream):
+            batch = self._on_device(filling.batch)
+            filling.buffer.copied = torch.cuda.Event()
+            filling.buffer.copied.record()
+        current = torch.cuda.current_stream()
+        current.wait_event(filling.buffer.copied)
+        for tensor in batch:
+            tensor.record_stream(current)  # its memory is of the other stream, which must not reuse it before
+        return batch
+
+    def _on_device(self, batch: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return a batch on the device, its items as they are to be delivered."""
+        rows, *others = (tensor.to(self.device, non_blocking=self.pin) for tensor in batch)
+        return [rows if self.scale is None else rows.to(torch.float32).mul_(self.scale), *others]
 
 
 class RingReader(Ring):

@@ -11,6 +11,7 @@ import torch
 
 from scripts.common.corpus import Corpus, to_float
 from scripts.common.vocabulary import SPLIT
+from scripts.machine import gpu
 from scripts.measure.tensors.worker_pool import WorkerPool
 
 RESIDENT_BYTES = 2**30  # far more than any cache holds; more would only take time to fill
@@ -100,7 +101,7 @@ class OnGpu:
     """What is on the GPU, and in pinned RAM for it. Raises Lacking where its memory does not suffice."""
 
     def __init__(self, bench: Bench) -> None:
-        free, _ = torch.cuda.mem_get_info()
+        free = gpu.free_bytes()
         size = bench.shape[0]
         self.count = min(bench.count, int(free * MEMORY_SHARE) // bench.data[0].nbytes - GPU_BATCHES * size)
         if self.count < size:
@@ -108,7 +109,7 @@ class OnGpu:
         self.data, self.truth = bench.data[: self.count].to("cuda"), bench.truth
         self.buffer = torch.empty(bench.shape, device="cuda")
         self.indices = [torch.from_numpy(where % self.count).to("cuda") for where in bench.positions]
-        self.pinned = [bench.truth(bench.batch(turn)).pin_memory() for turn in range(PINNED_BATCHES)]
+        self.pinned = [gpu.pinned(bench.truth(bench.batch(turn))) for turn in range(PINNED_BATCHES)]
 
 
 def difference(got: torch.Tensor, expected: torch.Tensor) -> str | None:

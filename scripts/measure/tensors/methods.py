@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from scripts.common.corpus import Corpus
+from scripts.machine import gpu
 from scripts.measure.tensors.clips import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference
 from scripts.measure.tensors.worker_pool import WorkerPool, cannot_share, shares
 
@@ -218,7 +219,7 @@ def _method(
 
 def _on_gpu(bench: Bench, *what: Any, **rest: Any) -> Method:
     """Return a method on the GPU, whose work is waited for at the end of each series."""
-    return _method(bench, *what, device="cuda", finish=torch.cuda.synchronize, reason=bench.reasons.get("cuda"), **rest)
+    return _method(bench, *what, device="cuda", finish=gpu.synchronize, reason=bench.reasons.get("cuda"), **rest)
 
 
 def _take(array: np.ndarray, positions: np.ndarray, out: torch.Tensor) -> torch.Tensor:
