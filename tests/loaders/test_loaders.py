@@ -11,6 +11,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
+from scripts.common.vocabulary import SHARING
 from scripts.measure import across
 from scripts.measure.bottleneck_trials import stages_of
 from scripts.measure.sink import Sink
@@ -242,3 +243,18 @@ def test_the_page_of_loaders_says_what_they_say(shipped):
     for loader, line in told.items():
         module = plugins.load("loaders", loader)
         assert line.startswith(f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |")
+
+
+def test_the_page_of_ranks_says_what_they_deliver_together(shipped):
+    """Every loader of the shipped config is in its table once, with what its file declares."""
+    page = (PROJECT / "docs" / "ranks.md").read_text(encoding="utf-8")
+    rows = [
+        line.strip("|").split("|") for line in page.partition("What each loader does")[2].splitlines() if "`" in line
+    ]
+    told = {name: row[2].strip() for row in rows for name in row[0].split("`")[1::2]}
+    assert sorted(told) == sorted(name for row in rows for name in row[0].split("`")[1::2]), "each once"
+    assert {entry if isinstance(entry, str) else entry["name"] for entry in yaml.safe_load(shipped)["loaders"]} <= set(
+        told
+    )
+    for loader, together in told.items():
+        assert together == SHARING[plugins.sharing(plugins.load("loaders", loader))].word
