@@ -146,7 +146,7 @@ _SHARED = {
                doc="its clips/s; `clips_per_second` is that of all ranks together; blank of one process"),
         Column("rank_spread_percent", float, "record: ranks.spread_percent", "Spread of ranks", percent_text,
                "by how much the fastest rank is faster than the slowest"),
-        Column("sharing", of="record: ranks.sharing", heading="Together", doc=_words(SHARING)),
+        Column("sharing", of="record: ranks.sharing", heading="Ranks together", doc=_words(SHARING)),
         Column("repeated_clips", int, "record: ranks.repeated", "Repeated",
                doc="clips of an epoch that came again, over all ranks"),
         Column("missing_clips", int, "record: ranks.missing", "Left out", doc="clips of an epoch that came on no rank"),
@@ -222,6 +222,10 @@ _RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS)
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
+OF_RANKS = (  # columns of results of several processes
+    *("slowest_rank_clips_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
+    *("sharing", "repeated_clips", "missing_clips", "cores_of_rank"),
+)
 _RANKING = (
     Column("rank", int, heading="Rank", doc="within one condition: 1 + the results that are surely faster; blank "
            "without a speed, and of a single visit"),
