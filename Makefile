@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all their own set-up; a second run does none of it again.
 PYTHON ?= python3
-VENV := .venv
-BIN := $(CURDIR)/$(VENV)/bin
+VENV ?= .venv
+BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 

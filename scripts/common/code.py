@@ -5,19 +5,24 @@ syntax trees without docstrings, so that a comment, a blank line or a reformatti
 """
 
 import ast
+import atexit
 import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 
-from scripts.common.files import PROJECT
+from scripts.common.files import PROJECT, write_json
 
 CODE = ("scripts", "workflow", "envs", "pyproject.toml", "requirements.lock")  # beside the config, all that a run does
+KEPT = Path(".snakemake", "feedrate-code.json")  # what was read of files, for the next call
 DECLARED = "DATA_FILES"  # what a module calls the files that it reads and no import shows: globs below the project
 
 
@@ -54,7 +59,15 @@ def file_hash(path: Path) -> str:
 
     Any other file, and one that cannot be parsed, by its bytes.
     """
-    return _file_hash(path, *_state(path))
+    return _read(path, *_state(path)).meaning
+
+
+class Read(NamedTuple):
+    """What is known of a file."""
+
+    meaning: str  # its hash
+    names: Sequence[str]  # modules below `scripts` that it imports
+    patterns: Sequence[str]  # its DATA_FILES
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -64,16 +77,43 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 @cache
-def _file_hash(path: Path, *_state: int) -> str:
+def _read(path: Path, *_state: int) -> Read:
+    """Read a file, or what an earlier call in this folder has read of the same bytes, since parsing takes its time."""
     content = path.read_bytes()
-    try:
-        if path.suffix == ".py":
-            content = ast.dump(_without_docstrings(ast.parse(content))).encode()
-        elif path.suffix in (".yaml", ".json"):
+    same = hashlib.sha256(b"\0".join([sys.version.encode(), path.suffix.encode(), content])).hexdigest()
+    known = _known()
+    if same not in known:
+        known[same] = _parsed(path.suffix, content)
+    return Read(*known[same])
+
+
+@cache
+def _known() -> dict[str, Sequence[Any]]:
+    """Return what earlier calls of Snakemake in this folder have read, by the bytes; keep what is added to it."""
+    found: dict[str, Sequence[Any]] = {}
+    with suppress(OSError, ValueError):
+        found = json.loads(KEPT.read_text(encoding="utf-8"))
+    atexit.register(_keep, found, len(found))
+    return found
+
+
+def _keep(known: Mapping[str, Sequence[Any]], before: int) -> None:
+    if len(known) > before and KEPT.parent.is_dir():
+        with suppress(OSError):  # it spares time and nothing else
+            write_json(KEPT, known)
+
+
+def _parsed(suffix: str, content: bytes) -> Read:
+    names: frozenset[str] = frozenset()
+    patterns: list[str] = []
+    with suppress(SyntaxError, ValueError, yaml.YAMLError):
+        if suffix == ".py":
+            tree = ast.parse(content)
+            names, patterns = frozenset(_imports(tree)), _declared(tree)
+            content = ast.dump(_without_docstrings(tree)).encode()
+        elif suffix in (".yaml", ".json"):
             content = json.dumps(yaml.safe_load(content), sort_keys=True, default=str).encode()
-    except (SyntaxError, ValueError, yaml.YAMLError):
-        pass
-    return hashlib.sha256(content).hexdigest()
+    return Read(hashlib.sha256(content).hexdigest(), sorted(names), patterns)
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -93,31 +133,24 @@ def _file(project: Path, module: str) -> Path | None:
 
 def _reached(path: Path, project: Path) -> Iterator[Path]:
     """Yield the files of the project that one module imports or declares; of one that cannot be parsed none."""
-    names, patterns = _named(path, *_state(path))
-    yield from filter(None, (_file(project, name) for name in names))
-    for pattern in patterns:
+    read = _read(path, *_state(path))
+    yield from filter(None, (_file(project, name) for name in read.names))
+    for pattern in read.patterns:
         yield from (one for one in project.glob(pattern) if one.is_file())
 
 
-@cache
-def _named(path: Path, *_state: int) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the modules below `scripts` that a file imports, and its DATA_FILES."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return frozenset(), ()
-    declared = [
+def _declared(tree: ast.Module) -> list[str]:
+    return [
         pattern
         for node in tree.body
         if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == DECLARED for target in node.targets)
         for pattern in ast.literal_eval(node.value)
     ]
-    return frozenset(_imports(tree)), tuple(declared)
 
 
 def imported_modules(path: Path, project: Path = PROJECT) -> set[str]:
     """Return the dotted names of the project's modules that a file imports, inside functions too."""
-    return {name for name in _named(path, *_state(path))[0] if _file(project, name)}
+    return {name for name in _read(path, *_state(path)).names if _file(project, name)}
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:

@@ -16,7 +16,6 @@ from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 LEAST_BLOCKS = 3  # before anything is concluded
 ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be told apart too
 FAR = 2.0  # times slower than the fastest is far behind
-ATTEMPTS = 4  # of a disturbed visit in a block, at most; the least disturbed one is kept
 CONTROLS = 2  # visits of the control run in a block
 BEHIND_SHARE = 0.2  # of the time, for visits of those that left: which of them is the faster is asked too
 
@@ -28,6 +27,7 @@ class Limits:
     seconds: float | None
     blocks: int | None = None  # as many for each result, and nobody leaves early
     resolution: float = 0.05  # differences that do not matter
+    attempts: int = 4  # of a disturbed visit in a block, at most; the least disturbed one is kept
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Race:
         """
         last = attempts[-1]
         disturbed = last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT
-        return disturbed and len(attempts) < ATTEMPTS and not self._late()
+        return disturbed and len(attempts) < self.limits.attempts and not self._late()
 
     def _accept(self, one: Hashable, attempts: Sequence[Visit]) -> None:
         """Keep the least disturbed attempt, or the one that failed."""

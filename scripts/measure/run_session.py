@@ -94,6 +94,7 @@ class Session:
                 self._race_seconds(len(taking), spent),
                 self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
+                self.measure["attempts"],
             ),
             chance=self.chance,
             say=say,

@@ -121,7 +121,7 @@ class Plan:
         Snakemake compares its text: `report` stands in one place, whether config.yaml has that section or not.
         """
         asked = {key: self.config["report"][key] for key in ("now", "step_ms")}
-        rest = {key: value for key, value in self.config.items() if key not in ("report", "ladder")}
+        rest = {key: value for key, value in self.config.items() if key not in ("report", "ladder", "container")}
         named = {"preset": "none", "datasets": {self.dataset: self.choice}}
         return {**rest, **named, "report": asked, "ladder": self.config["ladder"]}
 

@@ -1,6 +1,10 @@
 """The hash of a program's code: every line that it reaches counts, wherever it stands, and no comment does."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,3 +113,20 @@ def test_a_broken_file_has_a_hash_and_an_absent_module_is_an_error(tmp_path):
     assert code_hash("scripts.a", project=tmp_path) != before
     with pytest.raises(FileNotFoundError, match=r"scripts\.none: no such module"):
         closure("scripts.none", project=tmp_path)
+
+
+def test_what_was_read_is_kept_for_the_next_call_and_a_change_is_seen(tmp_path):
+    """Of the bytes: the same hash with what was kept, without it, and beside a file of it that is damaged."""
+    code = "import sys\nfrom scripts.common.code import code_hash\nprint(code_hash('scripts.common.text'))"
+    kept = tmp_path / ".snakemake" / "feedrate-code.json"
+    kept.parent.mkdir()
+    said = []
+    for damage in (None, None, "{"):
+        if damage:
+            kept.write_text(damage)
+        command = [sys.executable, "-c", code]
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        said.append(done.stdout)
+        assert json.loads(kept.read_text())
+    assert len(set(said)) == 1 and said[0].strip() == code_hash("scripts.common.text")

@@ -96,12 +96,13 @@ def another(loader: str, options: dict) -> bool:
     return len({re.sub(r"\b\d+\b", "0", text.split("\n\n", 1)[1]) for text in texts}) > 1
 
 
-# With workers, and without, where settings are null; the other values of each choice.
+# With workers; without, where settings are null, of those that have workers; the other values of each choice.
 CASES = [case(loader, 2, {}) for loader in LOADERS]
 CASES += [
     case(loader, 0, options)
     for loader in LOADERS
     for options in [one for one in other_values(loader) if another(loader, one)] or [{}]
+    if options or program(loader, workers=0) != program(loader, workers=2)
 ]
 CASES.append(case("numpy_memmap", 0, {"allocator": "keep"}))
 

@@ -27,7 +27,7 @@ class Played:
             control=lambda block, number: self.controls.append((block, number)),
             accept=lambda one, block, attempt: self.accepted.append((one, block, attempt)),
             clock=lambda: self.now,
-            limits=race.Limits(seconds, blocks),
+            limits=race.Limits(seconds, blocks, attempts=more.pop("attempts", 4)),
             chance=random.Random(2),
             say=self.say,
             **{key: value for key, value in more.items() if key != "condition"},
@@ -100,7 +100,9 @@ def test_a_disturbed_visit_is_made_again_and_the_least_disturbed_counts():
     shares = iter([50.0, 40.0, 60.0, 70.0] + [0.0] * 99)
     played = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: next(shares))
     assert played.visited == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 0)]
-    assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == race.ATTEMPTS - 1
+    assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == 3
+    once = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: 50.0, attempts=1)
+    assert once.visited == [("a", 0, 0), ("a", 1, 0)] == once.accepted
 
 
 def test_a_disturbed_visit_is_made_again_when_the_others_have_been_visited():

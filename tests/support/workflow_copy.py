@@ -62,7 +62,14 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-ONE_BLOCK = {"minutes": "none", "repeats": 1, "train_repeats": 1, "bottlenecks": "none", "timeline": "none"}
+ONE_BLOCK = {
+    "minutes": "none",
+    "repeats": 1,
+    "attempts": 1,  # beside other tests each is disturbed
+    "train_repeats": 1,
+    "bottlenecks": "none",
+    "timeline": "none",
+}
 
 
 class ProjectCopy:
