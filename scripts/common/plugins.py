@@ -14,7 +14,7 @@ from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import LIFETIMES, RANDOM, SETTINGS
+from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SETTINGS, SHARING
 from scripts.common.vocabulary import STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
@@ -133,6 +133,7 @@ def check_loader(module: ModuleType, file: str) -> None:
     found = getattr(module, "LIFETIME", "next")
     if not callable(found):
         _check_one(f"{file}: LIFETIME", found, list(LIFETIMES), None)
+    _check_one(f"{file}: SHARING", sharing(module), list(SHARING), None)
     options = getattr(module, "OPTIONS", {})
     parts = options.values() if isinstance(options, dict) else [None]
     if not all(isinstance(part, dict) and "default" in part for part in parts):
@@ -183,7 +184,13 @@ def declared(module: ModuleType) -> dict[str, Any]:
         "options": {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()},
         "requires": list(module.REQUIRES),
         "preloads": getattr(module, "PRELOADS", False),
+        **({} if sharing(module) == EXACT else {"sharing": sharing(module)}),
     }
+
+
+def sharing(module: ModuleType) -> str:
+    """Return what the ranks of a loader deliver of an epoch together, a key of SHARING."""
+    return getattr(module, "SHARING", EXACT)
 
 
 def lifetime(module: ModuleType, settings: Mapping[str, Any]) -> str:

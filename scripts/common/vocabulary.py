@@ -25,8 +25,10 @@ TASKS = {  # each a file in scripts/measure/tasks
     "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
     "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
+    "ddp": Term("DDP training", "training under DistributedDataParallel", "each rank trains one under DDP"),
 }
-TRAINING = ("train", "lightning")
+TRAINING = ("train", "lightning", "ddp")
+ONE_PROCESS = ("train", "lightning")  # trainings that know no other ranks, compared with one another
 CACHES = {
     "warm": Term("warm cache", about="the files are in the page cache"),
     "cold": Term("cold cache", "from a cold cache", "each epoch is read from the device"),
@@ -43,9 +45,15 @@ LIFETIMES = {  # of a batch
     "next": Term("until the next", about="a batch is valid until the next one is asked for"),
     "lasting": Term("lasting", about="a batch is valid as long as it is kept"),
 }
+EXACT = "exact"
+SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
+    EXACT: Term("once", about="every clip exactly once"),
+    "repeats": Term("repeats", about="some clips again, so that all ranks have as many"),
+    "drops": Term("drops", about="all but some clips, so that all ranks have as many"),
+}
 DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
-RESULT_SETTINGS = ("device", "batch_size", *SETTINGS)  # columns of their own; every other setting goes into `options`
+RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
 RANDOM = "random"  # the order of a loader whose epoch is a permutation of all clips
 RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
@@ -115,10 +123,16 @@ def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "prefetch": settings["prefetch"] if settings["workers"] else None}
 
 
+def ranks_of(settings: Mapping[str, Any]) -> int:
+    """Return how many processes share an epoch: the setting `world`, which those of one process do not have."""
+    return settings.get("world") or 1
+
+
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Return settings but the device in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
-    common = {"device", "batch_size", *SETTINGS}
-    parts = [] if settings["batch_size"] is None else [f"batch {settings['batch_size']}"]
+    """Return settings but the device in words, e.g. ``2 ranks, batch 32, 2 workers, prefetch 2, gather=batch``."""
+    common = set(RESULT_SETTINGS)
+    parts = [f"{ranks_of(settings)} ranks"] if ranks_of(settings) > 1 else []
+    parts += [] if settings["batch_size"] is None else [f"batch {settings['batch_size']}"]
     if settings["workers"] is not None:
         parts.append("1 worker" if settings["workers"] == 1 else f"{settings['workers']} workers")
     if settings["prefetch"] is not None:

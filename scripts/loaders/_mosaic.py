@@ -11,13 +11,6 @@ from scripts.loaders._torch import Batch, epochs_from, worker_arguments
 ORDER = "shards in random order, clips near to their shard"
 
 
-def unsuited(request: LoaderRequest) -> str | None:
-    """Return why the library would deliver clips twice, or None."""
-    if request.clips % request.world:
-        return f"{request.clips} clips are not a multiple of {request.world} ranks: the library repeats some to fill up"
-    return None
-
-
 @contextmanager
 def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over this rank's clips; `place` are a StreamingDataset's arguments that say where."""

@@ -16,7 +16,7 @@ from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import SETTINGS, STAGES, simplify
+from scripts.common.vocabulary import EXACT, SETTINGS, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
@@ -26,6 +26,7 @@ DEFAULTS = {
     "STAGES": (),
     "LIFETIME": "next",
     "READS": (PATH,),
+    "SHARING": EXACT,
 }
 ENTRY = ("open_epochs", "dataset")
 

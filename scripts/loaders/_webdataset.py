@@ -40,6 +40,11 @@ def open_shards(
     import webdataset as wds
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
+    if request.rank >= len(shards):
+        raise ValueError(
+            f"rank {request.rank} of {request.world} has no shard, there are {len(shards)}: have fewer ranks, or let "
+            "the plan write the format, which makes a shard for each worker of each rank"
+        )
     shards = shards[request.rank :: request.world]
     size = request.options["shuffle_buffer"]
     in_any_order = wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=request.seed)

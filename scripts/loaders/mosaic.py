@@ -7,11 +7,11 @@ opened and read twice for each clip, and into two threads in each worker that lo
 set workers to the number of cores.
 
 The rank is told to the data set itself: the library would read it from the environment, and start torch.distributed.
-With more than one rank it repeats clips until all have as many; where that would happen the loader is not suited. Its
-processes agree through shared memory and lock files, which here end with the loader, not with the program.
+With more than one rank it repeats clips until all have as many. Its processes agree through shared memory and lock
+files, which here end with the loader, not with the program.
 """
 
-from scripts.loaders._mosaic import ORDER, open_split, unsuited  # noqa: F401
+from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
 from scripts.loaders._pcm import STAGES  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 
@@ -19,6 +19,7 @@ FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
+SHARING = "repeats"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
 from streaming import StreamingDataLoader, StreamingDataset

@@ -9,7 +9,6 @@ its shards. boto3 tries a download again; the library does not compare what has 
 from contextlib import contextmanager
 
 from scripts.common.errors import UserError
-from scripts.loaders import _mosaic
 from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
 from scripts.loaders._pcm import STAGES  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
@@ -66,13 +65,15 @@ SHARDS = 4  # that the library must have room for
 
 
 def unsuited(request):
-    """Return why the cache is too small for the library, or why it would deliver clips twice; or None."""
+    """Return why the cache is too small for the library, or why ranks cannot have one each; or None."""
+    if request.world > 1:
+        return "the ranks of a machine share one cache in the library, and here each loader makes its own"
     percent, sizes = request.options["cache_percent"], _shards(read_index(request.location.index))
     if percent < 100 and sum(sizes) * percent // 100 < SHARDS * max(sizes):
         return f"{percent} % of the split has no room for {SHARDS} of its shards, which the library wants"
     if percent < 100 and request.workers:
         return "with workers the library has come to a standstill where its cache could not hold the split"
-    return _mosaic.unsuited(request)
+    return None
 
 
 @contextmanager
@@ -95,9 +96,9 @@ def _whole(batches, request):
     for batch in batches:
         count += len(batch["clip"])
         yield batch
-    if count != request.clips // request.world:
+    if count != request.clips:
         raise UserError(
-            f"{request.location.uri}: found {count} of {request.clips // request.world} clips of an epoch, since an "
+            f"{request.location.uri}: found {count} of {request.clips} clips of an epoch, since an "
             "object could not be downloaded; allowed is all of them. See whether the storage can be reached."
         )
 

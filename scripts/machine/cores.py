@@ -41,3 +41,33 @@ def text_of(path: Path) -> str | None:
         return path.read_text().strip()
     except OSError:
         return None
+
+
+def cores_of_ranks(world: int, system: Path = SYSTEM, cgroup: Path = CGROUP) -> list[list[int]]:
+    """Return the CPUs of each of `world` ranks: as many for each, of one NUMA node, the threads of a core together.
+
+    A cgroup's CPU quota is shared too. Where there are fewer CPUs than ranks each has one, and some share one.
+    """
+    nodes: dict[int, list[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0), key=lambda cpu: (_first_thread(cpu, system), cpu)):
+        nodes.setdefault(_node(cpu, system), []).append(cpu)
+    places = [place for _, place in sorted(nodes.items())]
+    of_node = [rank * len(places) // world for rank in range(world)]
+    quota = _within(cpu_quota(cgroup), sum(map(len, places))) // world
+    each = max(1, min(quota, *(len(places[node]) // of_node.count(node) for node in set(of_node))))
+    found = []
+    for rank, node in enumerate(of_node):
+        first = each * (rank - of_node.index(node))
+        found.append([places[node][at % len(places[node])] for at in range(first, first + each)])
+    return found
+
+
+def _first_thread(cpu: int, system: Path) -> int:
+    siblings = text_of(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+    return int(siblings.replace("-", ",").partition(",")[0])
+
+
+def _node(cpu: int, system: Path) -> int:
+    """Return the NUMA node of a CPU, 0 where the kernel does not say."""
+    found = next((system / f"devices/system/cpu/cpu{cpu}").glob("node[0-9]*"), None)
+    return int(found.name.removeprefix("node")) if found else 0

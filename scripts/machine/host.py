@@ -92,7 +92,7 @@ def _cpu_model() -> str:
 
 @dataclass(frozen=True)
 class Moment:
-    """The host at one moment: CPU time since boot, and what this process tree has used since its start."""
+    """The host at one moment: CPU time since boot, and what a process tree has used since its start."""
 
     busy_seconds: float
     steal_seconds: float
@@ -118,10 +118,13 @@ class Moment:
         return {name: getattr(self, name) for name in (*kept, "free_memory_bytes", "swap_used_bytes")}
 
 
-def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CGROUP) -> Moment:
+def look(
+    clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CGROUP, root: int | None = None
+) -> Moment:
     """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch.
 
-    `proc`, `system`, `cgroup`: where quota, heat, frequency and memory are looked up.
+    `root`: the process whose tree is meant, by default this one. `proc`, `system`, `cgroup`: where quota, heat,
+    frequency and memory are looked up.
     """
     times = psutil.cpu_times()
     served = 0.0
@@ -130,7 +133,7 @@ def look(clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CG
             used = psutil.Process(number).cpu_times()
             served += used.user + used.system
     own, read, faults = 0.0, 0, [0, 0]
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+    for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
         try:
             used = process.cpu_times()
             own += used.user + used.system + used.children_user + used.children_system  # of those that have ended

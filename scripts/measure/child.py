@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from scripts.common.errors import UserError
 from scripts.machine import control_groups
 
@@ -104,7 +106,8 @@ def run_again(
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     finally:
-        end_session(child.pid)
+        for leader in [*_sessions_below(child.pid), child.pid]:
+            end_session(leader)
         child.wait()
     if status == 0:
         return None
@@ -132,6 +135,16 @@ def end_session(leader: int) -> None:
     for process in {leader, *members}:
         for left in SHARED_MEMORY.glob(f"torch_{process}_*"):
             left.unlink(missing_ok=True)
+
+
+def _sessions_below(pid: int) -> list[int]:
+    """Return the leaders of the sessions that a process and its descendants have started: those of ranks."""
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(ProcessLookupError):
+                found += [process.pid] if os.getsid(process.pid) == process.pid else []
+    return found
 
 
 def _in_session(process: Path, leader: int) -> bool:

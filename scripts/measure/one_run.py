@@ -13,7 +13,7 @@ from scripts.common import location, plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.location import Location
-from scripts.common.request import LoaderRequest
+from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
 from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
@@ -91,7 +91,7 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises UserError for a setting that the loader does not understand or a value that the config would not take.
     """
     lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    lists |= {"device_prefetch": [0], "allocator": ["default"]}
+    lists |= {"device_prefetch": [0], "allocator": ["default"], "world": [1]}
     lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
     told = {name: [value] for name, value in given.items() if value is not None}
     own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
@@ -131,10 +131,11 @@ def emulated(run: Run) -> dict[str, Any] | None:
     return plugins.load("tiers", service["kind"]).emulated(service["options"])
 
 
-def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
+def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader.
 
-    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already.
+    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already. `rank`:
+    which one of several processes that share its epochs this is (measure/ranks.py).
     """
     record = new_record(module, asked)
     proof = read_json(Path(asked.proof)) if asked.proof else None
@@ -160,7 +161,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
     unsent.tell()
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
-    request = request_for(record, module, corpus, placed.split(SPLIT))
+    request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
     record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
     reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
     if reason:
@@ -174,7 +175,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
         mode=asked.mode,
-        receipts=Path(kept).with_suffix(".npy") if kept else None,
+        receipts=rank.receipts if rank else Path(kept).with_suffix(".npy") if kept else None,
         start_seconds=(proof or {}).get("epoch_start_seconds") or 0.0,
         pool=pool,
         epochs=epochs,
@@ -186,7 +187,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
         groups=tuple(child.joined),
         limited_share=asked.limited_share,
         validation=placed.split(VALIDATION),
-        logs=Path(asked.logs) if asked.logs else None,
+        logs=Path(asked.logs) if asked.logs and request.rank == 0 else None,
+        rank=rank,
     )
     return run.measure(module, request, corpus, record, wanted)
 
@@ -201,7 +203,9 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     return {"code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
 
 
-def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location) -> LoaderRequest:
+def request_for(
+    record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location, share: Share
+) -> LoaderRequest:
     """Return what the loader is asked for."""
     settings = record["settings"]
     return LoaderRequest(
@@ -217,6 +221,7 @@ def request_for(record: Mapping[str, Any], module: ModuleType, corpus: Any, spli
         threads=record["threads"],
         device=settings["device"],
         seed=record["seed"],
+        share=share,
         options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
     )
 

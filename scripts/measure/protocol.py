@@ -112,18 +112,20 @@ def run(
     clock: Callable[[], float],
     least_seconds: float = 0.0,
     around: Callable[[str], None] = lambda _phase: None,
+    agreed: Callable[[bool], bool] = bool,
 ) -> Times:
     """Take a loader through the protocol and return its times; no epoch is timed unless the verify epoch was right.
 
     At least `epochs` are timed, and more until they have taken `least_seconds`. `opened` constructs the loader;
     `around` is called with "before" and "after" the timed epochs, to look at the host. Nothing but the epochs happens
-    between the two: a loader that reads ahead would use the time.
+    between the two: a loader that reads ahead would use the time. But ranks wait for one another before each epoch:
+    `agreed` is asked whether it was enough, and returns whether all of them say so.
     """
     times, delivered = Times(), []
     with verified(opened, verifier, sink, times, clock) as epoch:
         if verifier.ok:
             around("before")
-            delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs)
+            delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs, agreed)
             around("after")
     for number, receipts in enumerate(delivered, start=1):
         verifier.check_epoch(number, receipts)
@@ -243,16 +245,18 @@ def time_epochs(
     clock: Callable[[], float],
     least_seconds: float,
     into: list[EpochTimes],
+    agreed: Callable[[bool], bool] = bool,
 ) -> list[list[Any]]:
     """Time epochs 1, 2, ... without a pause between them; return the receipts of what each delivered.
 
-    Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`.
+    Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`. `agreed`: as
+    of `run`.
     """
     delivered: list[list[Any]] = []
     last_arrival = None
     arrived, resolved = noted_by(clock)
     began = clock()
-    while len(delivered) < epochs or clock() - began < least_seconds:
+    while not agreed(len(delivered) >= epochs and clock() - began >= least_seconds):
         number = len(delivered) + 1
         arrivals, receipts = [], []
         start = clock()

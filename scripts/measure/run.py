@@ -60,6 +60,7 @@ class Wanted:
     receipts: Path | None = None  # of the proven clips: written by a proof, compared with by a visit
     start_seconds: float = 0.0  # what an epoch start costs, by the proof; for windows in which no epoch began
     pool: Any = None  # batches that the in-memory ceiling streams
+    rank: Any = None  # measure/ranks.py: this process among those that share an epoch
 
 
 def measure(
@@ -69,6 +70,8 @@ def measure(
     record["host"], record["versions"] = host.describe(("torch", *module.REQUIRES))
     run = _Run(module, request, corpus, record, wanted)
     kills = out_of_memory_kills()
+    if wanted.rank:
+        wanted.rank.orders = run.verifier.orders
     try:
         how = {"run": run.times, "proof": run.proven, "visit": run.visited, "trials": run.searched}
         times = how[wanted.mode]()
@@ -106,7 +109,10 @@ class _Run:
         self.task, self.cache = record["task"], record["cache"]
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
-        self.verifier = Verifier(corpus, SPLIT, request.batch_size, max(1, request.workers), request.device)
+        self.verifier = Verifier(
+            corpus, SPLIT, request.batch_size, max(1, request.workers), request.device, request.world
+        )
+        self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.moments: dict[str, host.Moment] = {}
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
@@ -128,10 +134,12 @@ class _Run:
         return {"ok": not self.different, **counts, "problems": self.different}
 
     def proven(self) -> Times:
-        """Let the verifier see an epoch, then the first batch of the next one; keep the receipts."""
+        """Let the verifier see an epoch, then the first batch of the next one, of a rank all; keep the receipts."""
         times, sink = Times(), Sink(self.request.device)
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
-            if self.verifier.ok:
+            if self.verifier.ok and self.wanted.rank:
+                self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
+            elif self.verifier.ok:
                 asked = self.clock()
                 stream = iter(epoch(1))
                 next(stream)
@@ -190,7 +198,7 @@ class _Run:
         if self.cache == "limited":
             evict(self.cold.files)  # pages count against the group whose process reads them first
             self.peak = self.stack.enter_context(Peak(wanted.groups))
-        return protocol.run(self._opened, *arguments, wanted.seconds, self._around)
+        return protocol.run(self._opened, *arguments, wanted.seconds, self._around, self.agreed)
 
     def _sink(self) -> protocol.Sink:
         """Return what consumes the batches."""
@@ -215,10 +223,13 @@ class _Run:
             room = int(self.wanted.limited_share * residency(self.cold.files).total_bytes)
             self.stack.close()
             self.record["limits"] = leave_room(self.wanted.groups, room, self.peak.used_bytes)
-        self.moments[phase] = host.look(self.clock)
+        self.agreed(True)  # all ranks have verified, or ended the last epoch, and no loader is closed
+        root = self.wanted.rank.root if self.wanted.rank else os.getpid()
+        self.moments[phase] = host.look(self.clock, root=root)
         if phase == "after":
-            if self.cache != "cold":  # whose loaders are closed by then
-                self.readings.append(pss_of_tree(os.getpid()))
+            if self.cache != "cold" and self.request.rank == 0:  # cold: the loaders are closed by then
+                self.readings.append(pss_of_tree(root))
+            self.agreed(True)
             if self.cache == "limited":
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
@@ -269,6 +280,7 @@ class _Run:
                 seed=self.request.seed,
                 validation=self._validation(stack),
                 logs=wanted.logs,
+                agreed=self.agreed,
             )
             times, training_ = take(
                 self._opened, self.verifier, task, wanted.epochs, self.clock, wanted.seconds, self._around
@@ -287,7 +299,8 @@ class _Run:
 
     def look_back(self, times: Times) -> None:
         """Note what the timed epochs used, what disturbed them, and whether they were in the asked state."""
-        record, clips = self.record, sum(epoch.clips for epoch in times.epochs)
+        # the process tree is that of all ranks, so that this is what they deliver, give or take a clip
+        record, clips = self.record, self.request.world * max(1, sum(epoch.clips for epoch in times.epochs))
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
         record["resources"] = host.resources(**self.moments, clips=clips)
         record["warnings"] = host.disturbance(**self.moments)

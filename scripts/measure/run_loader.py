@@ -13,7 +13,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
 from scripts.machine import allocator, control_groups, folders
-from scripts.measure import child, one_run, own_fault, sampler
+from scripts.measure import child, one_run, own_fault, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Run, measured_from, parser_of
 
@@ -26,7 +26,8 @@ def main() -> None:
     run = one_run.completed_run(module, run)
     aside = out.with_name(f".{out.name}.measured")
     if child.is_child():
-        write_json(aside, {**one_run.measure(module, run), "started_by": "interpreter"})
+        measure = ranks.measure if ranks.shared(run) else one_run.measure
+        write_json(aside, {**measure(module, run), "started_by": "interpreter"})
         return
     for path in (out, aside):
         path.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
-from scripts.common.vocabulary import PROTOCOL, TRAINING
+from scripts.common.vocabulary import PROTOCOL, TRAINING, ranks_of
 from scripts.measure import one_run
 from scripts.measure.race import Limits, Race
 from scripts.measure.visits import Visitor
@@ -202,13 +202,13 @@ def middles(race: Race) -> dict[Any, float]:
 
 
 def plain_read(run: Run) -> bool:
-    """Return whether a result reads every byte from a warm cache, with no training step."""
-    return (run.task, run.cache, run.step_ms) == ("read", "warm", 0)
+    """Return whether a result reads every byte from a warm cache, in one process, with no training step."""
+    return (run.task, run.cache, run.step_ms, ranks_of(run.settings)) == ("read", "warm", 0, 1)
 
 
 def condition(run: Run) -> tuple[Any, ...]:
     """Return within what alone results are compared."""
-    return run.settings["device"], run.task, run.cache, run.step_ms
+    return run.settings["device"], run.task, run.cache, run.step_ms, ranks_of(run.settings)
 
 
 def visits_of(path: str) -> list[Path]:

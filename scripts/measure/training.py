@@ -12,7 +12,7 @@ the epochs. On a GPU a step is what is between two events in its stream, the wai
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -59,6 +59,8 @@ class Task:
     validation: Validation | None = None  # None where the split is empty
     logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first
     make: Callable[[int, int], torch.nn.Module] = autoencoder
+    joined: Callable[[torch.nn.Module], AbstractContextManager[Any]] = nullcontext  # around an epoch of the model
+    agreed: Callable[[bool], bool] = bool  # as of protocol.run
 
 
 @dataclass
@@ -148,14 +150,15 @@ class TrainingSink:
     def validate(self, validation: Validation) -> tuple[float, float]:
         """Return (seconds, mean loss over the clips) of one pass without gradients, from asking for it to its end."""
         kept = []
-        self.model.eval()
+        model = getattr(self.model, "module", self.model)  # of DDP: shares may have different numbers of batches
+        model.eval()
         start = self._clock()
         with torch.no_grad():
             for batch in validation():
-                kept.append((reconstruction_loss(self.model, batch, self.inputs), len(batch["clip"])))
+                kept.append((reconstruction_loss(model, batch, self.inputs), len(batch["clip"])))
         self.finish()
         seconds = self._clock() - start
-        self.model.train()
+        model.train()
         return seconds, mean_over_clips(kept)
 
 
@@ -247,10 +250,10 @@ def run_bare(
     with protocol.verified(opened, verifier, Counted(), course.times, clock) as epoch:
         if verifier.ok:
             passed(task.validation)
-            _train_once(epoch, sink, course, task.validation, [], clock)
+            _train_once(epoch, sink, course, task, [], clock)
             around("before")
-            while not course.enough(epochs, least_seconds):
-                course.delivered += _train_once(epoch, sink, course, task.validation, course.times.epochs, clock)
+            while not task.agreed(course.enough(epochs, least_seconds)):
+                course.delivered += _train_once(epoch, sink, course, task, course.times.epochs, clock)
             around("after")
             training = course.training(sink.model, task.inputs)
     if training and task.logs:
@@ -266,15 +269,16 @@ def _train_once(
     epoch: protocol.Epoch,
     sink: TrainingSink,
     course: Course,
-    validation: Validation | None,
+    task: Task,
     into: list[protocol.EpochTimes],
     clock: Clock,
 ) -> list[list[Receipt]]:
     """Train for the next epoch, time it, then validate; return its receipts, as protocol.time_epochs does."""
-    delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
+    with task.joined(sink.model):
+        delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
     course.losses.append(sink.losses())
-    if validation:
-        course.validated(*sink.validate(validation))
+    if task.validation:
+        course.validated(*sink.validate(task.validation))
     return delivered
 
 

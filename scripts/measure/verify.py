@@ -23,14 +23,17 @@ class Verifier:
     `problems` holds a line for each kind of fault, with the first clips that have it.
     """
 
-    def __init__(self, corpus: Corpus, split: str, batch_size: int, short_batches: int, device: str = "cpu") -> None:
+    def __init__(
+        self, corpus: Corpus, split: str, batch_size: int, short_batches: int, device: str = "cpu", world: int = 1
+    ) -> None:
         self.corpus = corpus
+        self.world = world  # ranks that share the split: what they deliver together measure/across.py looks at
         self.clips: dict[int, Clip] = {clip.index: clip for clip in corpus.clips(split)}
         self.batch_size = batch_size
         self.short_batches = short_batches  # allowed number of batches that are not full
         self.device = device
         self.seen: Counter[int] = Counter()
-        self.order: list[int] = []  # of the epoch before
+        self.orders: list[list[int]] = []  # of the epochs so far; of a split that is not shared only of the last
         self.sums: dict[int, tuple[int, ...]] = {}  # of each clip in the verify epoch
         self.faults: dict[str, list[str]] = {}
         self.by_hash: dict[str, int] | None = None
@@ -108,15 +111,21 @@ class Verifier:
         if max(sizes, default=0) > self.batch_size:
             self._fault(f"long batches{where}", f"{max(sizes)} clips, asked were {self.batch_size}")
         order = [index for receipt in receipts for index in receipt.clip.tolist()]
-        if len(self.clips) >= LEAST_SHUFFLED and order in (self.order, sorted(order)):
-            before = "the epoch before" if order == self.order else "the manifest"
+        last = self.orders[-1] if self.orders else []
+        enough = len(self.clips if self.world == 1 else order) >= LEAST_SHUFFLED
+        if enough and order in (last, sorted(order)):
+            before = "the epoch before" if order == last else "the manifest"
             self._fault(f"not shuffled{where}", f"the order is that of {before}")
-        self.order = order
+        if self.world == 1:
+            self.orders.clear()
+        self.orders.append(order)
 
     def _fault(self, kind: str, case: str) -> None:
         self.faults.setdefault(kind, []).append(case)
 
     def _check_counts(self, counts: Counter[int], where: str) -> None:
+        if self.world > 1:
+            return
         missing = sorted(set(self.clips) - set(counts))
         if missing:
             self._fault(f"missing clips{where}", f"{len(missing)} of {len(self.clips)}: {some(missing)}")

@@ -19,16 +19,17 @@ from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.machine import allocator
-from scripts.measure import child, one_run, sampler
+from scripts.measure import child, one_run, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
 
 def forkable(run: Run) -> bool:
-    """Return whether a visit may be a fork of the warm server: not with a GPU, limits, or another environment."""
+    """Return whether a visit may be a fork of the warm server: not with a GPU, ranks, limits, or its environment."""
     settings = run.settings
     return (
         settings["device"] == "cpu"
+        and not ranks.shared(run)
         and run.cache != "limited"
         and run.emulate is None
         and settings.get("allocator") not in allocator.LIBRARIES

@@ -18,8 +18,8 @@ from scripts.common.code import file_hash
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
-from scripts.common.vocabulary import COLD, SWEPT, TRAINING
-from scripts.machine.cores import physical_cores_allowed
+from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
+from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
@@ -55,6 +55,7 @@ class Plan:
             cores = physical_cores_allowed()
             numbers = ", ".join(map(str, configuration.auto_workers(cores)))
             self.notices.append(f"workers: auto is {numbers} here: this process may use {cores} physical cores.")
+        self.notices += self._over_budget()
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -68,6 +69,19 @@ class Plan:
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
+
+    def _over_budget(self) -> list[str]:
+        """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
+        entries = [{**self.config["sweep"], **entry} for entry in configuration.named(self.config["loaders"])]
+        pairs = {pair for entry in entries for pair in itertools.product(entry["world"], entry["workers"])}
+        cores = cores_allowed()
+        most = max(((world * max(1, each), world, each) for world, each in pairs if world > 1), default=(0, 0, 0))
+        if most[0] <= cores:
+            return []
+        return [
+            f"sweep.world: {most[1]} ranks with {most[2]} workers each share {cores} cores: they wait for one another, "
+            "and its rows say so (over-budget). Have fewer workers or ranks for what a machine of your own gives."
+        ]
 
     @cached_property
     def shards(self) -> int:
@@ -157,7 +171,7 @@ class Plan:
         """
         lists = self._lists(loader)
         if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
-            lists = {key: values if key == "device" else values[-1:] for key, values in lists.items()}
+            lists = {key: values if key in ("device", "world") else values[-1:] for key, values in lists.items()}
         return combinations(self.loaders[loader], lists)
 
     def _lists(self, loader: str) -> dict[str, list[Any]]:
@@ -205,6 +219,7 @@ class Plan:
             if not self.unreadable(loader, tier)
             for conditions in self.conditions(loader, tier)
             for settings in self.settings(loader, conditions.task)
+            if not conditions.unshared(ranks_of(settings))
             for run in [self._result(loader, tier, conditions, settings)]
         ]
         known = {run.path for run in swept}
@@ -246,7 +261,7 @@ class Plan:
         measure, folder = self.config["measure"], f"{self.folder('runs')}/{tier}/{loader}"
         path = f"{folder}/{name}/0.json"
         warm = conditions.cache == "warm" and not self.slowed_down(tier)
-        plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto"
+        plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
         return Run(
             **self._measured(path, name, settings),
             **vars(conditions),
@@ -380,7 +395,8 @@ class Plan:
     def _never(self, loader: str) -> Iterator[tuple[str | None, dict[str, Any], str]]:
         """Yield (tier or None for all, settings, reason) of what a loader is asked for and never runs with."""
         entry = self._entry(loader)
-        asked = {key: entry.get(key, self.config["sweep"][key]) for key in ("device", "device_prefetch", "cache")}
+        keys = ("device", "device_prefetch", "cache", "world")
+        asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
         if "auto" in asked["device"] and not self.has_gpu:
             reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
             yield None, {"device": "cuda"}, reason
@@ -394,6 +410,9 @@ class Plan:
             for cache in asked["cache"]:
                 if reason := self.unfit(tier, cache):
                     yield tier, {"cache": cache}, reason
+            for world, conditions in itertools.product(asked["world"], self.conditions(loader, tier)):
+                if reason := conditions.unshared(world):
+                    yield tier, {"task": conditions.task, "cache": conditions.cache, "world": world}, reason
 
     @property
     def readers_at_once(self) -> list[int]:
@@ -409,7 +428,8 @@ class Plan:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
         if not self.formats[format].READERS:
             return 1
-        return max([1] + [run.settings["workers"] or 0 for run in self.runs if run.format == format])
+        of_format = [run.settings for run in self.runs if run.format == format]
+        return max([1] + [ranks_of(settings) * max(1, settings["workers"] or 0) for settings in of_format])
 
     def folder(self, stage: str) -> str:
         """Return the folder of a stage for the selected data set, relative to the project."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from scripts.common.vocabulary import ONE_PROCESS
 from scripts.plan import config as configuration
 
 
@@ -24,6 +25,16 @@ class Conditions:
         parts += [] if self.cache == "warm" else [self.cache]
         return parts + ([f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else [])
 
+    def unshared(self, world: int) -> str | None:
+        """Return why so many ranks cannot be measured under these conditions, or None."""
+        if world == 1:
+            return None
+        if self.task in ONE_PROCESS:
+            return f"{world} ranks: {self.task} trains in one process; their training is sweep.task: [ddp]"
+        if self.cache != "warm":
+            return f"{world} ranks: they are measured from a warm cache, not from a {self.cache} one"
+        return None
+
 
 def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     """Yield every combination of the values in `lists` that makes a difference to a loader, each once."""
@@ -39,6 +50,8 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
             settings["device_prefetch"] = None  # nothing is copied ahead
         if settings.get("allocator") == "default":
             settings["allocator"] = None  # as it is: no name, no other result than before there was the setting
+        if settings.get("world") == 1:
+            del settings["world"]  # one process, as before there was the setting
         settings = simplify(settings)
         if slug(settings) not in seen:
             seen.add(slug(settings))

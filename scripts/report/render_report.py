@@ -52,7 +52,7 @@ from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unu
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
-from scripts.tables.columns import TABLES, bytes_text, number_text, read_tables, settings_text
+from scripts.tables.columns import OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
@@ -162,7 +162,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "ranking": compared_once(ranking, best),
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
-        "takes_columns": (*TAKES, *_more_columns()),
+        "takes_columns": (*TAKES, *_more_columns(ranking)),
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": (tables["dataset"]["report"] or {}).get("now"),
@@ -203,14 +203,18 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _more_columns() -> list[str]:
-    """Return the columns of a result that are made from its visits, have a heading and no other place on the page."""
-    made = ("median: ", "largest: ")
-    return [
+def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the columns of a result that are made from its visits, have a heading and no other place on the page.
+
+    Those of ranks are there where a result is one of ranks.
+    """
+    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS)
+    found = [
         column.name
         for column in TABLES["ranking"].columns
-        if column.heading and str(column.of).startswith(made) and column.name not in (*TAKES, "au_percent")
+        if column.heading and str(column.of).startswith(made) and column.name not in known
     ]
+    return found + (list(OF_RANKS) if any(row["sharing"] for row in ranking) else [])
 
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:

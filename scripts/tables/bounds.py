@@ -78,9 +78,9 @@ def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: floa
     """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
 
     It is the lowest that applies: the in-memory ceiling, that of its own visits, else of the control runs, to all that
-    read every byte; the storage bound to a cold cache, and to what does not fit into a limited one; the steps alone to
-    a task that computes. None applies to a plain loop, which need not read what it is given, nor the ceiling alone to
-    a tier that fio did not measure.
+    read every byte in one process; the storage bound to a cold cache, and to what does not fit into a limited one; the
+    steps alone to a task that computes. None applies to a plain loop, which need not read what it is given, nor the
+    ceiling alone to a tier that fio did not measure.
     """
     bound_rows = list(bound_rows)
     return [_with_bound(row, bound_rows, limited_share) for row in results]
@@ -100,7 +100,7 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
         speed = bound["clips_per_second"]
         if not speed or row["task"] == "iterate":
             continue
-        if bound["bound"] == "in_memory" and (bound["device"], bound["batch_size"]) == _work(row):
+        if bound["bound"] == "in_memory" and row["world"] == 1 and (bound["device"], bound["batch_size"]) == _work(row):
             yield "in_memory", speed
         if bound.get("method") == GET:
             continue

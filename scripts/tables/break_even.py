@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.blocks import compare
-from scripts.common.vocabulary import CONDITIONS
+from scripts.common.vocabulary import CONDITIONS, ranks_of
 from scripts.tables.groups import grouped
 
 Row = dict[str, Any]
@@ -28,9 +28,11 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     format never pays, is itself the cheapest or alone, or are not distinguishable in speed.
     """
     written = {one["format"]: one for one in formats if one["seconds"] is not None and one["clips"]}
-    plain = ("ok", "read", "warm", 0)
+    plain = ("ok", 1, "read", "warm", 0)
     measured = [
-        row for row in best if (row["status"], *(row[key] for key in CONDITIONS)) == plain and row["format"] in written
+        row
+        for row in best
+        if (row["status"], ranks_of(row), *(row[key] for key in CONDITIONS)) == plain and row["format"] in written
     ]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["clips_per_second"]))
     for same in grouped(measured, "device", "tier"):

@@ -25,6 +25,7 @@ from scripts.common.vocabulary import (
     PARTS,
     PHASES,
     RESULT_SETTINGS,
+    SHARING,
     TASKS,
     Term,
 )
@@ -140,6 +141,17 @@ _SHARED = {
         Column("workers", int, "settings: workers", doc="worker processes, or threads; blank: no such setting"),
         Column("prefetch", int, "settings: prefetch", doc="batches that each worker makes ahead"),
         Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
+        Column("world", int, "settings: world", "Ranks", doc="processes that share an epoch, each with its own loader"),
+        Column("slowest_rank_clips_per_second", float, "record: ranks.slowest_clips_per_second", "Slowest rank",
+               doc="its clips/s; `clips_per_second` is that of all ranks together; blank of one process"),
+        Column("rank_spread_percent", float, "record: ranks.spread_percent", "Spread of ranks", percent_text,
+               "by how much the fastest rank is faster than the slowest"),
+        Column("sharing", of="record: ranks.sharing", heading="Ranks together", doc=_words(SHARING)),
+        Column("repeated_clips", int, "record: ranks.repeated", "Repeated",
+               doc="clips of an epoch that came again, over all ranks"),
+        Column("missing_clips", int, "record: ranks.missing", "Left out", doc="clips of an epoch that came on no rank"),
+        Column("cores_of_rank", int, lambda record: len(((record.get("ranks") or {}).get("cores") or [()])[0]) or None,
+               "Cores a rank", doc="that each rank was pinned to"),
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
         Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
         Column("runs", int, heading="Visits", doc="visits with a speed that count"),
@@ -210,6 +222,10 @@ _RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS)
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
+OF_RANKS = (  # columns of results of several processes
+    *("slowest_rank_clips_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
+    *("sharing", "repeated_clips", "missing_clips", "cores_of_rank"),
+)
 _RANKING = (
     Column("rank", int, heading="Rank", doc="within one condition: 1 + the results that are surely faster; blank "
            "without a speed, and of a single visit"),
@@ -246,6 +262,12 @@ _RANKING = (
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
+    *_of_runs("median", "slowest_rank_clips_per_second rank_spread_percent"),
+    *_of_runs("largest", "sharing repeated_clips missing_clips cores_of_rank"),
+    Column("one_rank_times_world", float, heading="One rank times ranks",
+           doc="clips/s of the same in one process, times the ranks; blank where that was not measured"),
+    Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
+           doc="by how much all ranks together are slower than that"),
     *_shared("status reason warnings"),
     Column("codes", int, "different: code", doc="number of different `code` among the ok runs"),
     Column("about", doc="what the loader says of itself"),
@@ -277,7 +299,8 @@ TABLES = {
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
-        *_shared("requests_per_epoch answer_bytes_per_epoch"),
+        *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_clips_per_second rank_spread_percent"),
+        *_shared("sharing repeated_clips missing_clips cores_of_rank"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
                doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
@@ -510,8 +533,9 @@ def conditions(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def condition_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's condition stands among the others: by device, task, cache and step."""
-    return row["device"], list(TASKS).index(row["task"]), list(CACHES).index(row["cache"]), row["step_ms"] or 0
+    """Return where a result's condition stands among the others: by device, task, cache, step and number of ranks."""
+    named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
+    return row["device"], *named, row["step_ms"] or 0, vocabulary.ranks_of(row)
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
@@ -520,6 +544,7 @@ def panel_of(row: Mapping[str, Any]) -> str:
         return ""
     parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
     parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
+    parts += [f"{vocabulary.ranks_of(row)} ranks"] if vocabulary.ranks_of(row) > 1 else []
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
 
 

@@ -49,7 +49,7 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
-    results = with_step_au(results, plan)
+    results = ranking.with_sharing(with_step_au(results, plan))
     ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
     best, noise = ranking.best(ranked), drift.noise_rows(bounds)
     written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]

@@ -10,7 +10,7 @@ from typing import Any
 from scripts.common.blocks import FINAL_ERROR, Center, Table
 from scripts.common.counting import Visit, counting
 from scripts.common.statistics import median_of, outliers
-from scripts.common.vocabulary import STATUSES
+from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
@@ -174,6 +174,20 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
     compute = row["au_percent"]
     evidence = f"steps took {compute:.0f} % of the time"
     return ("compute", compute, evidence) if compute >= TARGET_AU_PERCENT else ("waiting", 100 - compute, evidence)
+
+
+def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return `rows` with what one process gave times the ranks, where the same was measured in one, and the loss."""
+    rows = list(rows)
+    same = ("loader", "tier", *CONDITIONS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
+    alone = {tuple(row[key] for key in same): row["clips_per_second"] for row in rows if row["world"] == 1}
+    found = []
+    for row in rows:
+        of_one = alone.get(tuple(row[key] for key in same)) if row["world"] > 1 else None
+        times = of_one * row["world"] if of_one and row["clips_per_second"] else None
+        loss = 100 * (1 - row["clips_per_second"] / times) if times else None
+        found.append({**row, "one_rank_times_world": times, "sharing_loss_percent": loss})
+    return found
 
 
 def rank(rows: Iterable[Mapping[str, Any]], keep_speeds: bool = False) -> list[Row]:

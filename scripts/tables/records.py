@@ -11,7 +11,7 @@ import jsonschema
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS
+from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
 _PLAN = (
@@ -159,7 +159,7 @@ def tier_name(tier: str, emulated: Collection[str]) -> str:
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a row for `settings`: the common ones, and `options` as JSON for what is left."""
     options = {key: value for key, value in settings.items() if key not in RESULT_SETTINGS and value is not None}
-    columns = {key: settings.get(key) for key in RESULT_SETTINGS}
+    columns = {key: settings.get(key) for key in RESULT_SETTINGS} | {"world": ranks_of(settings)}
     return {**columns, "options": json.dumps(options, sort_keys=True) if options else ""}
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any
 
+from scripts.common.vocabulary import ranks_of
+
 MEASURED, BY_RATE = "measured", "by its rate"
 
 
@@ -41,7 +43,7 @@ def _of_rate(rows: Iterable[Mapping[str, Any]], step_ms: float | None) -> dict[s
 
 
 def _known(row: Mapping[str, Any]) -> bool:
-    plain = (row["task"], row["cache"], row["step_ms"]) == ("read", "warm", 0)
+    plain = (row["task"], row["cache"], row["step_ms"], ranks_of(row)) == ("read", "warm", 0, 1)
     return bool(plain and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.common.vocabulary import TRAINING
+from scripts.common.vocabulary import TRAINING, ranks_of
 from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
 from scripts.tables.columns import condition_order, settings_text
 
@@ -42,8 +42,8 @@ def about(row: Row, tiers: list[str]) -> dict[str, Any]:
 
 
 def reading(row: Row) -> bool:
-    """Return whether a result reads every byte and computes nothing."""
-    return row["task"] == "read" and not row["step_ms"]
+    """Return whether a result reads every byte in one process and computes nothing."""
+    return row["task"] == "read" and not row["step_ms"] and ranks_of(row) == 1
 
 
 def place(row: Row) -> str:

@@ -1,7 +1,8 @@
 """Clips per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
+from scripts.common.vocabulary import ONE_PROCESS
 from scripts.report.charts import _dots
-from scripts.report.charts._common import TRAINING, Figure, Row, Rows, Tables, about, grouped, key, tiers_of
+from scripts.report.charts._common import Figure, Row, Rows, Tables, about, grouped, key, tiers_of
 
 TITLE = "Training, bare and by Lightning"
 QUESTION = "Does it matter to a real training?"
@@ -13,7 +14,7 @@ CAPTION = (
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
-_METHODS = dict(zip(TRAINING, _dots.WAYS, strict=True))
+_METHODS = dict(zip(ONE_PROCESS, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:

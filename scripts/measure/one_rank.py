@@ -1,0 +1,57 @@
+"""One rank of a run, as torchrun starts it (measure/ranks.py): joins the others, measures, leaves its record."""
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from scripts.common.errors import run_main
+from scripts.common.request import Share
+from scripts.measure import child, one_run, ranks
+from scripts.plan.runs import Run
+
+
+def main() -> None:
+    """Measure as the rank that the environment says; end with status 1, which ends the others, without a speed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--job", required=True, type=json.loads, help='JSON: {"run": {...}, "cores": [[0], [1]]}')
+    parser.add_argument("--folder", required=True, type=Path, help="where the record is left")
+    arguments = parser.parse_args()
+    launcher = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != launcher:
+        sys.exit(1)
+    number, world, node = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "GROUP_RANK"))
+    cores = arguments.job["cores"][number]
+    os.sched_setaffinity(0, cores)  # before torch counts them
+    run = Run(**arguments.job["run"])
+
+    import torch.distributed as dist
+
+    limit = ranks.WAITING_SHARE * run.limit_minutes * 60
+    dist.init_process_group(_backend(run.settings["device"]), timeout=timedelta(seconds=limit))
+    rank = ranks.Rank(Share(number, world, node), cores, arguments.folder, limit)
+    record = one_run.measure(one_run.loader_of(run), run, rank=rank)
+    rank.leave({**record, "started_by": "interpreter"})
+    if record["status"] != "ok":
+        sys.stdout.flush()
+        os._exit(1)
+    dist.destroy_process_group()
+
+
+def _backend(device: str) -> str:
+    """Return the backend of a device's tensors; a rank on a GPU takes the one of its number."""
+    if device == "cpu":
+        return "gloo"
+    import torch
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % max(1, torch.cuda.device_count()))
+    return "cpu:gloo,cuda:nccl"
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,235 @@
+"""A run of several processes that share an epoch: torchrun's launcher starts them, and their records become one.
+
+The measuring process becomes the launcher (torch.distributed's elastic agent, by which torchrun works too); each rank
+is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its clips in a
+folder. One rank that fails ends the others. Only this machine's own interface is used.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from scripts.common.corpus import Corpus
+from scripts.common.files import read_json, write_json
+from scripts.common.request import Share
+from scripts.common.vocabulary import EXACT, SPLIT, ranks_of
+from scripts.machine.cores import cores_of_ranks
+from scripts.machine.host import warning
+from scripts.measure import across, one_run, receipts
+from scripts.measure.record import without_speed
+from scripts.plan.runs import Run
+
+LOOPBACK = "127.0.0.1"
+INTERFACES = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+WAITING_SHARE = 0.5  # of measure.limit_minutes: how long ranks wait for one another, so that who is late is known
+LATE = "not all ranks came to "  # begins the reason of a rank that waited for another
+FOLLOWS = (LATE, "gloo", "NCCL")  # in the reason of a rank that failed since another did
+
+
+class LateError(Exception):
+    """A rank that did not come to where the others wait."""
+
+
+def shared(run: Run) -> bool:
+    """Return whether a run is one of ranks, under torchrun's launcher: several, or one of a task that is theirs."""
+    return ranks_of(run.settings) > 1 or run.task == "ddp"
+
+
+class Rank:
+    """This process as one of the ranks, once it has joined them."""
+
+    def __init__(self, share: Share, cores: Sequence[int], folder: Path, limit_seconds: float) -> None:
+        import torch.distributed as dist
+
+        self.share, self.cores, self.folder = share, list(cores), folder
+        self.root = os.getppid()  # the launcher: the tree below it is that of the run
+        self.limit = timedelta(seconds=limit_seconds)
+        self.group = dist.new_group(backend="gloo", timeout=self.limit)  # for CPU tensors, whatever the task has
+        self.votes = 0
+        self.orders: list[list[int]] = []  # of the clips that it delivered, epoch by epoch
+
+    @property
+    def receipts(self) -> Path:
+        """Where a proof's receipts of this rank's clips are."""
+        return self.folder / f"receipts-{self.share.rank}.npy"
+
+    def agreed(self, enough: bool) -> bool:
+        """Wait for all ranks, then return whether each of them says that it was `enough`: they end after one epoch.
+
+        Raises LateError, which names the ranks that did not come in time.
+        """
+        import torch
+        import torch.distributed as dist
+
+        self.votes += 1
+        try:
+            dist.monitored_barrier(self.group, timeout=self.limit, wait_all_ranks=True)
+        except RuntimeError as error:
+            said = str(error).splitlines()[0]
+            raise LateError(
+                f"{LATE}barrier {self.votes} of the run within {self.limit.total_seconds():g} s (half of "
+                f"measure.limit_minutes): rank {self.share.rank} waited, {said}. Where shares have different numbers "
+                "of batches, a rank waits for a step that the others do not take"
+            ) from None
+        vote = torch.tensor(int(enough))
+        dist.all_reduce(vote, dist.ReduceOp.MIN, self.group)
+        return bool(vote)
+
+    def leave(self, record: Mapping[str, Any]) -> None:
+        """Leave this rank's record, and the clips that it delivered."""
+        write_json(
+            self.folder / f"{self.share.rank}.json", {"record": record, "orders": self.orders, "cores": self.cores}
+        )
+
+
+def measure(module: ModuleType, run: Run) -> dict[str, Any]:
+    """Return the record of a run of ranks, started here and waited for."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    world = ranks_of(run.settings)
+    cores = cores_of_ranks(world)
+    threads = str(len(cores[0]) if run.threads == "auto" else run.threads)
+    os.environ.update({name: threads for name in os.environ if name.endswith("_NUM_THREADS")})
+    for name, interface in INTERFACES.items():
+        os.environ.setdefault(name, interface)
+    with tempfile.TemporaryDirectory(prefix="feedrate-") as name:
+        folder = Path(name)
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=world,
+            run_id=folder.name,
+            rdzv_backend="c10d",
+            rdzv_endpoint=f"{LOOPBACK}:0",
+            local_addr=LOOPBACK,
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=name),
+        )
+        told = json.dumps({"run": asdict(run), "cores": cores})
+        crash = None
+        try:
+            elastic_launch(config, sys.executable)("-m", "scripts.measure.one_rank", "--job", told, "--folder", name)
+        except ChildFailedError as error:
+            number, first = error.get_first_failure()
+            crash = number, first.exitcode
+        return joined(module, run, [_left(folder, number) for number in range(world)], folder, crash)
+
+
+def _left(folder: Path, number: int) -> dict[str, Any] | None:
+    place = folder / f"{number}.json"
+    return read_json(place) if place.is_file() else None
+
+
+def joined(
+    module: ModuleType, run: Run, left: Sequence[Mapping[str, Any] | None], folder: Path, crash: tuple[int, int] | None
+) -> dict[str, Any]:
+    """Return the one record of what the ranks `left`, None of those that were ended before they could.
+
+    `crash`: the rank that ended first of those that did not end well, and its status.
+    """
+    world = ranks_of(run.settings)
+    unwell = [(rank, found["record"]) for rank, found in enumerate(left) if found and found["record"]["status"] != "ok"]
+    if unwell:
+        rank, record = min(unwell, key=lambda one: _follows(one[1]["reason"]))
+        if crash and _follows(record["reason"]) and left[crash[0]] is None:
+            return without_speed({**record, "ranks": None}, "failed", "rank {} ended with status {}".format(*crash))
+        reason = record["reason"] if record["status"] == "skipped" else f"rank {rank}: {record['reason']}"
+        return without_speed({**record, "ranks": None}, record["status"], reason)
+    if None in left:
+        begun = {**one_run.new_record(module, run), "ranks": None}
+        return without_speed(begun, "failed", f"rank {left.index(None)} ended without a record: see the log")
+    records, orders = [found["record"] for found in left], [found["orders"] for found in left]
+    clips = {clip.index for clip in Corpus(Path(run.corpus)).clips(SPLIT)}
+    sharing = records[0]["declared"].get("sharing", EXACT)
+    problems, counts = records[0]["verification"]["problems"], {}
+    if world > 1:
+        problems, counts = across.check(orders, clips, sharing, run.settings["batch_size"])
+    delivered = sum(len(of_rank[0]) for of_rank in orders)
+    cores = [found["cores"] for found in left]
+    record = {
+        **records[0],
+        "verification": {"ok": not problems, "expected": len(clips), "delivered": delivered, "problems": problems},
+        "ranks": {"world": world, "cores": cores, "sharing": sharing, **counts},
+        "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(run, cores)],
+    }
+    if problems:
+        record["times"]["epochs"] = []
+        return without_speed(record, "failed", "verification: " + " | ".join(problems))
+    if run.mode == "proof":
+        of_all = (receipts.load(folder / f"receipts-{rank}.npy") for rank in range(world))
+        if run.path:
+            receipts.save(Path(run.path).with_suffix(".npy"), dict(chain(*(one.items() for one in of_all))))
+        return record
+    if run.proof:
+        record["proof"] = one_run.relied_on(read_json(Path(run.proof)), run)
+    return {**record, **_speeds(records, record)}
+
+
+def _follows(reason: str) -> bool:
+    return any(word in reason for word in FOLLOWS)
+
+
+def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a record that are of all ranks: an epoch of theirs ends with that of the slowest."""
+    rates = [one["clips_per_second"] for one in records]
+    slowest = min(range(len(rates)), key=rates.__getitem__)
+    epochs = [_epoch(same, slowest) for same in zip(*(one["times"]["epochs"] for one in records), strict=True)]
+    clips, seconds = (sum(epoch[key] for epoch in epochs) for key in ("clips", "seconds"))
+    used = record["resources"]  # by the tree of all ranks, which the first looked at
+    moments = [one["sampled"] for one in records]
+    return {
+        "clips_per_second": clips / seconds,
+        "au_percent": records[slowest]["au_percent"],
+        "times": {**record["times"], "epochs": epochs},
+        "ranks": {
+            **record["ranks"],
+            "clips_per_second": rates,
+            "slowest_clips_per_second": rates[slowest],
+            "spread_percent": 100 * (max(rates) / min(rates) - 1),
+        },
+        "resources": {**used, "cpu_seconds_per_1000_clips": 1000 * used["cpu_seconds"] / clips},
+        "sampled": {
+            "begin": min(one["begin"] for one in moments),
+            "end": max(one["end"] for one in moments),
+            "epoch_ends": [],
+            "readings": list(chain(*(one["readings"] for one in moments))),
+        },
+    }
+
+
+def _epoch(same: Sequence[Mapping[str, Any]], slowest: int) -> dict[str, Any]:
+    """Return the times of one epoch of all ranks, which began together."""
+    arrived = sorted(pair for one in same for pair in zip(one["arrivals_seconds"], one["batch_clips"], strict=True))
+    return {
+        **same[slowest],
+        "seconds": max(one["seconds"] for one in same),
+        "gap_seconds": max(one["gap_seconds"] for one in same),
+        "clips": sum(one["clips"] for one in same),
+        "arrivals_seconds": [at for at, _ in arrived],
+        "batch_clips": [clips for _, clips in arrived],
+    }
+
+
+def _each_once(warnings: Any) -> list[Mapping[str, str]]:
+    return list({one["code"]: one for one in warnings}.values())
+
+
+def _over_budget(run: Run, cores: Sequence[Sequence[int]]) -> list[dict[str, str]]:
+    """Return a warning where a rank has more workers than cores, or cores that another rank has too."""
+    workers, each = run.settings.get("workers") or 0, len(cores[0])
+    together = len(set(chain(*cores))) < sum(map(len, cores))
+    if workers <= each and not together:
+        return []
+    seen = f"{len(cores)} ranks with {workers} workers each had {len(set(chain(*cores)))} cores, {each} each"
+    cause = "more ranks than cores" if together else "world x workers is above the number of cores"
+    return [warning("over-budget", seen, cause, "have fewer workers or ranks, or read it as that of this budget")]

@@ -1,0 +1,331 @@
+"""The gate across ranks: what is broken on purpose, each thing in one way, is caught, and told what is wrong."""
+
+import json
+import os
+import pickle
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils.data import DistributedSampler
+
+from scripts.common import plugins
+from scripts.common.corpus import Corpus
+from scripts.common.request import LoaderRequest, Share
+from scripts.machine.cores import cores_of_ranks
+from scripts.measure import across, training, training_ddp
+from scripts.measure.ranks import LateError, Rank
+from scripts.measure.verify import Verifier
+from scripts.tables.records import read_record
+from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT
+
+CLIPS = 45  # 34 in train
+WORLD = 2
+PATIENCE = 120  # seconds, of what takes one
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.064)
+
+
+@pytest.fixture(scope="module")
+def formats(corpus, tmp_path_factory) -> Path:
+    """The formats that the tests read; tar shards are one."""
+    folder = tmp_path_factory.mktemp("formats")
+    for name in ("memmap", "webdataset"):
+        write_format(corpus, name, folder / name, readers=1)
+    return folder
+
+
+def request_of(corpus, formats, rank: int, world: int = WORLD, loader: str = "numpy_memmap", **more) -> LoaderRequest:
+    folder = formats / plugins.load("loaders", loader).FORMAT
+    return request_for(corpus, loader, folder, **{"share": Share(rank, world), **more})
+
+
+def delivered(request, numbers=(0, 1), loader: str = "numpy_memmap") -> list[list[int]]:
+    """Return the clips of each epoch, in the order of their delivery."""
+    with plugins.load("loaders", loader).open_epochs(request) as epoch:
+        return [[clip for batch in epoch(number) for clip in batch["clip"].tolist()] for number in numbers]
+
+
+def checked(corpus, orders, sharing: str = "exact") -> tuple[str, dict[str, Any]]:
+    problems, counts = across.check(orders, {clip.index for clip in corpus.clips("train")}, sharing, BATCH_SIZE)
+    return "\n".join(problems), counts
+
+
+def test_what_is_right_passes(corpus, formats):
+    orders = [delivered(request_of(corpus, formats, rank, 3)) for rank in range(3)]
+    assert checked(corpus, orders) == ("", {"epochs": 2, "repeated": 0, "missing": 0})
+
+
+PLANTED = {  # what each rank is asked for instead, and what is said
+    "rank 1 repeats rank 0": (
+        lambda ask, _rank: delivered(ask(0)),
+        r"rank 1 delivered the clips of rank 0: the loader does not use its share \(epoch 0\)",
+    ),
+    "a seed that differs by rank": (
+        lambda ask, rank: delivered(ask(rank, seed=rank)),
+        r"\d+ clips were delivered twice: [\d, .]+, the first by ranks 0, 1: .* is their seed the same\?(.|\n)*"
+        r"\d+ of 34 clips came on no rank",
+    ),
+    "a rank that is an epoch ahead": (
+        lambda ask, rank: delivered(ask(rank), (rank, rank + 1)),
+        r"\d+ clips were delivered twice: (.|\n)* came on no rank",
+    ),
+    "a forgotten set_epoch": (
+        lambda ask, rank: delivered(ask(rank), (0, 0)),
+        r"not shuffled: epoch 1 has the order of epoch 0 on ranks 0, 1: was set_epoch forgotten\?",
+    ),
+    "set_epoch forgotten on one rank": (
+        lambda ask, rank: delivered(ask(rank), (0, 1 - rank)),
+        r"delivered twice(.|\n)* epoch 1 has the order of epoch 0 on rank 1: was set_epoch forgotten\?",
+    ),
+    "a last batch that is dropped": (
+        lambda ask, rank: [order[:16] for order in delivered(ask(rank))],
+        r"2 of 34 clips came on no rank: \d+, \d+ \(epoch 0\)",
+    ),
+    "a rank without shards": (
+        lambda ask, rank: [[], []] if rank else delivered(ask(0)),
+        r"rank 1 delivered nothing: it has no shard; write more shards, or have fewer ranks \(epoch 0\)",
+    ),
+    "a rank that ends an epoch earlier": (
+        lambda ask, rank: delivered(ask(rank), range(2 + rank)),
+        r"epochs: the ranks delivered 2, 3; expected is the same number, at least 2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("ranks", "said"), PLANTED.values(), ids=PLANTED)
+def test_what_is_planted_is_caught(corpus, formats, ranks, said):
+    def ask(rank: int, **more) -> LoaderRequest:
+        return request_of(corpus, formats, rank, **more)
+
+    problems, _ = checked(corpus, [ranks(ask, rank) for rank in range(WORLD)])
+    assert re.search(said, problems), problems
+
+
+def test_a_rank_without_shards_is_told_how_many_there_are(corpus, formats):
+    with pytest.raises(ValueError, match="rank 1 of 2 has no shard, there are 1: have fewer ranks"):
+        delivered(request_of(corpus, formats, 1, loader="webdataset"), loader="webdataset")
+
+
+def sampled(clips: list[int], world: int, drop_last: bool) -> list[list[list[int]]]:
+    """Return what torch's own sampler gives to each rank, in two epochs."""
+    orders = []
+    for rank in range(world):
+        sampler = DistributedSampler(clips, world, rank, seed=1, drop_last=drop_last)
+        orders.append([])
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            orders[-1].append([clips[position] for position in sampler])
+    return orders
+
+
+@pytest.mark.parametrize(
+    ("drop_last", "sharing", "other", "counts"),
+    [
+        (False, "repeats", "drops", {"epochs": 2, "repeated": 2, "missing": 0}),
+        (True, "drops", "repeats", {"epochs": 2, "repeated": 0, "missing": 1}),
+    ],
+)
+def test_padding_and_dropping_are_declared_or_faults(corpus, drop_last, sharing, other, counts):
+    """DistributedSampler of 34 clips for 3 ranks: 36, or 33."""
+    orders = sampled([clip.index for clip in corpus.clips("train")], 3, drop_last)
+    assert checked(corpus, orders, sharing) == ("", counts)
+    for undeclared in ("exact", other):
+        assert checked(corpus, orders, undeclared)[0]
+
+
+def test_a_loader_that_repeats_may_not_repeat_a_batch_of_each_rank(corpus):
+    orders = sampled([clip.index for clip in corpus.clips("train")], 2, False)
+    more = [[order + order[:BATCH_SIZE] for order in of_rank] for of_rank in orders]
+    assert "16 clips were delivered twice" in checked(corpus, more, "repeats")[0]
+
+
+def test_each_rank_has_cores_of_its_own_node(tmp_path, monkeypatch):
+    """Two nodes of four cores, whose threads are CPUs 0 to 7 and 8 to 15."""
+    for cpu in range(16):
+        place = tmp_path / f"devices/system/cpu/cpu{cpu}"
+        (place / "topology").mkdir(parents=True)
+        (place / f"node{cpu % 8 // 4}").mkdir()
+        (place / "topology" / "thread_siblings_list").write_text(f"{cpu % 8},{cpu % 8 + 8}\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(16)))
+
+    def found(world: int) -> list[list[int]]:
+        return cores_of_ranks(world, tmp_path, tmp_path)
+
+    assert found(1) == [[0, 8, 1, 9, 2, 10, 3, 11]]
+    assert found(2) == [[0, 8, 1, 9, 2, 10, 3, 11], [4, 12, 5, 13, 6, 14, 7, 15]]
+    assert found(3) == [[0, 8, 1, 9], [2, 10, 3, 11], [4, 12, 5, 13]], "as many for each"
+    assert sorted(found(16)) == [[cpu] for cpu in range(16)]
+    assert len(found(32)) == 32 and all(len(cores) == 1 for cores in found(32))
+    (tmp_path / "cpu.max").write_text("400000 100000\n")
+    assert [len(cores) for cores in found(2)] == [2, 2], "a quota is shared too"
+
+
+def in_ranks(folder: Path, limit: float, work: Callable[[Rank], Any]) -> list[Any]:
+    """Return what `work` gives or raises in each of two forks that have joined a group; the first error ends both."""
+    pids, pipes = [], []
+    for number in range(WORLD):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if not pid:
+            _be_rank(number, folder, limit, work, writing)
+        os.close(writing)
+        pids.append(pid)
+        pipes.append(reading)
+    return list(_outcomes(pids, pipes))
+
+
+def _be_rank(number: int, folder: Path, limit: float, work: Callable[[Rank], Any], writing: int) -> None:
+    try:
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        torch.set_num_threads(1)  # OpenMP's threads are not in a fork
+        store = dist.FileStore(str(folder / "store"), WORLD)
+        dist.init_process_group("gloo", store=store, rank=number, world_size=WORLD)
+        outcome = work(Rank(Share(number, WORLD), [], folder, limit))
+    except BaseException as error:
+        outcome = error
+    os.write(writing, pickle.dumps(outcome))
+    os._exit(0)
+
+
+def _outcomes(pids: list[int], pipes: list[int]) -> Iterator[Any]:
+    """Yield what each rank wrote, None of one that was ended; all are ended once one has failed or PATIENCE is over."""
+    said: dict[int, Any] = {}
+    until = time.monotonic() + PATIENCE
+    try:
+        while len(said) < len(pipes) and not any(isinstance(one, BaseException) for one in said.values()):
+            ready, _, _ = select.select([pipe for pipe in pipes if pipe not in said], [], [], until - time.monotonic())
+            assert ready, f"{len(said)} of {len(pipes)} ranks ended within {PATIENCE} s"
+            for pipe in ready:
+                content = os.read(pipe, 1 << 20)
+                said[pipe] = pickle.loads(content) if content else None
+    finally:
+        for pid, pipe in zip(pids, pipes, strict=True):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(pipe)
+    yield from (said.get(pipe) for pipe in pipes)
+
+
+def test_ranks_end_after_the_same_epoch(tmp_path):
+    """The one that has had enough goes on with the others."""
+
+    def work(rank: Rank) -> int:
+        epochs = 0
+        while not rank.agreed(epochs >= 2 + 3 * rank.share.rank):
+            epochs += 1
+        return epochs
+
+    assert in_ranks(tmp_path, PATIENCE, work) == [5, 5]
+
+
+def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
+    """Return a training of two ranks whose shares are 34 // 9 and 34 - 34 // 9 clips, with DDP's join or without."""
+
+    def work(rank: Rank) -> Any:
+        request = request_of(corpus, formats, 0, 1, batch_size=4)
+        loader = plugins.load("loaders", "numpy_memmap")
+
+        class Uneven(Share):
+            def of(self, positions: Any) -> Any:
+                few = len(positions) // 9
+                return positions[:few] if self.rank else positions[few:]
+
+        request = LoaderRequest(**{**vars(request), "share": Uneven(rank.share.rank, WORLD)})
+        task = training.Task(inputs=request.samples, agreed=rank.agreed)
+        verifier = Verifier(corpus, "train", request.batch_size, 1, world=WORLD)
+        run = training_ddp.run_ddp
+        if not joined:
+            ddp = torch.nn.parallel.DistributedDataParallel
+
+            def run(opened, verifier, task, *more):
+                make = task.make
+                changed = {"make": lambda *sizes: ddp(make(*sizes)), "joined": nullcontext}
+                return training.run_bare(opened, verifier, replace(task, **changed), *more)
+
+        _, found = run(lambda: loader.open_epochs(request), verifier, task, 2, time.perf_counter)
+        assert verifier.ok, verifier.problems
+        return found.last_loss, found.parameters, [sorted(order) for order in verifier.orders]
+
+    return work
+
+
+def test_ranks_with_uneven_shares_train_to_their_end(tmp_path, corpus, formats):
+    (loss, parameters, orders), other = in_ranks(tmp_path, PATIENCE, trained(corpus, formats, joined=True))
+    assert loss > 0 and parameters == other[1]
+    assert len(orders) == 3, "the verify epoch and two timed ones"
+    assert all(
+        sorted(mine + his) == sorted(clip.index for clip in corpus.clips("train"))
+        for mine, his in zip(orders, other[2], strict=True)
+    )
+
+
+def test_uneven_shares_that_hang_the_last_step_are_named(tmp_path, corpus, formats):
+    """Without DDP's join the rank with more batches waits for steps that the other does not take."""
+    said = in_ranks(tmp_path, 10, trained(corpus, formats, joined=False))
+    error = next(one for one in said if isinstance(one, BaseException))
+    assert isinstance(error, LateError), error
+    assert re.search(
+        r"within 10 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take", str(error)
+    )
+
+
+OWN = '''"""A loader that does not know that there are ranks."""
+import dataclasses
+from scripts.common import plugins
+from scripts.common.request import Share
+FORMAT = "memmap"
+REQUIRES = ("torch", "numpy")
+def open_epochs(request):
+    request = dataclasses.replace(request, share=Share(), options={"gather": "batch", "reuse": False})
+    return plugins.load("loaders", "numpy_memmap").open_epochs(request)
+'''
+
+
+def record_of(corpus, formats, out: Path, *arguments: str) -> dict[str, Any]:
+    """Return the record of a run of two ranks, as the schema of records allows it."""
+    settings = json.dumps({"batch_size": BATCH_SIZE, "workers": 0, "world": WORLD})
+    program = [sys.executable, "-m", "scripts.measure.run_loader", "--corpus", str(corpus.root), "--out", str(out)]
+    program += ["--data", str(formats / "memmap"), "--settings", settings, "--seconds", "0", *arguments]
+    done = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return read_record(out)
+
+
+def test_a_run_of_two_processes_is_one_record(tmp_path, corpus, formats):
+    record = record_of(corpus, formats, tmp_path / "0.json", "--loader", "numpy_memmap", "--step-ms", "2")
+    assert (record["status"], record["reason"]) == ("ok", None)
+    assert record["verification"] == {"ok": True, "expected": 34, "delivered": 34, "problems": []}
+    ranks, epochs = record["ranks"], record["times"]["epochs"]
+    assert (ranks["world"], ranks["epochs"], ranks["repeated"], ranks["missing"]) == (WORLD, 1 + len(epochs), 0, 0)
+    assert ranks["slowest_clips_per_second"] == min(ranks["clips_per_second"])
+    assert record["clips_per_second"] == pytest.approx(34 * len(epochs) / sum(epoch["seconds"] for epoch in epochs))
+    assert record["clips_per_second"] <= sum(ranks["clips_per_second"]) * 1.001
+    assert all(epoch["clips"] == sum(epoch["batch_clips"]) == 34 for epoch in epochs)
+    assert 0 < record["au_percent"] <= 100.001, "of the slowest rank"
+    assert record["settings"]["world"] == WORLD and "world_2" in record["slug"]
+    assert record["memory"]["pss_peak_bytes"] > record["memory"]["pss_per_worker_peak_bytes"], "of the whole tree"
+
+
+def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, formats):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    record = record_of(corpus, formats, tmp_path / "p.json", "--loader", "mine", "--file", str(file), "--mode", "proof")
+    assert record["status"] == "failed" and record["clips_per_second"] is None
+    assert "rank 1 delivered the clips of rank 0: the loader does not use its share" in record["reason"]

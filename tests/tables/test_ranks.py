@@ -1,0 +1,27 @@
+"""Results of several processes: compared among themselves, beside what one process gives times their number."""
+
+import pytest
+
+from scripts.tables.columns import read_tables, settings_text
+from scripts.tables.make_tables import make_tables
+from scripts.tables.records import read_plan
+from tests.support.made_runs import Made, make_results
+
+
+def test_the_loss_by_sharing_is_that_to_one_process_with_the_same_settings(tmp_path):
+    made = [
+        Made("a", "ram", [1000.0] * 3),
+        Made("a", "ram", [1500.0] * 3, options={"world": 2}),
+        Made("b", "ram", [1800.0] * 3, options={"world": 2}),
+        Made("b", "ram", [5000.0] * 3, workers=0),
+    ]
+    make_tables(read_plan(make_results(tmp_path, made)), tmp_path, tmp_path / "tables")
+    rows = {(row["loader"], row["world"]): row for row in read_tables(tmp_path / "tables")["ranking"]}
+    shared, other = rows["a", 2], rows["b", 2]
+    assert (shared["one_rank_times_world"], shared["sharing_loss_percent"]) == (pytest.approx(2000), pytest.approx(25))
+    assert (other["one_rank_times_world"], other["sharing_loss_percent"]) == (None, None), "other settings alone"
+    assert rows["a", 1]["one_rank_times_world"] is None
+    assert {row["condition"] for row in rows.values()} == {"CPU", "CPU, 2 ranks"}
+    assert (other["rank"], shared["rank"]) == (1, 2) and rows["a", 1]["rank"] == 2, "within their number of ranks"
+    assert shared["bound"] != "in_memory", "the ceiling of one process is no bound of two"
+    assert settings_text(shared).startswith("2 ranks, batch 32") and "ranks" not in settings_text(rows["a", 1])
