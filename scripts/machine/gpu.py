@@ -48,6 +48,13 @@ def current() -> int:
     return torch.cuda.current_device()
 
 
+def use(number: int) -> None:
+    """Use the GPU of this number from now on, counted again from 0 where there are fewer."""
+    import torch
+
+    torch.cuda.set_device(number % max(1, torch.cuda.device_count()))
+
+
 def free_bytes() -> int:
     """Return how much of the GPU's memory is free."""
     import torch

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.request import Share
+from scripts.machine import gpu
 from scripts.measure import child, one_run, ranks
 from scripts.plan.runs import Run
 
@@ -47,9 +48,7 @@ def _backend(device: str) -> str:
     """Return the backend of a device's tensors; a rank on a GPU takes the one of its number."""
     if device == "cpu":
         return "gloo"
-    import torch
-
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % max(1, torch.cuda.device_count()))
+    gpu.use(int(os.environ["LOCAL_RANK"]))
     return "cpu:gloo,cuda:nccl"
 
 
