@@ -644,6 +644,7 @@ def test_the_program_is_the_records_and_of_an_own_file_a_word(tmp_path):
 
 def test_a_headline_leaves_out_options_that_are_as_by_default():
     row = {"loader": "numpy_memmap", "batch_size": 32, "workers": 2, "prefetch": 2, "pin_memory": None, "device": "cpu"}
+    row["world"] = 1
     row["declared"] = plugins.declared(plugins.load("loaders", "numpy_memmap"))
     settings = {
         value: verdict_texts.unusual_settings({**row, "options": json.dumps({"gather": value})})
