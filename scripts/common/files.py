@@ -1,5 +1,6 @@
 """Outputs that appear whole or not at all: written aside, flushed, then renamed."""
 
+import errno
 import json
 import os
 import shutil
@@ -14,6 +15,12 @@ PAGE = 4096  # bytes that a device reads at least
 
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial-{os.getpid()}")
+
+
+def _placed(error: OSError, path: Path) -> None:
+    """Let an error of writing say where: the kernel does not."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        error.filename = error.filename or str(path)
 
 
 @contextmanager
@@ -31,6 +38,9 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+    except OSError as error:
+        _placed(error, path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
 
@@ -48,6 +58,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
         if path.exists():
             shutil.rmtree(path)
         os.replace(aside, path)
+    except OSError as error:
+        _placed(error, path)
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

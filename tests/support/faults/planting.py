@@ -1,0 +1,7 @@
+"""All faults: importing this enters them in the registry, in the order of the stages."""
+
+from tests.support.faults import in_preparation  # noqa: F401
+from tests.support.faults.project import prepared
+from tests.support.faults.registry import FAULTS, planted
+
+__all__ = ["FAULTS", "planted", "prepared"]
