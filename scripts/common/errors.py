@@ -3,6 +3,7 @@
 import csv
 import difflib
 import errno
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,8 +38,11 @@ def nearest(found: str, allowed: Iterable[str]) -> str:
 
 
 @contextmanager
-def reading(path: Path, made_by: str) -> Iterator[None]:
-    """Read a file of our own in the block: UserError where it is damaged, and errors of the machine say which it was."""
+def reading(path: Path, made_by: str, delete: Path | None = None) -> Iterator[None]:
+    """Read a file of our own in the block: UserError where it is damaged, and errors of the machine say which it was.
+
+    `delete`: what to delete to have it made again, where that is another file.
+    """
     try:
         yield
     except OSError as error:
@@ -47,15 +51,18 @@ def reading(path: Path, made_by: str) -> Iterator[None]:
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, csv.Error) as error:
         raise UserError(
             f"{path}: found it damaged ({type(error).__name__}: {error}); allowed is the whole file, as {made_by} wrote "
-            f"it. Delete it, {AGAIN}."
+            f"it. Delete {delete or 'it'}, {AGAIN}."
         ) from error
 
 
 def advice(error: BaseException | None) -> str:
     """Return what to do about an error of the machine, or of what it was raised from; empty for any other."""
     while error is not None:
-        number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
-        if isinstance(error, OSError | MemoryError) and number in ADVICE:
+        said = re.search(r"\[Errno (\d+)\]", str(error))  # all that is left of an error of a worker process
+        number = getattr(error, "errno", None) or (said and int(said[1]))
+        if type(error).__name__ == "MemoryError":
+            number = errno.ENOMEM
+        if number in ADVICE:
             return ADVICE[number]
         error = error.__cause__
     return ""

@@ -187,6 +187,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None) -> dict[str, Any]:
         limited_share=asked.limited_share,
         validation=placed.split(VALIDATION),
         logs=Path(asked.logs) if asked.logs else None,
+        written=Path(asked.written, SPLIT) if asked.written else None,
     )
     return run.measure(module, request, corpus, record, wanted)
 

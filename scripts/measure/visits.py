@@ -74,6 +74,9 @@ class Server:
             child.end_session(number)
             self._hear(time.monotonic() + 60)
             raise
+        except UserError:  # the server is gone, its child ends by itself, and what that has started with it here
+            child.end_session(number)
+            raise
         finally:
             watch.stop()
         return child.crash_of(status, kills) if status else None

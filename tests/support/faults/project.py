@@ -29,7 +29,7 @@ from tests.support.programs import PROJECT, program_line
 
 CLIPS = 24  # of a tenth of a second, in two folders
 RATE = 16_000
-PATIENCE = 300  # seconds until a fault that ends in nothing is given up: on a slow machine everything takes its time
+PATIENCE = 120  # seconds until a fault that ends in nothing is given up: on a slow machine everything takes its time
 MARK = "FEEDRATE_TEST_FAULTS"  # in the environment of all that a project starts
 MADE = "results"
 VOLATILE = ("seconds", "clips_per_second")  # of the records of formats and of what was placed
@@ -189,11 +189,11 @@ class Project:
         proof = self.plan.proofs[self.run_of(loader).proof]
         return self.measured({**asdict(proof), **changes}, shim)
 
-    def measured(self, entry: Mapping[str, Any], shim: Shim | None = None) -> dict[str, Any]:
+    def measured(self, entry: Mapping[str, Any], shim: Shim | None = None, **how: Any) -> dict[str, Any]:
         """Measure what an entry of the plan says; return its record, or one that says how the program ended."""
         out = self.root / entry["path"]
         remove(out)
-        done = self.run([*program_line("run_loader"), "--run", json.dumps(entry)], shim)
+        done = self.run([*how.pop("within", ()), *program_line("run_loader"), "--run", json.dumps(entry)], shim, **how)
         if out.is_file():
             return json.loads(out.read_text())
         return {"status": f"ended with {done.status}", "reason": done.output, "clips_per_second": None}
@@ -201,6 +201,15 @@ class Project:
     def visit(self, loader: str, shim: Shim | None = None, **changes: Any) -> dict[str, Any]:
         """Visit a proven loader by its program; return the record."""
         return self.measured({**asdict(self.run_of(loader)), **changes}, shim)
+
+    def own(self, body: str, **settings: Any) -> dict[str, Any]:
+        """Return the entry of a proof of a loader of the user's own, whose data set runs `body` for each batch."""
+        file = self.root / "planted.py"
+        file.write_text(OWN.format(body=body))
+        entry = {"name": "planted", "file": str(file), **settings}
+        plan = self.planned({**self.config, "loaders": [entry]})
+        (proof,) = plan.proofs.values()
+        return {**asdict(proof), "broken": None}
 
     def session_command(self) -> list[str]:
         """Return the command of the session."""
@@ -211,6 +220,41 @@ class Project:
         """Return the records of the visits that count."""
         found = (self.root / "results" / "runs" / "demo" / "disk").glob("*/*/*.json")
         return [json.loads(path.read_text()) for path in sorted(found) if path.stem.isdigit()]
+
+
+OWN = '''"""A loader whose data set does what it should not."""
+
+import ctypes
+import os
+import threading
+import time
+from contextlib import contextmanager
+
+import torch
+
+from scripts.loaders._torch import epochs_of
+
+FORMAT = "memmap"
+SETTINGS = ("workers",)
+LOCK = threading.Lock()
+
+
+@contextmanager
+def open_epochs(request):
+    class Planted(torch.utils.data.Dataset):
+        def __len__(self):
+            return request.clips
+
+        def __getitems__(self, positions):
+            {body}
+            count = len(positions)
+            labels = torch.zeros(count, request.classes)
+            audio = torch.zeros(count, 1, request.samples)
+            return {{"audio": audio, "target": torch.zeros(count).long(), "labels": labels, "clip": torch.tensor(positions)}}
+
+    with epochs_of(request, Planted()) as epoch:
+        yield epoch
+'''
 
 
 @dataclass(frozen=True)
