@@ -24,6 +24,12 @@ from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
 
+NO_RECORD = (
+    "the visit left no record: its process ended by itself, or was killed from outside, perhaps for lack of memory; its log "
+    "says what it said, and the same command makes it again"
+)
+
+
 def forkable(run: Run) -> bool:
     """Return whether a visit may be a fork of the warm server: not with a GPU, limits, or another environment."""
     settings = run.settings
@@ -97,7 +103,7 @@ class Server:
             if poll.poll(1000 * max(0.001, min(pause, left))):
                 line = self.process.stdout.readline()
                 if not line:
-                    raise UserError(f"the fork server ended with status {self.process.wait()}; its log says why")
+                    raise UserError(f"the fork server ended with status {self.process.wait()}; its log says why. Type the same command again")
                 return json.loads(line)
 
     def close(self) -> None:
@@ -148,7 +154,7 @@ class Visitor:
             aside.unlink()
         else:
             begun = one_run.new_record(module, run)
-            record = {**without_speed(begun, "failed", crash or "the visit left no record"), **self.code}
+            record = {**without_speed(begun, "failed", crash or NO_RECORD), **self.code}
         write_json(out, record)
         return record
 
@@ -168,7 +174,7 @@ class Visitor:
         if out.is_file():
             return read_json(out)
         begun = one_run.new_record(one_run.loader_of(run), run)
-        record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
+        record = without_speed(begun, "failed", f"{NO_RECORD} (status {status})")
         write_json(out, record)
         return record
 

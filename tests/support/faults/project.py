@@ -59,6 +59,7 @@ class Project:
         self.folder, self.root, self.kept = folder, folder / "project", folder / "kept"
         self.mark = uuid.uuid4().hex
         self.log = folder / "met"
+        self.recordings: dict[str, Any] = {}  # of a download, once there was one
         make_audio(self.root / "audio")
         self.config = {
             "dataset": "demo",
