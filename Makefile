@@ -5,7 +5,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest readme lock isolated
+.PHONY: demo test bench selftest faults readme lock isolated
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -26,6 +26,9 @@ bench: $(READY) ## ratios, each measured side by side in one run
 
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
 	@python -m tests.bench.selftest
+
+faults: $(READY) ## every planted fault, some fifteen minutes, most as root; writes docs/reliability.md
+	@python -m tests.faults
 
 TABLES := results/tables/demo
 readme: $(READY) ## the README's ranking and picture, from the session of the last `make demo`; wants Chromium

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.faults.page import DOC, page, record_of
 from tests.support.faults.planting import FAULTS, planted, prepared
+from tests.support.faults.registry import STAGES
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [
         one
-        for one in FAULTS.values()
+        for one in sorted(FAULTS.values(), key=lambda one: STAGES.index(one.stage))
         if not arguments.only or one.name.startswith(tuple(arguments.only)) or one.stage in arguments.only
     ]
     rows = []

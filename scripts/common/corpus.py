@@ -102,7 +102,7 @@ class Corpus:
             pcm = None
         if pcm is None or clip_hash(pad_or_cut(pcm, self.samples)) != clip.hash:
             raise UserError(
-                f"{path}: found other audio than the manifest has of clip {clip.index}: the file was cut or changed since. "
+                f"{path}: found other audio than the manifest has of clip {clip.index}: it was cut or changed since. "
                 f"Delete {path.parent} and {self.root}/manifest.csv, then type the same command again."
             )
         return pcm

@@ -15,7 +15,7 @@ ADVICE = {
     errno.ENOSPC: f"Free some space there, or set a path on a larger file system; {AGAIN}.",
     errno.EDQUOT: f"Free some space there, or have the quota raised; {AGAIN}.",
     errno.EIO: f"The device failed, or the server behind it: see what dmesg says, replace what it names; {AGAIN}.",
-    errno.EROFS: f"Mount it for writing (after an error of the device it is read-only: see dmesg), or set another path; {AGAIN}.",
+    errno.EROFS: f"Mount it for writing (dmesg says whether its device failed), or set another path; {AGAIN}.",
     errno.EMFILE: f"Raise the limit of open files (ulimit -n), or use fewer workers; {AGAIN}.",
     errno.ENFILE: f"End other programs: the machine has no open files left; {AGAIN}.",
     errno.ENOMEM: f"End other programs, or use fewer --jobs, --cores or workers; {AGAIN}.",
@@ -50,8 +50,8 @@ def reading(path: Path, made_by: str, delete: Path | None = None) -> Iterator[No
         raise
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, csv.Error) as error:
         raise UserError(
-            f"{path}: found it damaged ({type(error).__name__}: {error}); allowed is the whole file, as {made_by} wrote "
-            f"it. Delete {delete or 'it'}, {AGAIN}."
+            f"{path}: found it damaged ({type(error).__name__}: {error}); allowed is the whole file, as {made_by} "
+            f"wrote it. Delete {delete or 'it'}, {AGAIN}."
         ) from error
 
 

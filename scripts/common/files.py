@@ -72,9 +72,17 @@ def write_json(path: Path, value: Any) -> None:
         file.write("\n")
 
 
+def _refused(constant: str) -> None:
+    raise json.JSONDecodeError(f"found {constant}, which is no number of JSON", constant, 0)
+
+
 def read_json(path: Path) -> Any:
-    """Return what the JSON file `path` holds."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Return what the JSON file `path` holds. NaN and infinity raise JSONDecodeError: `write_json` writes none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a read that fails does not say where
+        raise
 
 
 def tree_size(path: Path) -> tuple[int, int]:

@@ -23,10 +23,10 @@ from scripts.machine import control_groups
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 HINTS = {  # what is mostly the cause, and what to do
     signal.SIGSEGV: ": by a fault in a library; where the log does not help, leave this loader or setting out",
-    signal.SIGBUS: ": a file that it has mapped was cut, its device failed (see dmesg), or /dev/shm is full (df /dev/shm)",
+    signal.SIGBUS: ": a file that it has mapped was cut, its device failed (dmesg), or /dev/shm is full (df /dev/shm)",
     signal.SIGKILL: ": use fewer workers or smaller batches, or end other programs",
 }
-# Kills a process group when whoever holds its stdin is killed: the child ends by itself then, its workers may wait for ever.
+# Kills a process group when whoever holds its stdin is killed: the child ends by itself then, its workers may not.
 GUARD = ("sh", "-c", 'read -r ended || kill -KILL -- "-$1"', "sh")
 CHILD = "FEEDRATE_CHILD"
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds

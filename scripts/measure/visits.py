@@ -23,10 +23,9 @@ from scripts.measure import child, one_run, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
-
 NO_RECORD = (
-    "the visit left no record: its process ended by itself, or was killed from outside, perhaps for lack of memory; its log "
-    "says what it said, and the same command makes it again"
+    "the visit left no record: its process ended by itself, or was killed from outside, perhaps for lack of memory; its "
+    "log says what it said, and the same command makes it again"
 )
 
 
@@ -103,7 +102,10 @@ class Server:
             if poll.poll(1000 * max(0.001, min(pause, left))):
                 line = self.process.stdout.readline()
                 if not line:
-                    raise UserError(f"the fork server ended with status {self.process.wait()}; its log says why. Type the same command again")
+                    raise UserError(
+                        f"the fork server ended with status {self.process.wait()}; its log says why. Type the same "
+                        "command again"
+                    )
                 return json.loads(line)
 
     def close(self) -> None:

@@ -146,8 +146,8 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
         raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
     if written != corpus.counts[split]:
         raise UserError(
-            f"{corpus.root}/manifest.csv: found {written} clips of {split}, corpus.json has {corpus.counts[split]}. Delete "
-            "the manifest, then type the same command again."
+            f"{corpus.root}/manifest.csv: found {written} clips of {split}, corpus.json has {corpus.counts[split]}. "
+            "Delete the manifest, then type the same command again."
         )
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 from tests.support.download_program import Download, in_order, watched
 from tests.support.faults.project import MARK, PATIENCE, Project
@@ -23,9 +24,10 @@ STOPS = "it stops, says so, and the same command goes on"
 def download(project: Project, **options: object) -> Iterator[Download]:
     """Yield a download of a few segments that is prepared, in an empty folder."""
     pool = project.folder / "recordings"
-    recordings = make_recordings(pool) if not pool.exists() else project.recordings
-    project.recordings = recordings
-    with Tube(recordings) as tube:
+    if not project.recordings:
+        pool.mkdir()
+        project.recordings = make_recordings(pool)
+    with Tube(project.recordings) as tube:
         made = Download(project.root / "download", tube, in_order(made_ids(CLIPS, seed=4)), options=dict(options))
         tube.recordings = dict.fromkeys(made.ids, "m4a")
         done = made.prepare(more=marked(project))
@@ -74,7 +76,12 @@ of_the_network("a page in place of audio", "media", Fault.html(), AGAIN)
 of_the_network("a server that sends next to nothing", "media", Fault.trickle(50), AGAIN, limit_seconds=8)
 of_the_network("redirected for ever", "media", Fault.redirect_loop(), AGAIN)
 of_the_network("the server answers 500", "watch", Fault.status(500), AGAIN)
-of_the_network("asked to prove to be no bot", "watch", Fault.unplayable("LOGIN_REQUIRED", BOT), r"bot check.*cookies.*type the same command")
+of_the_network(
+    "asked to prove to be no bot",
+    "watch",
+    Fault.unplayable("LOGIN_REQUIRED", BOT),
+    r"bot check.*cookies.*type the same command",
+)
 
 
 @fault("download: a file name that leads elsewhere", "fetch", "nothing is written outside the store")
@@ -91,7 +98,12 @@ def _(project: Project) -> Outcome:
 def of_the_store(name: str, shim: Shim, says: str | None, status: int = 0) -> None:
     """Enter a fault of writing what comes."""
 
-    @fault(f"download: {name}", "fetch", STOPS if says else "nothing half is taken for whole; the same command goes on", says)
+    @fault(
+        f"download: {name}",
+        "fetch",
+        STOPS if says else "nothing half is taken for whole; the same command goes on",
+        says,
+    )
     def _(project: Project) -> Outcome:
         with download(project) as made:
             (done,) = made.fetch("first", marked(project, shim))
@@ -103,18 +115,30 @@ def of_the_store(name: str, shim: Shim, says: str | None, status: int = 0) -> No
 
 
 of_the_store("the store's disk is full", fails("write", "store/work", "ENOSPC"), r"full.*[Mm]ake room")
-of_the_store("the store's quota is exceeded", fails("write", "store/work", "EDQUOT"), r"(full|quota).*([Mm]ake room|type the same command)")
-of_the_store("the store's disk fails", fails("write", "store/work", "EIO"), r"Input/output error|--forcerun fetch_clips")
+of_the_store(
+    "the store's quota is exceeded",
+    fails("write", "store/work", "EDQUOT"),
+    r"(full|quota).*([Mm]ake room|type the same command)",
+)
+of_the_store(
+    "the store's disk fails", fails("write", "store/work", "EIO"), r"Input/output error|--forcerun fetch_clips"
+)
 of_the_store("killed before a record's rename", kills("rename", "store/segments", once=True), None, status=-9)
 of_the_store("killed before the ledger's rename", kills("rename", "ledger-0000.csv"), None, status=-9)
 
 
-@fault("download: killed while it downloads, with its workers", "fetch", "the same command goes on; nothing is asked for twice")
+@fault(
+    "download: killed while it downloads, with its workers",
+    "fetch",
+    "the same command goes on; nothing is asked for twice",
+)
 def _(project: Project) -> Outcome:
     return killed(project, lambda process: os.killpg(process.pid, signal.SIGKILL))
 
 
-@fault("download: the job alone is killed", "fetch", "its workers end by themselves; the same command goes on", short=True)
+@fault(
+    "download: the job alone is killed", "fetch", "its workers end by themselves; the same command goes on", short=True
+)
 def _(project: Project) -> Outcome:
     return killed(project, lambda process: process.kill())
 
@@ -147,12 +171,17 @@ def _(project: Project) -> Outcome:
         assert done.status == 0 and project.log.exists(), done.output[-1000:]
         assert time.monotonic() - begun < PATIENCE / 2
         times = sorted(asked.seconds for asked in made.tube.requests if asked.kind == "watch")
-        hasty = sum(later - earlier < pause - 0.05 for earlier, later in zip(times, times[1:], strict=False))
+        hasty = sum(later - earlier < pause - 0.05 for earlier, later in pairwise(times))
         found = afterwards(project, made, "")
         return Outcome("", found.lost, found.half, wrong=hasty)
 
 
-@fault("download: two calls on one store", "fetch", "the second says so and disturbs nothing", r"another call of feedrate is downloading.*type the same command")
+@fault(
+    "download: two calls on one store",
+    "fetch",
+    "the second says so and disturbs nothing",
+    r"another call of feedrate is downloading.*type the same command",
+)
 def _(project: Project) -> Outcome:
     released = threading.Event()
     with download(project) as made:

@@ -54,8 +54,16 @@ plain("format: killed before its record", "formats", "formats", kills("rename", 
 plain("format: disk full", "formats", "formats", fails("write", ".memmap.partial", "ENOSPC", 3), FULL)
 plain("format: quota exceeded", "formats", "formats", fails("write", ".memmap.partial", "EDQUOT", 3), QUOTA)
 plain("format: the flush fails", "formats", "formats", fails("sync", ".memmap.partial", "EIO"), BROKEN_DISK)
-plain("format: a clip cannot be read", "formats", "formats", fails("read", "shards/0000/000007.wav", "EIO"), BROKEN_DISK)
-plain("format: too many open files", "formats", "formats", fails("open", "shards/0000/000007.wav", "EMFILE"), r"open files.*ulimit -n")
+plain(
+    "format: a clip cannot be read", "formats", "formats", fails("read", "shards/0000/000007.wav", "EIO"), BROKEN_DISK
+)
+plain(
+    "format: too many open files",
+    "formats",
+    "formats",
+    fails("open", "shards/0000/000007.wav", "EMFILE"),
+    r"open files.*ulimit -n",
+)
 plain("copy: killed between write and rename", "placed", "placed", kills("rename", "demo/memmap"), None)
 plain("copy: killed before its record", "placed", "placed", kills("rename", "memmap.json"), None)
 plain("copy: quota exceeded", "placed", "placed", fails("write", ".memmap.partial", "EDQUOT"), QUOTA)
@@ -66,8 +74,6 @@ plain("copy: the flush fails", "placed", "placed", fails("sync", ".memmap.partia
 @fault("a decoding worker is killed once", "corpus", "its recordings are decoded again: no clip is lost", short=True)
 def _(project: Project) -> Outcome:
     return told(project, "corpus", kills("write", "work/000007", once=True), 0)
-
-
 
 
 @contextmanager
@@ -153,7 +159,12 @@ def _(project: Project) -> Outcome:
         return Outcome(done.output, again.lost, again.half)
 
 
-@fault("format: a bit flips while it is written", "formats", "what is written is read back", r"does not give back the corpus")
+@fault(
+    "format: a bit flips while it is written",
+    "formats",
+    "what is written is read back",
+    r"does not give back the corpus",
+)
 def _(project: Project) -> Outcome:
     return told(project, "formats", Shim("write", "train/audio.npy", "flip", after=1), 2)
 
@@ -162,13 +173,20 @@ HOSTILE = {
     "empty.wav": b"",
     "garbage.mp3": bytes(range(256)) * 64,
     "cut.flac": b"fLaC" + b"\0" * 30,
-    "one_hertz.wav": b"RIFF\xa4\x0f\0\0WAVEfmt \x10\0\0\0\1\0\1\0\1\0\0\0\2\0\0\0\2\0\x10\0data\x80\x0f\0\0" + bytes(0xF80),
+    "one_hertz.wav": b"RIFF\xa4\x0f\0\0WAVEfmt \x10\0\0\0\1\0\1\0\1\0\0\0\2\0\0\0\2\0\x10\0data\x80\x0f\0\0"
+    + bytes(0xF80),
     "page.ogg": b"<!DOCTYPE html><title>Sorry</title>",
     "script.sh.wav": b"#!/bin/sh\nexit 1\n",
 }
 
 
-@fault("hostile media, links, a named pipe and a deep tree", "corpus", "each is left out by name, with its reason", r"24 clips, \d+ rejected", short=True)
+@fault(
+    "hostile media, links, a named pipe and a deep tree",
+    "corpus",
+    "each is left out by name, with its reason",
+    r"24 clips, \d+ rejected",
+    short=True,
+)
 def _(project: Project) -> Outcome:
     folder = project.root / "audio" / "a"
     for name, content in HOSTILE.items():
@@ -197,7 +215,16 @@ def _(project: Project) -> Outcome:
 @fault("hostile file names and labels", "corpus", "every clip comes through with its name and its label")
 def _(project: Project) -> Outcome:
     folder = project.root / "audio"
-    names = ["-rf.wav", "a'b\"c.wav", "new\nline.wav", "=1+1.wav", "a#b.wav", "\u202egpj.wav", "x" * 240 + ".wav", "$(id).wav"]
+    names = [
+        "-rf.wav",
+        "a'b\"c.wav",
+        "new\nline.wav",
+        "=1+1.wav",
+        "a#b.wav",
+        "\u202egpj.wav",
+        "x" * 240 + ".wav",
+        "$(id).wav",
+    ]
     label = "<script>alert(1)<script>"
     (folder / label).mkdir()
     for name in names:
@@ -241,9 +268,21 @@ for _name, _stage, _input, _path, _change in (
     ("clips.csv cut in the middle of a row", "corpus", "index", f"{SHARD}/clips.csv", lambda text: text[:-30]),
     ("corpus.json cut", "formats", "formats", f"{CORPUS}/corpus.json", lambda text: text[:40]),
     ("manifest cut in the middle of a row", "formats", "formats", f"{CORPUS}/manifest.csv", lambda text: text[:-40]),
-    ("manifest that lacks its last rows", "formats", "formats", f"{CORPUS}/manifest.csv", lambda text: b"".join(text.splitlines(True)[:-2])),
+    (
+        "manifest that lacks its last rows",
+        "formats",
+        "formats",
+        f"{CORPUS}/manifest.csv",
+        lambda text: b"".join(text.splitlines(True)[:-2]),
+    ),
     ("clip of the corpus cut", "formats", "formats", f"{SHARD}/000003.wav", lambda text: text[:100]),
-    ("clip of the corpus with one bit flipped", "formats", "formats", f"{SHARD}/000003.wav", lambda text: text[:2000] + bytes([text[2000] ^ 1]) + text[2001:]),
+    (
+        "clip of the corpus with one bit flipped",
+        "formats",
+        "formats",
+        f"{SHARD}/000003.wav",
+        lambda text: text[:2000] + bytes([text[2000] ^ 1]) + text[2001:],
+    ),
 ):
 
     @fault(_name, _stage, "it is refused by its name, and what to make again", DAMAGED)

@@ -1,4 +1,4 @@
-"""Faults of proofs, of sessions and of bounds: of the data that is read, of loaders, and of the processes that measure."""
+"""Faults of proofs, of sessions and of bounds: of the data that is read, of loaders, and of what measures."""
 
 import json
 import os
@@ -46,7 +46,13 @@ def flip(path: Path, place: int = -1) -> None:
 # The data
 
 
-@fault("one bit of a placed memory map flipped before the proof", "proofs", NAMED, CHANGED.format(r"audio\.npy"), short=True)
+@fault(
+    "one bit of a placed memory map flipped before the proof",
+    "proofs",
+    NAMED,
+    CHANGED.format(r"audio\.npy"),
+    short=True,
+)
 def _(project: Project) -> Outcome:
     flip(project.data(LOADER) / "train" / "audio.npy")
     return refused(project.prove(LOADER))
@@ -147,7 +153,9 @@ def wait_for(project: Project, process: subprocess.Popen, seen: Callable[[], boo
 # Loaders
 
 
-def planted(name: str, body: str, says: str, short: bool = False, how: Callable[[Project], dict] | None = None, **entry: Any):
+def planted(
+    name: str, body: str, says: str, short: bool = False, how: Callable[[Project], dict] | None = None, **entry: Any
+):
     """Enter a loader that does something with each batch; its proof must have a reason, and nothing may be left."""
 
     @fault(name, "proofs", NO_NUMBER, says, short)
@@ -163,8 +171,15 @@ def planted(name: str, body: str, says: str, short: bool = False, how: Callable[
 planted("a worker is killed", "os.kill(os.getpid(), 9)", r"worker.*(killed|exited).*fewer workers", short=True)
 planted("a worker exits", "os._exit(3)", r"worker.*exited.*fewer workers")
 planted("a worker crashes", "ctypes.string_at(0)", r"worker.*(Segmentation fault|killed|exited).*log")
-planted("the measuring process crashes", "ctypes.string_at(0)", r"the process crashed \(SIGSEGV\).*leave this loader", workers=0)
-planted("a loader hangs", "time.sleep(10**6)", r"no end after 0\.05 minutes \(measure\.limit_minutes\)", limit_minutes=0.05)
+planted(
+    "the measuring process crashes",
+    "ctypes.string_at(0)",
+    r"the process crashed \(SIGSEGV\).*leave this loader",
+    workers=0,
+)
+planted(
+    "a loader hangs", "time.sleep(10**6)", r"no end after 0\.05 minutes \(measure\.limit_minutes\)", limit_minutes=0.05
+)
 planted(
     "a deadlock after a fork",
     "threading.current_thread() is threading.main_thread() and LOCK.acquire() and LOCK.acquire()",
@@ -242,7 +257,12 @@ def _(project: Project) -> Outcome:
 # The processes that measure
 
 
-@fault("the measuring process is killed", "proofs", "no record; what is said is how to go on", r"error: .*killed from outside")
+@fault(
+    "the measuring process is killed",
+    "proofs",
+    "no record; what is said is how to go on",
+    r"error: .*killed from outside",
+)
 def _(project: Project) -> Outcome:
     record = project.prove(LOADER, kills("open", "memmap/train/audio.npy"))
     return Outcome(record["reason"], half=(project.root / project.run_of(LOADER).proof).exists())
@@ -272,8 +292,12 @@ def told_by_program(name: str, shim: Shim, says: str | None, short: bool = False
 
 
 told_by_program("proof: killed between write and rename", kills("rename", "/proof.json"), None)
-told_by_program("proof: disk full", fails("write", "proof.json", "ENOSPC"), r"No space left on device.*[Ff]ree some space")
-told_by_program("receipts: quota exceeded", fails("write", "proof.npy", "EDQUOT"), r"Disk quota exceeded.*[Ff]ree some space")
+told_by_program(
+    "proof: disk full", fails("write", "proof.json", "ENOSPC"), r"No space left on device.*[Ff]ree some space"
+)
+told_by_program(
+    "receipts: quota exceeded", fails("write", "proof.npy", "EDQUOT"), r"Disk quota exceeded.*[Ff]ree some space"
+)
 
 
 def session(project: Project, shim: Shim | None, spoil: Callable[[], None] = lambda: None) -> Outcome:
@@ -297,7 +321,12 @@ def _(project: Project) -> Outcome:
     return session(project, kills("rename", "/0.json"))
 
 
-@fault("session: the process of a visit is killed", "sessions", "no number of that visit; the same command makes it again", r"visit.*(killed|again)")
+@fault(
+    "session: the process of a visit is killed",
+    "sessions",
+    "no number of that visit; the same command makes it again",
+    r"visit.*(killed|again)",
+)
 def _(project: Project) -> Outcome:
     return session(project, kills("open", "memmap/train/audio.npy"))
 
@@ -391,10 +420,19 @@ def bound(name: str, shim: Shim, says: str | None) -> None:
 
 bound("control run: killed between write and rename", kills("rename", "/0.json"), r"killed from outside")
 bound("control run: disk full", fails("write", "/.0.json", "ENOSPC"), r"No space left on device.*[Ff]ree some space")
-bound("control run: the corpus cannot be read", fails("read", "corpus.json", "EIO"), r"corpus\.json: Input/output error.*dmesg")
+bound(
+    "control run: the corpus cannot be read",
+    fails("read", "corpus.json", "EIO"),
+    r"corpus\.json: Input/output error.*dmesg",
+)
 
 
-@fault("fio is killed while it profiles a tier", "bounds", "the profile has no speeds, and says why", r"fio.*(killed|signal|ended|SIGKILL)")
+@fault(
+    "fio is killed while it profiles a tier",
+    "bounds",
+    "the profile has no speeds, and says why",
+    r"killed \(SIGKILL\).*--forcerun profile_tier",
+)
 def _(project: Project) -> Outcome:
     if shutil.which("fio") is None:
         raise NotHere("no fio on the path: sh envs/system_packages.sh installs it where it may")

@@ -9,7 +9,12 @@ from tests.support.held_calls import WANTED, alive, held_project, until
 from tests.support.workflow_copy import PATIENCE
 
 
-@fault("two workflows at once in one folder", "plan", "the second names the first and stops", r"fetch_clips \(process \d+\), of Snakemake \(process \d+\)")
+@fault(
+    "two workflows at once in one folder",
+    "plan",
+    "the second names the first and stops",
+    r"fetch_clips \(process \d+\), of Snakemake \(process \d+\)",
+)
 def _(_: Project) -> Outcome:
     with held_project() as (project, held):
         first = project.start(WANTED, path=str(held))
@@ -21,7 +26,12 @@ def _(_: Project) -> Outcome:
         return Outcome(second.output, half=not (project.root / WANTED).is_file(), wrong=second.status == 0)
 
 
-@fault("Snakemake alone is killed", "plan", "the next call names the job that is left; after its end it goes on", r"whose Snakemake is gone|kill \d+, then snakemake --unlock")
+@fault(
+    "Snakemake alone is killed",
+    "plan",
+    "the next call names the job that is left; after its end it goes on",
+    r"whose Snakemake is gone|kill \d+, then snakemake --unlock",
+)
 def _(_: Project) -> Outcome:
     with held_project() as (project, held):
         first = project.start(WANTED, path=str(held))

@@ -16,9 +16,9 @@ DOC = PROJECT / "docs" / "reliability.md"
 FENCE = "```json\n"
 HEAD = """# What faults do
 
-`make faults` plants {faults} faults, each by name, in a tiny project of which every stage has run; `make test` plants a part of
-them by the same code (`tests/support/faults/`, `tests/faults.py`). This page is written by it: of commit {commit}, on {date},
-with Linux {kernel}, {who}, in {minutes:.0f} minutes.
+`make faults` plants {faults} faults, each by name, in a tiny project of which every stage has run; `make test` plants a
+part of them by the same code (`tests/support/faults/`, `tests/faults.py`). This page is written by it: of commit
+{commit}, on {date}, with Linux {kernel}, {who}, in {minutes:.0f} minutes.
 
 | | |
 |---|---|
@@ -29,11 +29,11 @@ with Linux {kernel}, {who}, in {minutes:.0f} minutes.
 | wrong numbers | {wrong} |
 | say what to do | {says} of the {speaking} after which somebody is left to say it |
 
-How a fault is planted: errors (ENOSPC, EDQUOT, EIO, EMFILE), kills at a given call, flipped bits, stale reads and a clock that
-goes back by a shim that is preloaded into the programs (`shim.c`, made by the C compiler; without one those rows are not run);
-full and read-only file systems by real ones, a tmpfs and an ext4 on a loop device; the network by servers on loopback.
-Memory maps do not pass the shim. EDQUOT is the shim's error: no quota is set up. After each fault the same command runs again,
-and what it makes is compared with what it made without a fault.
+How a fault is planted: errors (ENOSPC, EDQUOT, EIO, EMFILE), kills at a given call, flipped bits, stale reads and a clock
+that goes back by a shim that is preloaded into the programs (`shim.c`, made by the C compiler; without one those rows are
+not run); full and read-only file systems by real ones, a tmpfs and an ext4 on a loop device; the network by servers on
+loopback. Memory maps do not pass the shim. EDQUOT is the shim's error: no quota is set up. After a fault of writing the
+same command runs again, and what it makes is compared with what it made without a fault.
 
 | stage | fault | expected | found | lost | half | wrong | says what to do | s | first line of what was said |
 |---|---|---|---|---|---|---|---|---|---|
@@ -76,7 +76,10 @@ def carried(text: str) -> dict[str, Any]:
 
 
 def _cells(row: Row) -> tuple[Any, ...]:
-    return (*(row.stage, row.fault, row.expected, row.found, row.lost, row.half, row.wrong, row.says, row.seconds), row.said)
+    return (
+        *(row.stage, row.fault, row.expected, row.found, row.lost, row.half, row.wrong, row.says, row.seconds),
+        row.said,
+    )
 
 
 def _cell(value: Any) -> str:

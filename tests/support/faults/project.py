@@ -173,7 +173,9 @@ class Project:
 
     def half(self, name: str) -> int:
         """Return how many outputs of a stage are there and are not whole."""
-        return sum(found not in (None, right) for found, right in zip(self.digests(name), self.right[name][0], strict=True))
+        return sum(
+            found not in (None, right) for found, right in zip(self.digests(name), self.right[name][0], strict=True)
+        )
 
     # Runs
 
@@ -251,7 +253,8 @@ def open_epochs(request):
             count = len(positions)
             labels = torch.zeros(count, request.classes)
             audio = torch.zeros(count, 1, request.samples)
-            return {{"audio": audio, "target": torch.zeros(count).long(), "labels": labels, "clip": torch.tensor(positions)}}
+            target, clip = torch.zeros(count).long(), torch.tensor(positions)
+            return {{"audio": audio, "target": target, "labels": labels, "clip": clip}}
 
     with epochs_of(request, Planted()) as epoch:
         yield epoch
@@ -379,7 +382,9 @@ STAGES: dict[str, Stage] = {
     "fetch": Stage(fetch, (LEDGER,), of_ledger),
     "count": Stage(count, ("results/clips/demo/clips.json",), of_ledger),
     "corpus": Stage(corpus, (SHARD,), of_shard),
-    "index": Stage(index, tuple(f"{CORPUS}/{name}" for name in ("manifest.csv", "classes.csv", "corpus.json")), of_manifest),
+    "index": Stage(
+        index, tuple(f"{CORPUS}/{name}" for name in ("manifest.csv", "classes.csv", "corpus.json")), of_manifest
+    ),
     "formats": Stage(formats, (f"results/formats/demo/{FORMAT}", f"results/formats/demo/{FORMAT}.json"), of_format),
     "placed": Stage(placed, (f"results/placed/*/demo/{FORMAT}", f"results/placed/demo/disk/{FORMAT}.json"), of_copy),
 }
