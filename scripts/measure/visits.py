@@ -24,7 +24,7 @@ from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
 NO_RECORD = (
-    "the visit left no record: its process ended by itself, or was killed from outside, perhaps for lack of memory; its "
+    "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say; its "
     "log says what it said, and the same command makes it again"
 )
 

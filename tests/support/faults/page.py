@@ -29,11 +29,11 @@ part of them by the same code (`tests/support/faults/`, `tests/faults.py`). This
 | wrong numbers | {wrong} |
 | say what to do | {says} of the {speaking} after which somebody is left to say it |
 
-How a fault is planted: errors (ENOSPC, EDQUOT, EIO, EMFILE), kills at a given call, flipped bits, stale reads and a clock
-that goes back by a shim that is preloaded into the programs (`shim.c`, made by the C compiler; without one those rows are
-not run); full and read-only file systems by real ones, a tmpfs and an ext4 on a loop device; the network by servers on
-loopback. Memory maps do not pass the shim. EDQUOT is the shim's error: no quota is set up. After a fault of writing the
-same command runs again, and what it makes is compared with what it made without a fault.
+How a fault is planted: errors (ENOSPC, EDQUOT, EIO, EMFILE), kills at a given call, flipped bits, stale reads and a
+clock that goes back by a shim that is preloaded into the programs (`shim.c`, made by the C compiler; without one
+those rows are not run); full and read-only file systems by real ones, a tmpfs and an ext4 on a loop device; the
+network by servers on loopback. Memory maps do not pass the shim. EDQUOT is the shim's error: no quota is set up.
+After a fault of writing the same command runs again, and what it makes is compared with what it made without a fault.
 
 | stage | fault | expected | found | lost | half | wrong | says what to do | s | first line of what was said |
 |---|---|---|---|---|---|---|---|---|---|
