@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 from tests.support.download_program import Download, in_order, watched
 from tests.support.faults.project import MARK, PATIENCE, Project
@@ -164,14 +163,14 @@ def killed(project: Project, kill) -> Outcome:
 
 @fault("download: the clock is set back by an hour", "fetch", "it goes on within the pace that was asked for")
 def _(project: Project) -> Outcome:
-    pause = 0.3
+    pause = 1.5
     with download(project, least_pause_seconds=pause, most_pause_seconds=pause + 0.1) as made:
         begun = time.monotonic()
-        (done,) = made.fetch("first", marked(project, Shim("clock", do="back", after=400, seconds=3600)))
+        (done,) = made.fetch("first", marked(project, Shim("clock", do="back", after=30, seconds=3600)))
         assert done.status == 0 and project.log.exists(), done.output[-1000:]
         assert time.monotonic() - begun < PATIENCE / 2
         times = sorted(asked.seconds for asked in made.tube.requests if asked.kind == "watch")
-        hasty = sum(later - earlier < pause - 0.05 for earlier, later in pairwise(times))
+        hasty = times[-1] - times[0] < (CLIPS - 2) * pause  # a pause less than asked for: the first may arrive late
         found = afterwards(project, made, "")
         return Outcome("", found.lost, found.half, wrong=hasty)
 
