@@ -3,7 +3,7 @@
 Ends with an error where a fault did harm or where what was said does not help. What cannot be planted on this machine
 is a row with its reason.
 
-    make faults              python -m tests.faults --only "copy: quota exceeded"
+    make faults              python -m tests.faults --only "copy: quota exceeded" --renew
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.faults.page import DOC, page, record_of
+from tests.support.faults.page import DOC, carried, page, record_of, renewed
 from tests.support.faults.planting import FAULTS, planted, prepared
 from tests.support.faults.registry import STAGES
 
@@ -20,7 +20,7 @@ def main() -> None:
     """Plant what is asked for, print a line for each, and write the page where all were."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], help="faults whose name or stage begins so")
-    parser.add_argument("--no-page", action="store_true", help="leave docs/reliability.md as it is")
+    parser.add_argument("--renew", action="store_true", help="with --only: renew their rows of docs/reliability.md")
     arguments = parser.parse_args()
     chosen = [
         one
@@ -33,8 +33,11 @@ def main() -> None:
             rows.append(planted(one, project))
             print(f"{rows[-1].seconds:6.1f} s  {one.stage:8} {one.name}: {rows[-1].found}", flush=True)
             print(f"{'':18} {rows[-1].said}" if rows[-1].said else "", end="\n" if rows[-1].said else "", flush=True)
-    if not arguments.only and not arguments.no_page:
-        DOC.write_text(page(record_of(rows)), encoding="utf-8")
+    found = record_of(rows)
+    if arguments.renew and arguments.only:
+        found = renewed(carried(DOC.read_text(encoding="utf-8")), found)
+    if arguments.renew or not arguments.only:
+        DOC.write_text(page(found), encoding="utf-8")
     wrong = [row.fault for row in rows if not row.holds]
     if wrong or not rows:
         sys.exit(f"error: {'; '.join(wrong) or 'no fault by that name'}: not as it should be")

@@ -18,7 +18,7 @@ from tests.support.small_disks import CannotMount, remount
 FULL = r"No space left on device.*[Ff]ree some space"
 QUOTA = r"Disk quota exceeded.*([Ff]ree some space|quota)"
 BROKEN_DISK = r"Input/output error.*dmesg"
-READ_ONLY = r"read-only.*([Mm]ount|another path)"
+READ_ONLY = r"[Rr]ead-only.*(Mount it|another path)"
 WHOLE_AGAIN = "nothing half is taken for whole; the same command makes it"
 STOPS = "it stops, says so, and the same command goes on"
 

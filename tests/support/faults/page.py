@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from scripts.common.code import commit
-from tests.support.faults.registry import Row
+from tests.support.faults.registry import STAGES, Row
 from tests.support.programs import PROJECT
 
 DOC = PROJECT / "docs" / "reliability.md"
@@ -50,7 +50,16 @@ def record_of(rows: Iterable[Row]) -> dict[str, Any]:
 
     about = {"commit": commit(), "date": datetime.now(UTC).strftime("%Y-%m-%d"), "kernel": platform.release()}
     who = "root" if os.geteuid() == 0 else "an ordinary user"
-    return {**about, "who": who, "rows": [asdict(row) for row in rows]}
+    return {**about, "who": who, "rows": [{**asdict(row), "commit": about["commit"]} for row in rows]}
+
+
+def renewed(record: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record with the rows of a newer one in the place of those of the same faults, each with its commit."""
+    rows = [{**row, "commit": row.get("commit") or record["commit"]} for row in record["rows"]]
+    fresh = {row["fault"]: row for row in new["rows"]}
+    kept = [fresh.pop(row["fault"], row) for row in rows]
+    every = sorted([*kept, *fresh.values()], key=lambda row: STAGES.index(row["stage"]))
+    return {**record, "date": new["date"], "rows": every}
 
 
 def page(record: Mapping[str, Any]) -> str:
@@ -61,7 +70,8 @@ def page(record: Mapping[str, Any]) -> str:
     says = Counter(row.says for row in ran)
     table = "\n".join(f"| {' | '.join(map(_cell, _cells(row)))} |" for row in rows)
     head = HEAD.format(
-        **{key: record[key] for key in ("commit", "date", "kernel", "who")},
+        **{key: record[key] for key in ("date", "kernel", "who")},
+        commit=" and ".join(dict.fromkeys(row.commit or record["commit"] for row in rows)),
         **{"faults": len(rows), "planted": len(ran), "holds": sum(row.holds for row in ran), **sums, "table": table},
         **{"says": says["yes"], "speaking": says["yes"] + says["no"], "minutes": sum(row.seconds for row in rows) / 60},
     )

@@ -73,6 +73,7 @@ class Row:
     wrong: int | None
     says: str  # yes, no, or - where nobody is left to
     seconds: float
+    commit: str = ""  # of the code that met it
 
     @property
     def holds(self) -> bool:
