@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from scripts.common.code import commit
 from tests.support.faults.page import DOC, carried, page, record_of, renewed
 from tests.support.faults.planting import FAULTS, planted, prepared
 from tests.support.faults.registry import STAGES
@@ -27,13 +28,13 @@ def main() -> None:
         for one in sorted(FAULTS.values(), key=lambda one: STAGES.index(one.stage))
         if not arguments.only or one.name.startswith(tuple(arguments.only)) or one.stage in arguments.only
     ]
-    rows = []
+    rows, begun = [], commit()
     with tempfile.TemporaryDirectory(prefix="feedrate-faults-") as folder, prepared(Path(folder)) as project:
         for one in chosen:
             rows.append(planted(one, project))
             print(f"{rows[-1].seconds:6.1f} s  {one.stage:8} {one.name}: {rows[-1].found}", flush=True)
             print(f"{'':18} {rows[-1].said}" if rows[-1].said else "", end="\n" if rows[-1].said else "", flush=True)
-    found = record_of(rows)
+    found = record_of(rows, begun)
     if arguments.renew and arguments.only:
         found = renewed(carried(DOC.read_text(encoding="utf-8")), found)
     if arguments.renew or not arguments.only:

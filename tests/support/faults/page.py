@@ -8,7 +8,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from scripts.common.code import commit
 from tests.support.faults.registry import STAGES, Row
 from tests.support.programs import PROJECT
 
@@ -44,11 +43,11 @@ The record from which this page is written:
 """
 
 
-def record_of(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return the record of a whole campaign, of this machine and now."""
+def record_of(rows: Iterable[Row], begun: str | None) -> dict[str, Any]:
+    """Return the record of a whole campaign, of this machine and now; `begun`: the commit that it began with."""
     import os
 
-    about = {"commit": commit(), "date": datetime.now(UTC).strftime("%Y-%m-%d"), "kernel": platform.release()}
+    about = {"commit": begun, "date": datetime.now(UTC).strftime("%Y-%m-%d"), "kernel": platform.release()}
     who = "root" if os.geteuid() == 0 else "an ordinary user"
     return {**about, "who": who, "rows": [{**asdict(row), "commit": about["commit"]} for row in rows]}
 
