@@ -5,7 +5,7 @@ BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest readme lock isolated gpu gpu-wheels
+.PHONY: demo test bench selftest faults readme lock isolated gpu gpu-wheels
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -44,6 +44,9 @@ $(GPU_READY): requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock \
 		$(if $(WHEELS),--no-index --find-links $(WHEELS)) $(GPU_PACKAGES)
 	@touch $@
+
+faults: $(READY) ## every planted fault, some fifteen minutes, most as root; writes docs/reliability.md
+	@python -m tests.faults
 
 TABLES := results/tables/demo
 readme: $(READY) ## the README's ranking and picture, from the session of the last `make demo`; wants Chromium

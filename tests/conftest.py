@@ -45,6 +45,8 @@ WANTED = {
     r"fio": "want fio: sh envs/system_packages.sh installs it where it may",
     r"playwright|axe|chrom|^none of": "want a browser: sh envs/test_browser.sh installs one where it may",
     r"pdftotext": "want pdftotext: install poppler-utils",
+    r"C compiler": "want a C compiler: install gcc",
+    r"mount namespace|bound its processes": "want namespaces and setpriv: run them as root, outside a container",
     r"SeaweedFS": "want SeaweedFS: type make test, which installs what is locked",
     r"setpriv": "want setpriv: install util-linux",
     r"Slurm": "want a Slurm that they may start: install slurm-wlm and munge, as root, where none is set up",

@@ -14,6 +14,7 @@ import numpy as np
 import xxhash
 
 from scripts.common import sample
+from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 
 SPLITS = ("train", "validation")
@@ -52,9 +53,14 @@ def to_float(pcm: np.ndarray) -> np.ndarray:
 
 
 def read_manifest(path: Path, split: str | None = None) -> Iterator[Clip]:
-    """Yield the clips of manifest.csv in index order, of one split or of all; streams, keeps nothing."""
-    with open(path, encoding="utf-8", newline="") as file:
+    """Yield the clips of manifest.csv in index order, of one split or of all; streams, keeps nothing.
+
+    Raises UserError where it is damaged.
+    """
+    with reading(path, "index_corpus"), open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
+            if row["split"] not in SPLITS or row["path"] is None:
+                raise ValueError(f"the row of clip {row['index']} is cut")
             if split is None or row["split"] == split:
                 classes = tuple(int(number) for number in row["classes"].split())
                 yield Clip(
@@ -67,11 +73,12 @@ class Corpus:
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
-        info = read_json(self.root / "corpus.json")
-        self.sample_rate: int = info["sample_rate"]
-        self.sample: sample.Sample = sample.from_json(info["sample"])
-        self.classes: int = info["classes"]
-        self.counts: dict[str, int] = info["clips"]  # clips per split
+        with reading(self.root / "corpus.json", "index_corpus"):
+            info = read_json(self.root / "corpus.json")
+            self.sample_rate: int = info["sample_rate"]
+            self.sample: sample.Sample = sample.from_json(info["sample"])
+            self.classes: int = info["classes"]
+            self.counts: dict[str, int] = info["clips"]  # clips per split
 
     @property
     def samples(self) -> int:
@@ -83,9 +90,22 @@ class Corpus:
         return read_manifest(self.root / "manifest.csv", split)
 
     def pcm(self, clip: Clip) -> np.ndarray:
-        """Return int16 (frames,): the clip in its natural length."""
-        with wave.open(str(self.root / clip.path), "rb") as file:
-            return np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+        """Return int16 (frames,): the clip in its natural length. Raises UserError where it is not what was indexed."""
+        path = self.root / clip.path
+        try:
+            with wave.open(str(path), "rb") as file:
+                pcm = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
+        except (wave.Error, EOFError, ValueError):
+            pcm = None
+        if pcm is None or clip_hash(pad_or_cut(pcm, self.samples)) != clip.hash:
+            raise UserError(
+                f"{path}: found other audio than the manifest has of clip {clip.index}: it was cut or changed since. "
+                f"Delete {path.parent} and {self.root}/manifest.csv, then type the same command again."
+            )
+        return pcm
 
     def padded(self, clip: Clip) -> np.ndarray:
         """Return int16 (samples,): the clip at the fixed length."""

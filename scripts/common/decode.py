@@ -1,5 +1,6 @@
 """Decodes one recording in this process, as blocks of mono float32, and says in one line why one is refused."""
 
+import errno
 import os
 import stat
 import struct
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 import av
 import numpy as np
 from av.stream import Discard
+
+from scripts.common.errors import advice
 
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
 UNKNOWN_BYTES = 0x7FFF0000  # programs that write WAV into a pipe leave a size of this order, or zero, in the header
@@ -36,12 +39,13 @@ def open_recording(path: Path, start_seconds: float, stop_seconds: float | None)
 
     Seconds count decoded samples from the first that is played: FFmpeg leaves out the delay that encoders add. The
     file is read forward only, and the memory does not grow with its length. Raises Rejected, at once or from the
-    blocks.
+    blocks, and OSError where the device fails.
     """
     _check_file(path)
     try:
         container = av.open(f"file:{path}", metadata_errors="ignore")  # a name like `a:b.wav` is no protocol
     except av.FFmpegError as error:
+        _check_device(path, error)
         raise Rejected(f"not decodable: {error.strerror}") from None
     try:
         stream = _audio_stream(container)
@@ -134,9 +138,24 @@ def _check_file(path: Path) -> None:
     except FileNotFoundError:
         raise Rejected("file vanished") from None
     except OSError as error:
+        if advice(error):  # the machine's fault, and not the file's
+            raise
         raise Rejected(f"file cannot be read: {error.strerror}") from None
     if status.st_size == 0:
         raise Rejected("empty file")
+
+
+def _check_device(path: Path, error: av.FFmpegError) -> None:
+    """Raise OSError where the file cannot be read to its end: FFmpeg says the same of a damaged one."""
+    if error.errno != errno.EIO:
+        return
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+    except OSError as broken:
+        broken.filename = str(path)
+        raise
 
 
 def _blocks(
@@ -182,6 +201,7 @@ def _frames(container: Any, stream: Any, rate: int) -> Iterator[Any]:
             done += frame.samples
             yield frame
     except av.FFmpegError as error:
+        _check_device(Path(container.name.removeprefix("file:")), error)
         raise Rejected(f"decoding failed: at {done / rate:.2f} s, {error.strerror}") from None
 
 

@@ -1,5 +1,6 @@
 """Outputs that appear whole or not at all: written aside, flushed, then renamed."""
 
+import errno
 import json
 import os
 import shutil
@@ -14,6 +15,12 @@ PAGE = 4096  # bytes that a device reads at least
 
 def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial-{os.getpid()}")
+
+
+def _placed(error: OSError, path: Path) -> None:
+    """Let an error of writing say where: the kernel does not."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        error.filename = error.filename or str(path)
 
 
 @contextmanager
@@ -31,6 +38,9 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+    except OSError as error:
+        _placed(error, path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
 
@@ -48,6 +58,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
         if path.exists():
             shutil.rmtree(path)
         os.replace(aside, path)
+    except OSError as error:
+        _placed(error, path)
+        raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -59,9 +72,17 @@ def write_json(path: Path, value: Any) -> None:
         file.write("\n")
 
 
+def _refused(constant: str) -> None:
+    raise json.JSONDecodeError(f"found {constant}, which is no number of JSON", constant, 0)
+
+
 def read_json(path: Path) -> Any:
-    """Return what the JSON file `path` holds."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Return what the JSON file `path` holds. NaN and infinity raise JSONDecodeError: `write_json` writes none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a read that fails does not say where
+        raise
 
 
 def tree_size(path: Path) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scripts.common.errors import reading
 from scripts.common.files import whole_file
 
 # fetched; unavailable: permanently unavailable; failed: for now; waiting: not asked for yet, since there are enough;
@@ -66,8 +67,8 @@ def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> None:
 
 
 def read_ledger(path: Path) -> Iterator[LedgerRow]:
-    """Yield the rows of a ledger file."""
-    with open(path, encoding="utf-8", newline="") as file:
+    """Yield the rows of a ledger file. Raises UserError where it is damaged."""
+    with reading(path, "fetch_clips"), open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             yield LedgerRow(
                 row["id"],

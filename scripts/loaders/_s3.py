@@ -55,7 +55,8 @@ class Split:
     """Where the clips of a split are in a bucket: one object each (npy), or rows of one object (memmap)."""
 
     def __init__(self, request: LoaderRequest) -> None:
-        self.index = read_index(request.location.index)
+        self.folder = request.location.index
+        self.index = read_index(self.folder)
         self.clips, self.bytes = request.clips, request.sample.bytes
 
     def wanted(self, position: int) -> Wanted:
@@ -65,7 +66,12 @@ class Split:
         """
         one = self.index.by_key.get("audio.npy")
         name, rows = ("audio.npy", self.clips - position) if one else (f"{position:06d}.npy", 1)
-        stored = one or self.index.by_key[name]
+        stored = one or self.index.by_key.get(name)
+        if stored is None:
+            raise UserError(
+                f"{self.folder}/index.json: found no object {name!r}; allowed is the index of all clips. Delete "
+                f"{self.folder.parent}, then type the same command again."
+            )
         key = f"{self.index.prefix}/{name}".lstrip("/")
         return Wanted(self.index.bucket, key, stored, stored.size - rows * self.bytes, self.bytes)
 

@@ -17,6 +17,7 @@ import json
 import mmap
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -136,7 +137,7 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
     done = subprocess.run(line, capture_output=True, text=True, pass_fds=[handle], timeout=seconds + 120)
     start = done.stdout.find("{")
     if done.returncode != 0 or start < 0:
-        raise ValueError((done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}")[-300:])
+        raise ValueError((done.stderr.strip() or done.stdout.strip() or _ended(done.returncode))[-300:])
     found = json.loads(done.stdout[start:])["jobs"][0]
     reads = found["read"]
     if found["error"] or not reads["total_ios"]:
@@ -150,3 +151,9 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
         "mean_latency_ms": reads["clat_ns"]["mean"] / 1e6,
         "p99_latency_ms": reads["clat_ns"]["percentile"]["99.000000"] / 1e6,
     }
+
+
+def _ended(status: int) -> str:
+    """Return how a program ended that said nothing, and what to do."""
+    how = f"it was killed ({signal.Signals(-status).name})" if status < 0 else f"it ended with status {status}"
+    return f"{how} and said nothing; to try again: snakemake --forcerun profile_tier"

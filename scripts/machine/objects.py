@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, reading
 from scripts.common.location import Location
 from scripts.machine.signing import Credentials, credentials, presigned
 
@@ -61,15 +61,16 @@ class Index:
 
 
 def read_index(folder: Path) -> Index:
-    """Return the index of a split's local folder (`Location.index`). Raises UserError where there is none."""
+    """Return the index of a split's local folder (`Location.index`). Raises UserError where none is whole."""
     try:
-        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        with reading(folder / INDEX, "place_format", delete=folder.parent):
+            found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+            return Index(**{**found, "objects": tuple(StoredObject(**one) for one in found["objects"])})
     except FileNotFoundError:
         raise UserError(
             f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. Place it again: "
             "python -m scripts.prepare.place_format --help"
         ) from None
-    return Index(**{**found, "objects": tuple(StoredObject(**one) for one in found["objects"])})
 
 
 @dataclass(frozen=True)

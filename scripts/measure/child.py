@@ -23,6 +23,13 @@ from scripts.common.errors import UserError
 from scripts.machine import control_groups
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+HINTS = {  # what is mostly the cause, and what to do
+    signal.SIGSEGV: ": by a fault in a library; where the log does not help, leave this loader or setting out",
+    signal.SIGBUS: ": a file that it has mapped was cut, its device failed (dmesg), or /dev/shm is full (df /dev/shm)",
+    signal.SIGKILL: ": use fewer workers or smaller batches, or end other programs",
+}
+# Kills a process group when whoever holds its stdin is killed: the child ends by itself then, its workers may not.
+GUARD = ("sh", "-c", 'read -r ended || kill -KILL -- "-$1"', "sh")
 CHILD = "FEEDRATE_CHILD"
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PROC, SHARED_MEMORY = Path("/proc"), Path("/dev/shm")
@@ -99,6 +106,7 @@ def run_again(
     environment = environment_of(threads) | control_groups.environment(folders) | dict(more or {})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     child = subprocess.Popen([sys.executable, *sys.orig_argv[1:]], env=environment, start_new_session=True)
+    guard = subprocess.Popen([*GUARD, str(child.pid)], stdin=subprocess.PIPE, start_new_session=True)
     try:
         status = _wait(child, limit_minutes * 60, watch) if watch else child.wait(limit_minutes * 60)
     except subprocess.TimeoutExpired:
@@ -109,6 +117,7 @@ def run_again(
         for leader in [*_sessions_below(child.pid), child.pid]:
             end_session(leader)
         child.wait()
+        guard.communicate(b"ended\n")
     if status == 0:
         return None
     crash = crash_of(status, kills)
@@ -157,9 +166,9 @@ def _in_session(process: Path, leader: int) -> bool:
 def crash_of(status: int, kills: int) -> str | None:
     """Return why a process ended that did not end well, by its status and the kernel's kills before it; or None."""
     if status < 0 and -status in CRASHES:
-        return f"the process crashed ({signal.Signals(-status).name})"
+        return f"the process crashed ({signal.Signals(-status).name}){HINTS.get(-status, '')}"
     if status == -signal.SIGKILL and out_of_memory_kills() > kills:
-        return "the kernel killed the process: out of memory"
+        return f"the kernel killed the process: out of memory{HINTS[signal.SIGKILL]}"
     return None
 
 

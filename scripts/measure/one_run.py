@@ -189,6 +189,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         validation=placed.split(VALIDATION),
         logs=Path(asked.logs) if asked.logs and request.rank == 0 else None,
         rank=rank,
+        written=Path(asked.written, SPLIT) if asked.written else None,
     )
     return run.measure(module, request, corpus, record, wanted)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from scripts.common.errors import reading
 from scripts.common.files import whole_file
 from scripts.measure.sink import Receipt
 
@@ -52,10 +53,11 @@ def save(path: Path, expected: Mapping[int, tuple[int, ...]]) -> None:
 
 
 def load(path: Path) -> dict[int, tuple[int, ...]]:
-    """Return what `save` wrote. Raises ValueError for any other array."""
-    rows = np.load(path, allow_pickle=False)
-    if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
-        raise ValueError(f"{path} holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
+    """Return what `save` wrote. Raises UserError for any other array."""
+    with reading(path, "its proof", delete=path.with_suffix(".json")):
+        rows = np.load(path, allow_pickle=False)
+        if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
+            raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
     return {index: tuple(sums) for index, *sums in rows.tolist()}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION
@@ -20,7 +21,7 @@ from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, protocol, receipts, spans, tasks
+from scripts.measure import ceiling, changed, protocol, receipts, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.child import out_of_memory_kills
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
@@ -35,6 +36,11 @@ NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
     "measure more clips, or raise measure.limited_share"
 )
+# What libraries say, and what to do about it.
+HINTS = {
+    "DataLoader worker": "Look into its log; where memory (dmesg) or processes (ulimit -u) ran out, use fewer workers",
+    "shared memory": "Give /dev/shm more room (df /dev/shm), or use fewer workers or smaller batches",
+}
 CLOCK = time.perf_counter
 TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
 TRIAL_BATCHES = 15  # and so many batches,
@@ -61,6 +67,7 @@ class Wanted:
     start_seconds: float = 0.0  # what an epoch start costs, by the proof; for windows in which no epoch began
     pool: Any = None  # batches that the in-memory ceiling streams
     rank: Any = None  # measure/ranks.py: this process among those that share an epoch
+    written: Path | None = None  # the split as it was before it was placed
 
 
 def measure(
@@ -85,10 +92,14 @@ def measure(
         record["limits"] = None
         no_room = NO_ROOM if run.cache == "limited" and out_of_memory_kills() > kills else ""
         said = f"{type(error).__name__}: {_one_line(error, request)}{users_line(error, module)}"
-        return without_speed(record, "failed", no_room or said)
+        known = advice(error) or next((words for part, words in HINTS.items() if part in str(error)), "")
+        hint = f". {known}" if known else changed.words(wanted.written, request.location.path)
+        return without_speed(record, "failed", no_room or said + hint)
     if not run.sound:
         record["times"]["epochs"] = []
-        return without_speed(record, "failed", "verification: " + " | ".join(record["verification"]["problems"]))
+        problems = " | ".join(record["verification"]["problems"])
+        files = changed.words(wanted.written, request.location.path)
+        return without_speed(record, "failed", f"verification: {problems}{files}")
     if run.problem:
         return without_speed(record, "failed", run.problem)
     if wanted.mode != "run":

@@ -23,7 +23,7 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.counting import Visit, visit_of
-from scripts.common.errors import run_main
+from scripts.common.errors import reading, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
@@ -57,7 +57,8 @@ class Session:
     @staticmethod
     def _proven(run: Run) -> bool:
         proof = Path(run.proof)
-        return proof.is_file() and read_json(proof)["status"] == "ok"
+        with reading(proof, "run_loader"):
+            return proof.is_file() and read_json(proof)["status"] == "ok"
 
     def known(self) -> dict[str, dict[int, Visit]]:
         """Return earlier visits by result and block; what was measured otherwise is deleted."""
@@ -65,7 +66,8 @@ class Session:
         for path, run in self.runs.items():
             said = one_run.relied_on(read_json(Path(run.proof)), run)
             for file in visits_of(path):
-                record = read_json(file)
+                with reading(file, "run_session"):
+                    record = read_json(file)
                 if record["protocol"] != PROTOCOL or record["proof"] != said:
                     file.unlink()
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
@@ -76,7 +78,8 @@ class Session:
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
         known, asked = self.known(), {key: self.measure[key] for key in ("minutes", "resolution", "repeats")}
-        before = read_json(self.state) if self.state.is_file() else None
+        with reading(self.state, "run_session"):
+            before = read_json(self.state) if self.state.is_file() else None
         new = set(self.runs) - set(known)
         taking, spent = set(self.runs), 0.0
         if before and before["asked"] == asked:  # only what is new, beside what leads

@@ -23,6 +23,11 @@ from scripts.measure import child, one_run, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
+NO_RECORD = (
+    "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say; its "
+    "log says what it said, and the same command makes it again"
+)
+
 
 def forkable(run: Run) -> bool:
     """Return whether a visit may be a fork of the warm server: not with a GPU, ranks, limits, or its environment."""
@@ -75,6 +80,9 @@ class Server:
             child.end_session(number)
             self._hear(time.monotonic() + 60)
             raise
+        except UserError:  # the server is gone, its child ends by itself, and what that has started with it here
+            child.end_session(number)
+            raise
         finally:
             watch.stop()
         return child.crash_of(status, kills) if status else None
@@ -95,7 +103,10 @@ class Server:
             if poll.poll(1000 * max(0.001, min(pause, left))):
                 line = self.process.stdout.readline()
                 if not line:
-                    raise UserError(f"the fork server ended with status {self.process.wait()}; its log says why")
+                    raise UserError(
+                        f"the fork server ended with status {self.process.wait()}; its log says why. Type the same "
+                        "command again"
+                    )
                 return json.loads(line)
 
     def close(self) -> None:
@@ -146,7 +157,7 @@ class Visitor:
             aside.unlink()
         else:
             begun = one_run.new_record(module, run)
-            record = {**without_speed(begun, "failed", crash or "the visit left no record"), **self.code}
+            record = {**without_speed(begun, "failed", crash or NO_RECORD), **self.code}
         write_json(out, record)
         return record
 
@@ -166,7 +177,7 @@ class Visitor:
         if out.is_file():
             return read_json(out)
         begun = one_run.new_record(one_run.loader_of(run), run)
-        record = without_speed(begun, "failed", f"the visit ended with status {status} and left no record")
+        record = without_speed(begun, "failed", f"{NO_RECORD} (status {status})")
         write_json(out, record)
         return record
 

@@ -272,6 +272,7 @@ class Plan:
             tier=tier,
             location=self.location(tier, loader).as_json(),
             format=self.loaders[loader].FORMAT,
+            written=f"{self.folder('formats')}/{self.loaders[loader].FORMAT}",
             epochs=measure["epochs"],
             seconds=measure["seconds"],
             limited_share=measure["limited_share"],

@@ -68,6 +68,7 @@ class Run(Measurement):
         choices=("run", "proof", "visit", "trials"),
     )
     proof: str | None = _option(None, "record of the proof that a visit relies on")
+    written: str = ""  # folder of the format before it was placed, to say which file has changed since
     attempt: int = 0  # of a visit that was disturbed and made again
     asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
 

@@ -49,7 +49,13 @@ def read_table(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
                 f"{path}: found the columns {', '.join(found) or '(none)'}; needed are {', '.join(columns)}. "
                 "Delete the shard's folder and run build_corpus.py again."
             )
-        yield from rows
+        for row in rows:
+            if len(row) != len(columns):
+                raise UserError(
+                    f"{path}, line {rows.line_num}: found {len(row)} columns of {len(columns)}: it is cut or damaged. "
+                    "Delete the shard's folder and run build_corpus.py again."
+                )
+            yield row
 
 
 def read_clips(shards: list[Path]) -> list[ShardClip]:

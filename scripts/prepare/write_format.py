@@ -144,7 +144,11 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
         if not full or isinstance(error, UserError) or getattr(error, "errno", None) in NO_ROOM:
             raise
         raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
-    assert written == corpus.counts[split], (written, corpus.counts[split])
+    if written != corpus.counts[split]:
+        raise UserError(
+            f"{corpus.root}/manifest.csv: found {written} clips of {split}, corpus.json has {corpus.counts[split]}. "
+            "Delete the manifest, then type the same command again."
+        )
 
 
 def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from scripts.common import vocabulary
 from scripts.common.counting import visit_of
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
@@ -485,17 +485,22 @@ def _written(value: Any) -> Any:
 def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
     """Return the rows of `folder`/`name`.csv, typed as their columns say; blanks that are no text as None.
 
-    Raises UserError where the file is absent or its columns are not those of this version.
+    Raises UserError where the file is absent or damaged, or its columns are not those of this version.
     """
     path = _present(folder, f"{name}.csv")
-    with open(path, encoding="utf-8", newline="") as file:
+    with reading(path, "make_tables", delete=folder), open(path, encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
         if tuple(table.fieldnames or ()) != COLUMNS[name]:
             raise UserError(
                 f"{path} has the columns {', '.join(table.fieldnames or ())}; expected are {', '.join(COLUMNS[name])}. "
                 f"Delete the folder {folder} and run make_tables.py again."
             )
-        return [{column.name: column.parsed(row[column.name]) for column in TABLES[name].columns} for row in table]
+        rows = []
+        for row in table:
+            if None in row or None in row.values():
+                raise ValueError(f"line {table.line_num} has other columns than the first")
+            rows.append({column.name: column.parsed(row[column.name]) for column in TABLES[name].columns})
+        return rows
 
 
 def _present(folder: Path, name: str) -> Path:
@@ -513,7 +518,10 @@ def read_tables(folder: Path) -> dict[str, Any]:
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
         row["condition"] = panel_of(row)
-    tables |= {name: read_json(_present(folder, f"{name}.json")) for name in DOCUMENTS}
+    for name in DOCUMENTS:
+        path = _present(folder, f"{name}.json")
+        with reading(path, "make_tables", delete=folder):
+            tables[name] = read_json(path)
     for row in (*tables["ranking"], *tables["best"]):
         row["declared"] = tables["declared"][result_key(row)]
     return tables

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.common.errors import UserError, run_main
+from scripts.common.errors import UserError, reading, run_main
 from scripts.common.files import read_json, whole_directory, write_json
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
@@ -108,7 +108,8 @@ def _write_records(path: Path, records: Iterable[Record]) -> None:
 
 def _optional(root: Path, *parts: str) -> Record | None:
     path = Path(root, "results", *parts)
-    return read_json(path) if path.is_file() else None
+    with reading(path, "the workflow"):
+        return read_json(path) if path.is_file() else None
 
 
 def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from scripts.common.files import read_json
 from scripts.machine import copies
 from scripts.prepare import write_format as write_format_program
 from scripts.prepare.write_format import write_format
+from tests.support import small_disks
 from tests.support.format_program import command, peak_bytes
 from tests.support.isolated_cases import can_be_tested
 from tests.support.made_corpus import make_corpus
@@ -184,12 +185,8 @@ def test_full_disk_is_told_and_leaves_nothing(name, tmp_path, small_disk, monkey
 def small_disk(tmp_path):
     """A file system of 2 MB."""
     folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True, text=True)
-    if mounted.returncode != 0:
-        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with small_disks.or_skip(folder, "2m"):
+        yield folder
 
 
 @pytest.mark.parametrize(("free", "raised"), [(0, UserError), (10**9, RuntimeError)])

@@ -8,11 +8,10 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.machine.signing import MADE_UP
-from scripts.measure.sink import Sink
-from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, request_for
+from tests.support.loader_cases import Placed
 from tests.support.made_corpus import make_corpus
+from tests.support.object_epochs import epoch_of, objects_of
 from tests.support.object_stores import object_store
 
 LOADERS = [
@@ -42,24 +41,6 @@ def placed(corpus, tmp_path) -> Iterator[Placed]:
     """A bucket for one test."""
     with object_store(tmp_path / "objects") as store:
         yield Placed(corpus, tmp_path / "placed", store)
-
-
-def objects_of(placed, loader) -> list[str]:
-    """Return the keys of the objects of the train split that a loader reads."""
-    location = placed.location(loader).split("train")
-    name = plugins.load("loaders", loader).FORMAT
-    names = {"npy": ["000003.npy", "000004.npy", "000011.npy"], "memmap": ["audio.npy"], "mosaic": ["shard.00000.mds"]}
-    return [placed.store.key(location, one) for one in names.get(name, ["shard-000000.tar"])]
-
-
-def epoch_of(corpus, placed, loader, options) -> list[str]:
-    """Take one epoch through the gate; return what it finds wrong."""
-    request = request_for(corpus, loader, placed.location(loader), options=options)
-    sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, 1)
-    with plugins.load("loaders", loader).open_epochs(request) as epoch:
-        receipts = [sink.consume(batch) for batch in epoch(0) if verifier.check(batch)]
-    verifier.finish(receipts)
-    return verifier.problems
 
 
 @pytest.mark.parametrize("fault", PASSING)

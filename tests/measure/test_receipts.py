@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from scripts.common.errors import UserError
 from scripts.measure import receipts
 from scripts.measure.sink import PlainLoop, Receipt, Sink
 
@@ -55,7 +56,7 @@ def test_a_sum_of_labels_is_kept_to_the_bit(tmp_path):
 @pytest.mark.parametrize("rows", [np.zeros((2, 3), dtype=np.int64), np.zeros((2, 4)), np.zeros(4, dtype=np.int64)])
 def test_another_array_is_refused(tmp_path, rows):
     np.save(tmp_path / "receipts.npy", rows)
-    with pytest.raises(ValueError, match="expected int64"):
+    with pytest.raises(UserError, match="expected int64"):
         receipts.load(tmp_path / "receipts.npy")
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from pathlib import Path
@@ -32,7 +32,7 @@ from scripts.common.ledger import LedgerRow
 from scripts.sources._audioset import preflight, shard
 from scripts.sources._audioset.faults import GONE_KINDS
 from scripts.sources._audioset.worker import Worker
-from tests.support import loopback_tube
+from tests.support import loopback_tube, small_disks
 from tests.support.download_program import PATIENCE, Done, Download, in_order, watched
 from tests.support.loopback_tube import LONG, Asked, Fault, Recording, Tube, made_ids
 
@@ -591,32 +591,15 @@ def test_enough_is_enough_and_more_goes_on(tube: Tube, tmp_path: Path):
 # Disk
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """Mount a file system of this size."""
-    if os.geteuid() != 0:
-        pytest.skip("to mount a small file system needs root")
-    folder.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)
-
-
 def make_room(folder: Path) -> None:
     """Make a mounted file system larger."""
-    subprocess.run(["mount", "-o", "remount,size=1g", folder], check=True)
+    small_disks.remount(folder, "size=1g")
 
 
 @pytest.mark.usefixtures("here")
 def test_a_disk_that_fills_up_stops_in_time(tube: Tube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     download = Download(tmp_path / "set", tube, made_ids(6, seed=9))
-    with small_disk(download.store.root, "100m"):
+    with small_disks.or_skip(download.store.root, "100m"):
         with pytest.raises(UserError, match="larger disk"):
             download.fetch_here()
         monkeypatch.setattr(preflight, "WORK_BYTES", 0)
@@ -640,7 +623,7 @@ def test_a_full_disk_loses_nothing(tube: Tube, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("FEEDRATE_CALL", "first")
     download = Download(tmp_path / "set", tube, made_ids(12, seed=10))
     tube.recordings = dict.fromkeys(download.ids, "m4a")  # 560 KiB
-    with small_disk(download.store.root, "1300k"):
+    with small_disks.or_skip(download.store.root, "1300k"):
         filling = download.store.root / "filling"
         with open(filling, "wb") as file, suppress(OSError):
             file.write(bytes((1300 - room) * 1024))
