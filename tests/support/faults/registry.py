@@ -100,7 +100,7 @@ def planted(one: Fault, project: Project) -> Row:
         project.end_all()
     seconds = round(time.monotonic() - begun, 1)
     spoken = TRACEBACK not in outcome.text and re.search(one.says or "", outcome.text)
-    counts = {name: count for name, count in asdict(outcome).items() if name != "text"}
+    counts = {name: int(count) for name, count in asdict(outcome).items() if name != "text"}
     wrong = [f"{count} {name}" for name, count in counts.items() if count]
     if one.says is not None and not spoken:
         wrong.append("it does not say what to do")
