@@ -463,7 +463,7 @@ def problems(corpus: Corpus, request: LoaderRequest, plain: Plain) -> list[str]:
             verifier = Verifier(corpus, "train", request.batch_size, max(1, request.workers))
             verifier.finish([sink.consume(batch) for batch in epoch(number) if verifier.check(batch)])
             found += verifier.problems
-            orders.add(tuple(verifier.order))
+            orders.add(tuple(verifier.orders[-1]))
     return found if len(orders) == 3 else [*found, "the same order in two epochs"]
 
 
