@@ -90,8 +90,8 @@ def _takes(tables: Tables, name: str) -> str:
         measure = measure | yaml.safe_load((PRESETS / f"{preset}.yaml").read_text(encoding="utf-8")).get("measure", {})
     minutes = measure.get("minutes", "none")
     if minutes == "none":
-        return "`snakemake -n` with it says how long it takes"
-    return f"measures for {minutes:g} min at most"
+        return "`snakemake -n` says how long"
+    return f"{minutes:g} min at most"
 
 
 def _command(tables: Tables, name: str) -> str:
