@@ -11,7 +11,7 @@ from scripts.common.text import bytes_text, number_text
 from scripts.common.vocabulary import EMULATED
 from scripts.report.verdict_texts import asked, in_memory
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
-from scripts.tables.step_au import MEASURED
+from scripts.tables.step_au import MEASURED, works_ahead
 
 FLOAT32, INT16 = 4, 2  # bytes of a sample
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
@@ -107,7 +107,7 @@ def candidate(row: Row, tables: Tables, pcm_bytes: int, clips: int) -> Candidate
     known = Candidate(
         row["steady_clips_per_second"] or row["clips_per_second"],
         (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
-        bool(row["workers"]),
+        works_ahead(row),
         sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
     )

@@ -118,7 +118,7 @@ def _an_epoch(key: str) -> Callable[[Record], Any]:
     def value(record: Record) -> float | None:
         used = (record.get("resources") or {}).get(key)
         clips = sum(sum(epoch.get("batch_clips") or ()) for epoch in records.timed_epochs(record))
-        return None if used is None or not clips else used / clips * record["clips"]
+        return used / clips * record["clips"] if used and clips else None
 
     return value
 

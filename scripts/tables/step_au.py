@@ -47,9 +47,16 @@ def _known(row: Mapping[str, Any]) -> bool:
     return bool(plain and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
 
 
+def works_ahead(row: Mapping[str, Any]) -> bool:
+    """Return whether a loader makes batches while a step is under way: by its workers, or where it has no such setting
+    by what it prefetches.
+    """
+    return bool(row["prefetch"] if row["workers"] is None else row["workers"])
+
+
 def _au(row: Mapping[str, Any], step_ms: float, share: float) -> float:
     """Return AU in percent over whole epochs, at a share of the steady rate."""
     step, batch = step_ms / 1000, row["batch_size"] / (share * row["steady_clips_per_second"])
     batches = ceil(row["clips"] / row["batch_size"])
-    each = max(step, batch) if row["workers"] else step + batch
+    each = max(step, batch) if works_ahead(row) else step + batch
     return 100 * step * batches / (each * batches + (row["epoch_start_seconds"] or 0.0))

@@ -6,7 +6,7 @@ from scripts.tables.step_au import with_step_au
 
 RESULT = {
     "loader": "a",
-    **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "clips": 320},
+    **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "prefetch": 2, "clips": 320},
     **{"clips_per_second": 3000.0, "interval_low": 1500.0, "steady_clips_per_second": 3200.0},
     **{"epoch_start_seconds": 0.05, "asked_step_ms": None, "asked_au_percent": None},
 }
@@ -23,7 +23,8 @@ def au(asked=20.0, **changed):
         ({}, 80.0, 80.0),  # a batch takes 10 ms (20 at the lower end), ten steps of 20 ms 200, and 50 to start
         ({"epoch_start_seconds": None}, 100.0, 100.0),
         ({"workers": 0, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),  # nothing overlaps
-        ({"workers": None, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),
+        ({"workers": None, "prefetch": None, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),
+        ({"workers": None, "prefetch": 2, "epoch_start_seconds": 0.0}, 100.0, 100.0),  # it has threads of its own
         ({"interval_low": 750.0, "epoch_start_seconds": 0.0}, 100.0, 50.0),  # 40 ms a batch at the lower end
         ({"interval_low": None, "epoch_start_seconds": 0.0, "steady_clips_per_second": 800.0}, 50.0, 50.0),
         ({"clips": 330, "epoch_start_seconds": 0.03}, 100 * 220 / 250, 100 * 220 / 250),  # eleven batches
