@@ -14,7 +14,7 @@ from tests.support.report_pages import tables_of
 
 HEAD = re.compile(
     r"The same in the terminal, after `make demo` "
-    r"\(both of commit [0-9a-f]{7,12}, measured \d{4}-\d\d-\d\d on [^)]+\):"
+    r"\(both of commit [0-9a-f]{7,12}, measured \d{4}-\d\d-\d\d on .+\):"
 )
 MADE = [Made("ring", "disk", [90.0, 91.0, 89.0]), Made("torchaudio", "disk", [9.0, 9.1, 8.9])]
 
