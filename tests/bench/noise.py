@@ -6,6 +6,8 @@ Planted are loaders that copy memory a known number of times beside each batch (
 loaders whose batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as
 `snakemake` makes it: the gate once, then blocks. Ends with an error where answers are wrong more often than they may.
 
+A set of sessions can be taken in parts: those in the file of --json count, and only what is missing is taken.
+
 With --slower there are two loaders, one so many percent slower than the other, and no neighbour: how often is it told?
 """
 
@@ -30,7 +32,7 @@ from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
 UNITS = 200  # copies of 8 MiB beside a batch by a loader of factor 1: what a batch costs else is 10 of them
-DUE_MS = 60.0  # between two batches of the first loader of the other family
+LATER = 2.5  # times what these copies take: between two batches of the first loader of the other family
 CLIPS, SECONDS, BATCH = 480, 1, 16
 SURE = "1.5 and more"  # of these, 95 of 100 pairs are to be told apart
 WORDS = ("told", "open", "wrong")
@@ -79,15 +81,30 @@ while True:
 """
 
 
+def copying_seconds() -> float:
+    """Return what the copies of a batch take on this machine, on torch's threads, at their best."""
+    import torch
+
+    source, target = torch.ones(2 * 2**20), torch.empty(2 * 2**20)
+    taken = []
+    for _ in range(8):
+        began = time.perf_counter()
+        for _ in range(UNITS):
+            target.copy_(source)
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
 def planted(folder: Path, factors: tuple[float, ...], waiting: tuple[float, ...]) -> dict[str, tuple[str, float]]:
-    """Write the loaders to a folder; return {name: (family, factor)}."""
+    """Write the loaders to a folder; return {name: (family, factor)}. Those that copy are truly the faster ones."""
     found = {}
+    first_due = LATER * copying_seconds() if waiting else 0.0
     for family, own in (("copying", factors), ("waiting", waiting)):
         for number, factor in enumerate(own):
             name = f"{family}_{number}"
             more = round(UNITS * factor)
             work = COPYING.format(more=more) if family == "copying" else WAITING
-            due = DUE.format(seconds=DUE_MS / 1000 * factor)
+            due = DUE.format(seconds=first_due * factor)
             (folder / f"{name}.py").write_text(PLANTED.format(family=family, factor=factor, work=work, due=due))
             found[name] = family, factor
     return found
@@ -193,27 +210,45 @@ def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: in
     return wrong / tables
 
 
+def taken_before(path: Path | None) -> list[dict[str, Any]]:
+    """Return the sessions that an earlier call has written to `path`, none where there is no such file."""
+    found = json.loads(path.read_text()) if path and path.is_file() else []
+    for one in found:
+        one["visits"] = {
+            name: {int(block): Visit(*visit) for block, visit in visits.items()}
+            for name, visits in one["visits"].items()
+        }
+        one.pop("speeds", None)
+    return found
+
+
 def main() -> None:
     """Take the sessions, print a line of each and a table of all, and fail where too much is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=5.0, help="of each session")
     parser.add_argument("--slower", type=float, help="two loaders, one so many percent slower; no neighbour")
-    parser.add_argument("--json", type=Path, help="also write what was found, visits included, to this file")
+    parser.add_argument("--json", type=Path, help="write what was found, visits included, to this file; go on with it")
     arguments = parser.parse_args()
     factors, waiting = FACTORS, (1.0, 1.5)
     if arguments.slower is not None:
         factors, waiting = (1.0, 1 + arguments.slower / 100), ()
+    found = taken_before(arguments.json)
+    total: Counter = Counter()
+    leaders = tables_wrong = 0
     with folders() as (disk, ram):
         loaders = planted(disk, factors, waiting)
-        sessions = Sessions(disk, ram, loaders, arguments.minutes)
-        found, total, leaders, tables_wrong = [], Counter(), 0, 0
-        for number in range(arguments.sessions):
-            with neighbour(number) if arguments.slower is None else tempfile.TemporaryDirectory():
-                began = time.monotonic()
-                said, visits = sessions.measure()
-                seconds = time.monotonic() - began
-            speeds = counting(visits)
+        sessions = Sessions(disk, ram, loaders, arguments.minutes) if len(found) < arguments.sessions else None
+        for number in range(max(len(found), arguments.sessions)):
+            if number == len(found):
+                with neighbour(number) if arguments.slower is None else tempfile.TemporaryDirectory():
+                    began = time.monotonic()
+                    said, visits = sessions.measure()
+                    found.append({"session": said, "seconds": time.monotonic() - began, "visits": visits})
+                if arguments.json:
+                    arguments.json.write_text(json.dumps(found))
+            said, visits = found[number]["session"], found[number]["visits"]
+            speeds = found[number]["speeds"] = counting(visits)
             table = Table(speeds, FINAL_ERROR)
             pairs = judged(table, loaders)
             first = max(table.place, key=lambda name: table.center(name).speed)
@@ -221,19 +256,16 @@ def main() -> None:
             left_out = sum(len(visits[name]) - len(speeds[name]) for name in visits)
             wrong = sum(count for (_, word), count in pairs.items() if word == "wrong")
             leaders, tables_wrong, total = leaders + right, tables_wrong + bool(wrong), total + pairs
-            found.append({"session": said, "visits": visits, "speeds": speeds})
             told = ", ".join(
                 f"{name}: {pairs[name, 'told']} of {sum(pairs[name, word] for word in WORDS)}" for name in CLASSES
             )
             print(
-                f"{number + 1:2}  {seconds:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
+                f"{number + 1:2}  {found[number]['seconds']:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
                 f"{said['made_again']} made again, "
                 f"{left_out} left out; {first} leads ({'right' if right else 'WRONG'}), "
                 f"{wrong} wrong; told {told}",
                 flush=True,
             )
-            if arguments.json:
-                arguments.json.write_text(json.dumps(found))
     pairs, sure = sum(total[SURE, word] for word in WORDS), total[SURE, "told"]
     false = simulated([one["speeds"] for one in found], 1000)
     for name in CLASSES:
