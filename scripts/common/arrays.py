@@ -1,4 +1,4 @@
-"""For writers that stream arrays of float32 clips: the rows one after another, and the .npy header that precedes them.
+"""For writers that stream arrays of delivered clips: the rows one after another, and the .npy header before them.
 
 `numpy.lib.format.open_memmap` would do the same through mapped pages, which count as memory of the process until the
 kernel takes them back; plain writes keep it flat however long the array is.
@@ -35,20 +35,17 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0
     return written[: start - 2] + len(text).to_bytes(2, "little") + text
 
 
-def float_clips(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
-    """Yield float32 (1, samples) for each clip of the split in manifest order: pcm / 32768, padded or cut.
+def delivered_clips(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
+    """Yield each clip of the split in manifest order, in the type and shape of the corpus's `sample`.
 
     `progress(1)` is called when the next one is asked for: the clip has been written.
 
-    It is one array, filled again for each clip, valid until the next is asked for: the same values as
-    `corpus.to_float(corpus.padded(clip))` without two fresh arrays a clip, whose pages cost as much as the arithmetic.
+    It is one array, filled again for each clip, valid until the next is asked for: a fresh one a clip, whose pages cost
+    as much as the arithmetic, would hold the same.
     """
-    row = np.zeros((1, corpus.samples), dtype=np.float32)
+    row = np.zeros(corpus.sample.shape, dtype=corpus.sample.dtype)
     for clip in corpus.clips(split):
-        pcm = corpus.pcm(clip)[: corpus.samples]
-        np.multiply(pcm, np.float32(1 / 32768), out=row[0, : len(pcm)])
-        row[0, len(pcm) :] = 0
-        yield row
+        yield corpus.delivered(clip, row)
         progress(1)
 
 

@@ -1,11 +1,11 @@
-"""The canonical corpus: mono 16-bit PCM WAV in natural length, and the manifest that says what each clip is.
+"""The canonical corpus: files of one kind of data (`scripts/kinds`), and the manifest that says what each clip is.
 
-Everything after this stage (formats, loaders, the verification) takes clip order, split, labels and
-the true bytes from here and nowhere else.
+A clip is an item of the corpus: of audio mono 16-bit PCM in natural length, but also an image, or an array. Everything
+after this stage (formats, loaders, the verification) takes clip order, split, labels and the true bytes from here and
+nowhere else.
 """
 
 import csv
-import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from scripts.common import sample
+from scripts.common import plugins, sample
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 
@@ -28,9 +28,9 @@ class Clip(NamedTuple):
     id: str
     split: str
     classes: tuple[int, ...]
-    frames: int
+    frames: int  # along the last axis of what is stored: of audio its natural length
     hash: str  # 16 hexadecimal digits, see `clip_hash`
-    path: str  # of the WAV file, relative to the corpus folder
+    path: str  # of its file, relative to the corpus folder
 
 
 def pad_or_cut(pcm: np.ndarray, samples: int) -> np.ndarray:
@@ -42,9 +42,9 @@ def pad_or_cut(pcm: np.ndarray, samples: int) -> np.ndarray:
     return padded
 
 
-def clip_hash(padded: np.ndarray) -> str:
-    """Return the XXH3 64-bit hash, as 16 hexadecimal digits, of int16 (samples,) in little-endian order."""
-    return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(padded, dtype="<i2"))
+def clip_hash(fixed: np.ndarray) -> str:
+    """Return the XXH3 64-bit hash, as 16 hexadecimal digits, of stored values of the fixed shape, little-endian."""
+    return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(fixed, dtype=fixed.dtype.newbyteorder("<")))
 
 
 def to_float(pcm: np.ndarray) -> np.ndarray:
@@ -69,44 +69,52 @@ def read_manifest(path: Path, split: str | None = None) -> Iterator[Clip]:
 
 
 class Corpus:
-    """A corpus folder: manifest.csv, classes.csv, corpus.json and the WAV files the manifest names."""
+    """A corpus folder: manifest.csv, classes.csv, corpus.json and the files that the manifest names."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         with reading(self.root / "corpus.json", "index_corpus"):
             info = read_json(self.root / "corpus.json")
-            self.sample_rate: int = info["sample_rate"]
             self.sample: sample.Sample = sample.from_json(info["sample"])
+            self.sample_rate: int | None = info.get("sample_rate")  # of audio
             self.classes: int = info["classes"]
             self.counts: dict[str, int] = info["clips"]  # clips per split
+        self.kind = plugins.load("kinds", self.sample.kind)
 
     @property
     def samples(self) -> int:
-        """The fixed length of a delivered clip."""
+        """The fixed length of a delivered clip of audio."""
         return self.sample.shape[-1]
 
     def clips(self, split: str) -> Iterator[Clip]:
         """Yield the clips of one split in index order."""
         return read_manifest(self.root / "manifest.csv", split)
 
-    def pcm(self, clip: Clip) -> np.ndarray:
-        """Return int16 (frames,): the clip in its natural length. Raises UserError where it is not what was indexed."""
+    def stored(self, clip: Clip) -> np.ndarray:
+        """Return the values of a clip's file: of audio int16 (frames,), in its natural length.
+
+        Raises UserError where they are not what was indexed.
+        """
         path = self.root / clip.path
         try:
-            with wave.open(str(path), "rb") as file:
-                pcm = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+            values = self.kind.read(path, self.sample)
         except OSError as error:
             error.filename = error.filename or str(path)
             raise
-        except (wave.Error, EOFError, ValueError):
-            pcm = None
-        if pcm is None or clip_hash(pad_or_cut(pcm, self.samples)) != clip.hash:
+        except ValueError:
+            values = None
+        if values is None or clip_hash(self.kind.fixed(values, self.sample)) != clip.hash:
             raise UserError(
-                f"{path}: found other audio than the manifest has of clip {clip.index}: it was cut or changed since. "
-                f"Delete {path.parent} and {self.root}/manifest.csv, then type the same command again."
+                f"{path}: found other data than the manifest has of clip {clip.index}: it was cut or changed since, or "
+                "another version of a library decodes it otherwise. Delete "
+                f"{path.parent} and {self.root}/manifest.csv, then type the same command again."
             )
-        return pcm
+        return values
 
     def padded(self, clip: Clip) -> np.ndarray:
-        """Return int16 (samples,): the clip at the fixed length."""
-        return pad_or_cut(self.pcm(clip), self.samples)
+        """Return the stored values of a clip in the fixed shape: of audio int16 (samples,)."""
+        return self.kind.fixed(self.stored(clip), self.sample)
+
+    def delivered(self, clip: Clip, out: np.ndarray | None = None) -> np.ndarray:
+        """Return a clip as every loader is to deliver it, in the type and shape of `sample`; in `out`, if given."""
+        return self.kind.delivered(self.stored(clip), self.sample, out)

@@ -1,4 +1,4 @@
-"""Labels beside the audio of a split, for formats whose files hold audio alone: three plain .npy arrays.
+"""Labels beside the data of a split, for formats whose files hold data alone: three plain .npy arrays.
 
 `clip.npy` int64 (n,), `target.npy` int64 (n,), `labels.npy` float32 (n, classes): position i of each belongs to the
 i-th clip of the split in manifest order, which is also the number in a numbered file's name. A split without clips
@@ -16,7 +16,7 @@ from scripts.common.corpus import Corpus, pad_or_cut, to_float
 
 
 class LabelRow(NamedTuple):
-    """What a loader delivers beside the audio of one clip."""
+    """What a loader delivers beside the data of one clip."""
 
     clip: np.ndarray  # int64 (), index in the manifest
     target: np.ndarray  # int64 (), first class
@@ -72,7 +72,7 @@ def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator
 
 
 def with_labels(out: Path, clips: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-    """Yield (clip index, float32 (1, samples), classes) of clips in manifest order, from the label arrays in `out`.
+    """Yield (clip index, delivered clip, classes) of clips in manifest order, from the label arrays in `out`.
 
     A clip may be an array that is filled or mapped again for the next: each is copied. The classes are the target
     first, then the others in ascending order.

@@ -29,6 +29,7 @@ class SourceRequest:
     shards: int
     store: Path  # a folder that no rule deletes: audio that the source brings is here
     prepared: Path | None = None  # the folder that `prepare` wrote for all shards, for a source that has one
+    kind_options: Mapping[str, Any] = field(default_factory=dict)  # of data that is no audio
 
 
 @dataclass(frozen=True)

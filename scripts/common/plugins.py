@@ -1,4 +1,4 @@
-"""Finds plug-ins: a source, format, tier kind or loader is one Python file in its folder, named by its stem.
+"""Finds plug-ins: a kind of data, source, format, tier kind or loader is one file in its folder, named by its stem.
 
 What such a file must say is checked when it is loaded, so that the plan refuses a broken one before anything runs.
 """
@@ -22,6 +22,14 @@ ENVS = PROJECT / "envs"
 STAGES = (*LOADING, "decode")  # what a loader may leave out, to see what it costs
 # What a file must have, each with a line that would be right (docs/architecture.md).
 CONTRACT = {
+    "kinds": {
+        "OPTIONS": "OPTIONS = {}",
+        "Kind": "class Kind: ...",
+        "read": "def read(path, sample): ...",
+        "fixed": "def fixed(values, sample): ...",
+        "delivered": "def delivered(values, sample, out=None): ...",
+        "examine": "def examine(found, clip, corpus, owner, limit): ...",
+    },
     "sources": {
         "OPTIONS": "OPTIONS = {}",
         "check": "def check(options): ...",
@@ -171,6 +179,14 @@ def _check_several(file: str, name: str, found: Any, allowed: Iterable[str] | No
             )
 
 
+def kind_of(module: ModuleType, options: Mapping[str, Any]) -> Any:
+    """Return the Kind of a module of scripts/kinds with these options, the others by default. Raises UserError."""
+    values = {name: options.get(name, fragment.get("default")) for name, fragment in module.OPTIONS.items()}
+    made = module.Kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+    made.check()
+    return made
+
+
 def declared(module: ModuleType) -> dict[str, Any]:
     """Return what a loader says of itself: the first line of its docstring, its format, order, options by default, ...
 
@@ -197,6 +213,22 @@ def lifetime(module: ModuleType, settings: Mapping[str, Any]) -> str:
     """Return how long a batch lasts with these settings, a key of LIFETIMES: by the contract, until the next one."""
     found = getattr(module, "LIFETIME", "next")
     return found(settings) if callable(found) else found
+
+
+def pixel_limit(module: ModuleType, settings: Mapping[str, Any]) -> int:
+    """Return by how much of 255 a value may differ that a loader decodes: its PIXEL_LIMIT, 0 where it has none."""
+    found = getattr(module, "PIXEL_LIMIT", 0)
+    return found(settings) if callable(found) else found
+
+
+def kinds(module: ModuleType) -> tuple[str, ...]:
+    """Return the kinds of data that a source, a format or a loader is for: its KINDS, a loader's those of its format.
+
+    Without KINDS a source brings audio, and a format takes all.
+    """
+    if hasattr(module, "KINDS"):
+        return tuple(module.KINDS)
+    return kinds(load("formats", module.FORMAT)) if hasattr(module, "FORMAT") else tuple(names("kinds"))
 
 
 def describe(module: ModuleType) -> str:

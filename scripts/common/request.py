@@ -58,8 +58,13 @@ class LoaderRequest:
         return self.location.index or self.data
 
     @cached_property
+    def array(self) -> Path:
+        """The file of all clips in a folder of the format memmap: `audio.npy`, or `image.npy`, `array.npy`."""
+        return self.data / f"{self.sample.key}.npy"
+
+    @cached_property
     def samples(self) -> int:
-        """The fixed length of a delivered clip."""
+        """The fixed length of a delivered clip of audio."""
         return self.sample.shape[-1]
 
     @cached_property
@@ -93,11 +98,11 @@ def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
 
 
 def undecoded(path: Path, request: LoaderRequest) -> Any:
-    """Read a clip's file and return silence, float32 (1, samples): a clip whose decoding is left out."""
+    """Read a clip's file and return zeros in its shape, of audio silence: a clip whose decoding is left out."""
     import torch
 
     path.read_bytes()
-    return torch.zeros(1, request.samples)
+    return torch.zeros(request.sample.shape, dtype=getattr(torch, request.sample.dtype))
 
 
 def too_large(request: LoaderRequest, free: int, where: str) -> str | None:

@@ -1,7 +1,7 @@
-"""What the clips of a corpus are: one key of a batch with its type, shape, bytes, and how it is decoded.
+"""What the items of a corpus are: one key of a batch with its type, shape, bytes, and how it is decoded.
 
 Formats, the gate, the bounds and the requests take sizes from here. The plan knows it before there is a corpus, so that
-this imports nothing.
+this imports nothing. Which kinds of items there are, and how they are made and read: `scripts/kinds`.
 """
 
 import re
@@ -13,22 +13,24 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """One delivered clip."""
+    """One delivered item: a clip, an image, an array."""
 
     key: str  # of a batch
     dtype: str  # as it is delivered, such as float32
     shape: tuple[int, ...]  # without the batch
     stored: str  # the type of its values in the corpus, such as int16
     decoding: str  # how the one becomes the other
+    kind: str = "audio"  # a file in scripts/kinds
+    ending: str = "wav"  # of a file of the corpus
 
     @property
     def bytes(self) -> int:
-        """The bytes of a delivered clip."""
+        """The bytes of a delivered item."""
         return prod(self.shape) * _width(self.dtype)
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes of a clip in the type of the corpus, at its full length."""
+        """The bytes of an item in the type of the corpus, at its full length."""
         return prod(self.shape) * _width(self.stored)
 
     def as_json(self) -> dict[str, Any]:

@@ -8,6 +8,6 @@ import numpy as np
 from scripts.common.corpus import Corpus
 
 Progress = Callable[[int], None]  # called as so many more clips are written
-Rows = Iterator[tuple[int, np.ndarray, list[int]]]  # clip index, float32 (1, samples), classes, the target first
+Rows = Iterator[tuple[int, np.ndarray, list[int]]]  # clip index, delivered clip, classes, the target first
 
 __all__ = ["Corpus", "Path", "Progress", "Rows"]

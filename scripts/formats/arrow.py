@@ -1,12 +1,14 @@
-"""One Arrow IPC file a split: a column of fixed-size lists of float32, to be mapped into memory.
+"""One Arrow IPC file a split: a column of fixed-size lists, to be mapped into memory.
 
 A split's folder holds `clips.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
-16 MiB with the column `audio`, FixedSizeList<float32>[samples], whose row i is the i-th clip of the split; and the
-three label arrays of `common/labels.py`. `read` gives the target first and the other classes in ascending order.
+16 MiB with the column `audio` (of other data `image`, `array`), a FixedSizeList whose row i is the i-th clip of the
+split as it is delivered, flat: of audio float32 [samples]; and the three label arrays of `common/labels.py`. `read`
+gives the target first and the other classes in ascending order.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,39 +25,45 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     import numpy as np
     import pyarrow as pa
 
-    from scripts.common.arrays import float_clips
+    from scripts.common.arrays import delivered_clips
     from scripts.common.labels import write_labels
 
-    clips = pa.list_(pa.float32(), corpus.samples)
+    sample = corpus.sample
+    values = math.prod(sample.shape)
+    clips = pa.list_(pa.from_numpy_dtype(sample.dtype), values)
     size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_CLIP(corpus.sample)))
-    block = np.empty((size, corpus.samples), dtype=np.float32)
+    block = np.empty((size, values), dtype=sample.dtype)
     filled = 0
-    with pa.OSFile(str(out / "clips.arrow"), "wb") as sink, pa.ipc.new_file(sink, pa.schema({"audio": clips})) as file:
-        for row in float_clips(corpus, split, progress):
-            block[filled] = row
+    with (
+        pa.OSFile(str(out / "clips.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, pa.schema({sample.key: clips})) as file,
+    ):
+        for row in delivered_clips(corpus, split, progress):
+            block[filled] = row.reshape(-1)
             filled += 1
             if filled == size:
-                _write_batch(file, block)
+                _write_batch(file, sample.key, block)
                 filled = 0
         if filled:
-            _write_batch(file, block[:filled])
+            _write_batch(file, sample.key, block[:filled])
     write_labels(corpus, split, out)
 
 
-def _write_batch(file, rows) -> None:
-    """Write float32 (clips, samples) as one record batch."""
+def _write_batch(file, key: str, rows) -> None:
+    """Write an array (clips, values) as one record batch."""
     import pyarrow as pa
 
     column = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
-    file.write_batch(pa.record_batch({"audio": column}))
+    file.write_batch(pa.record_batch({key: column}))
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, a record batch read at a time."""
+    """Yield (clip index, delivered clip, classes) in manifest order, a record batch read at a time."""
     import pyarrow as pa
 
     from scripts.common.labels import with_labels
 
+    sample = corpus.sample
     with pa.OSFile(str(out / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
-        batches = (file.get_batch(number)["audio"].flatten().to_numpy() for number in range(file.num_record_batches))
-        yield from with_labels(out, (clip for batch in batches for clip in batch.reshape(-1, 1, corpus.samples)))
+        batches = (file.get_batch(number)[sample.key].flatten().to_numpy() for number in range(file.num_record_batches))
+        yield from with_labels(out, (clip for batch in batches for clip in batch.reshape(-1, *sample.shape)))

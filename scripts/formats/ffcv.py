@@ -16,6 +16,7 @@ ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
+KINDS = ("audio",)
 SMALLEST_PAGE = 1 << 23  # bytes; the library's own choice
 FILE = "clips.beton"
 

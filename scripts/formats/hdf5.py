@@ -1,8 +1,8 @@
-"""One HDF5 file a split: one float32 dataset without compression, a chunk for each clip.
+"""One HDF5 file a split: one dataset without compression, a chunk for each clip.
 
-A split's folder holds `clips.h5` with the dataset `audio`, float32 (n, 1, samples), whose row i is the i-th clip of the
-split, and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes in
-ascending order.
+A split's folder holds `clips.h5` with the dataset `audio` (of other data `image`, `array`), whose row i is the i-th
+clip of the split as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of
+`common/labels.py`. `read` gives the target first and the other classes in ascending order.
 
 The chunks are written past HDF5's chunk cache, which would only copy them. The file has the format of HDF5 1.10 and
 later, in which the place of a chunk is looked up in an array; before, it was searched in a tree.
@@ -23,23 +23,26 @@ READERS = False
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write clips.h5 and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import h5py
+    import numpy as np
 
-    from scripts.common.arrays import float_clips
+    from scripts.common.arrays import delivered_clips
     from scripts.common.labels import write_labels
 
-    shape = (corpus.counts[split], 1, corpus.samples)
+    sample = corpus.sample
+    shape, dtype = (corpus.counts[split], *sample.shape), np.dtype(sample.dtype).newbyteorder("<")
+    first = (0,) * len(sample.shape)
     with h5py.File(out / "clips.h5", "w", libver=("v110", "v110")) as file:
-        chunks = file.create_dataset("audio", shape, dtype="<f4", chunks=(1, 1, corpus.samples)).id
-        for position, row in enumerate(float_clips(corpus, split, progress)):
-            chunks.write_direct_chunk((position, 0, 0), row)
+        chunks = file.create_dataset(sample.key, shape, dtype=dtype, chunks=(1, *sample.shape)).id
+        for position, row in enumerate(delivered_clips(corpus, split, progress)):
+            chunks.write_direct_chunk((position, *first), row)
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the dataset."""
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (clip index, delivered clip, classes) in manifest order, by indexing the dataset."""
     import h5py
 
     from scripts.common.labels import with_labels
 
     with h5py.File(out / "clips.h5", locking=False) as file:
-        yield from with_labels(out, file["audio"])
+        yield from with_labels(out, file[corpus.sample.key])

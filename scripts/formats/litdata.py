@@ -17,6 +17,7 @@ ENV = "litdata"
 REQUIRES = ("litdata", "numpy", "torch")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
+KINDS = ("audio",)
 BLOCK_BYTES = 1 << 26  # of a chunk, which is held in memory until it is full; the library's own default
 
 
@@ -33,7 +34,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     plain = {"no_header_tensor": NoHeaderTensorSerializer()}  # asked first: the one for video imports its decoder
     writer = BinaryWriter(str(out), chunk_bytes=BLOCK_BYTES, serializers=plain)
     for position, clip in enumerate(corpus.clips(split)):
-        pcm = torch.from_numpy(corpus.pcm(clip)[: corpus.samples].copy())
+        pcm = torch.from_numpy(corpus.stored(clip)[: corpus.samples].copy())
         writer[position] = {"audio": pcm, "position": position}
         progress(1)
     writer.done()

@@ -1,8 +1,8 @@
 """One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of a clip.
 
 A split's folder holds `clips.mdb`: of the i-th clip of the split the key is i in 8 bytes, big-endian, and the value its
-samples, raw little-endian float32; and the three label arrays of `common/labels.py`. `read` gives the target first
-and the other classes in ascending order.
+values as they are delivered, raw and little-endian, of audio float32; and the three label arrays of `common/labels.py`.
+`read` gives the target first and the other classes in ascending order.
 
 LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.
 """
@@ -38,12 +38,12 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     """
     import lmdb
 
-    from scripts.common.arrays import float_clips
+    from scripts.common.arrays import delivered_clips
     from scripts.common.labels import write_labels
 
     count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.sample)
     at_once = max(1, COMMIT_BYTES // size)
-    rows = float_clips(corpus, split, progress)
+    rows = delivered_clips(corpus, split, progress)
     # The map is what the file may grow to, and is no memory: each clip's pages, and one a clip for the tree above them.
     map_size = count * (size + 2 * PAGE_BYTES) + 2 * COMMIT_BYTES
     # Nothing is flushed here, since the whole folder is flushed afterwards; nobody else writes, so nothing is locked.
@@ -73,16 +73,19 @@ def _full_disk_told(out: Path) -> Iterator[None]:
         raise
 
 
-def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, by a cursor over all keys."""
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (clip index, delivered clip, classes) in manifest order, by a cursor over all keys."""
     import lmdb
     import numpy as np
 
     from scripts.common.labels import with_labels
 
+    dtype = np.dtype(corpus.sample.dtype).newbyteorder("<")
     with (
         lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment,
         environment.begin(buffers=True) as transaction,
     ):
         values = transaction.cursor().iternext(keys=False)
-        yield from with_labels(out, (np.frombuffer(value, dtype="<f4")[None] for value in values))
+        yield from with_labels(
+            out, (np.frombuffer(value, dtype=dtype).reshape(corpus.sample.shape) for value in values)
+        )

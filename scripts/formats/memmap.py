@@ -1,8 +1,9 @@
-"""One float32 array a split, mapped into memory: a single file, nothing left to decode.
+"""One array a split, mapped into memory: a single file, nothing left to decode.
 
-A split's folder holds `audio.npy`, float32 (n, 1, samples), whose row i is the i-th clip of the split, and the three
-label arrays of `common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read`
-gives the target first and the other classes in ascending order.
+A split's folder holds `audio.npy` (of other data `image.npy`, `array.npy`), whose row i is the i-th clip of the split
+as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of `common/labels.py`. A loader opens
+it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read` gives the target first and the other classes in
+ascending order.
 """
 
 from __future__ import annotations
@@ -19,21 +20,20 @@ SINGLE_FILE = "audio.npy"  # all clips, float32 (n, 1, samples): what moving cli
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
-    """Write audio.npy and the label arrays of one split into the empty folder `out`, front to back."""
-    import numpy as np
-
-    from scripts.common.arrays import float_clips, write_array
+    """Write the array and the label arrays of one split into the empty folder `out`, front to back."""
+    from scripts.common.arrays import delivered_clips, write_array
     from scripts.common.labels import write_labels
 
-    shape = (corpus.counts[split], 1, corpus.samples)
-    write_array(out / "audio.npy", np.float32, shape, float_clips(corpus, split, progress))
+    sample = corpus.sample
+    shape = (corpus.counts[split], *sample.shape)
+    write_array(out / f"{sample.key}.npy", sample.dtype, shape, delivered_clips(corpus, split, progress))
     write_labels(corpus, split, out)
 
 
-def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, copied out of the mapped array."""
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (clip index, delivered clip, classes) in manifest order, copied out of the mapped array."""
     import numpy as np
 
     from scripts.common.labels import with_labels
 
-    return with_labels(out, np.load(out / "audio.npy", mmap_mode="r", allow_pickle=False))
+    return with_labels(out, np.load(out / f"{corpus.sample.key}.npy", mmap_mode="r", allow_pickle=False))

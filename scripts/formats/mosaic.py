@@ -16,6 +16,7 @@ ENV = "mosaic"
 REQUIRES = ("streaming", "numpy")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
+KINDS = ("audio",)
 BLOCK_BYTES = 1 << 26  # of a shard, which is held in memory until it is full; the library's own default
 COLUMNS = {"audio": "ndarray:int16", "position": "int"}
 
@@ -29,7 +30,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     with MDSWriter(columns=COLUMNS, out=str(out), size_limit=BLOCK_BYTES) as writer:  # it wants the folder empty
         write_labels(corpus, split, out)
         for position, clip in enumerate(corpus.clips(split)):
-            writer.write({"audio": corpus.pcm(clip)[: corpus.samples], "position": position})
+            writer.write({"audio": corpus.stored(clip)[: corpus.samples], "position": position})
             progress(1)
 
 

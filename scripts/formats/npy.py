@@ -1,8 +1,8 @@
-"""float32 NumPy files of the fixed length, one a clip: nothing left to decode.
+"""NumPy files, one a clip: nothing left to decode.
 
-A split's folder holds `000000.npy`, `000001.npy`, ... float32 (1, samples), where the number is the clip's position
-in the split, and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes
-in ascending order.
+A split's folder holds `000000.npy`, `000001.npy`, ... each a clip as it is delivered, of audio float32 (1, samples) of
+the fixed length, where the number is the clip's position in the split, and the three label arrays of
+`common/labels.py`. `read` gives the target first and the other classes in ascending order.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ READERS = False
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the .npy files and label arrays of one split into the empty folder `out`."""
-    import numpy as np
-
-    from scripts.common.arrays import float_clips, npy_header
+    from scripts.common.arrays import delivered_clips, npy_header
     from scripts.common.labels import write_labels
 
-    header = npy_header(np.float32, (1, corpus.samples))
-    for position, row in enumerate(float_clips(corpus, split, progress)):
+    header = npy_header(corpus.sample.dtype, corpus.sample.shape)
+    for position, row in enumerate(delivered_clips(corpus, split, progress)):
         with open(out / f"{position:06}.npy", "wb") as file:
             file.write(header)
             file.write(row)
@@ -33,7 +31,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through numpy.load."""
+    """Yield (clip index, delivered clip, classes) in manifest order, through numpy.load."""
     import numpy as np
 
     from scripts.common.labels import numbered, with_labels

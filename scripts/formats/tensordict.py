@@ -1,8 +1,9 @@
-"""TorchRL's LazyMemmapStorage, one a split: memory-mapped tensors of audio and labels, nothing left to decode.
+"""TorchRL's LazyMemmapStorage, one a split: memory-mapped tensors of data and labels, nothing left to decode.
 
-A split's folder holds `audio.memmap` float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32
-(n, classes) and `clip.memmap` int64 (n,), all raw little-endian rows without a header, `meta.json` (dtypes and shapes)
-and `storage_metadata.json` (the number of rows): what `LazyMemmapStorage.dumps` leaves. No pickle is among them.
+A split's folder holds `audio.memmap` (of other data `image.memmap`, `array.memmap`), the clips as they are delivered,
+of audio float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32 (n, classes) and `clip.memmap`
+int64 (n,), all raw little-endian rows without a header, `meta.json` (dtypes and shapes) and `storage_metadata.json`
+(the number of rows): what `LazyMemmapStorage.dumps` leaves. No pickle is among them.
 
 A loader reopens the folder, without copying a byte, either as a storage,
 
@@ -32,15 +33,15 @@ READERS = False
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the storage of one split into the empty folder `out`, front to back."""
-    from scripts.common.arrays import float_clips
+    from scripts.common.arrays import delivered_clips
     from scripts.common.files import write_json
     from scripts.common.labels import label_rows
 
     count = corpus.counts[split]
-    _lay_out(out, count, corpus.samples, corpus.classes)
-    with open(out / "audio.memmap", "r+b") as audio:
-        for row in float_clips(corpus, split, progress):
-            audio.write(row)
+    _lay_out(out, count, corpus)
+    with open(out / f"{corpus.sample.key}.memmap", "r+b") as file:
+        for row in delivered_clips(corpus, split, progress):
+            file.write(row)
     with (
         open(out / "clip.memmap", "r+b") as clips,
         open(out / "target.memmap", "r+b") as targets,
@@ -53,16 +54,16 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     write_json(out / "storage_metadata.json", {"metadata": {}, "is_pytree": False, "len": count})
 
 
-def _lay_out(out: Path, count: int, samples: int, classes: int) -> None:
+def _lay_out(out: Path, count: int, corpus: Corpus) -> None:
     """Let tensordict make meta.json and the four files in their full length, without a byte written."""
     import torch
     from tensordict import TensorDict
 
     row = TensorDict(
         {
-            "audio": torch.zeros((1, samples), dtype=torch.float32),
+            corpus.sample.key: torch.zeros(corpus.sample.shape, dtype=getattr(torch, corpus.sample.dtype)),
             "target": torch.zeros((), dtype=torch.int64),
-            "labels": torch.zeros((classes,), dtype=torch.float32),
+            "labels": torch.zeros((corpus.classes,), dtype=torch.float32),
             "clip": torch.zeros((), dtype=torch.int64),
         },
         device="cpu",
@@ -70,8 +71,8 @@ def _lay_out(out: Path, count: int, samples: int, classes: int) -> None:
     row.expand(count).memmap_like(prefix=out)
 
 
-def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through TensorDict.load_memmap."""
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (clip index, delivered clip, classes) in manifest order, through TensorDict.load_memmap."""
     import numpy as np
     from tensordict import TensorDict
 
@@ -79,5 +80,5 @@ def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
 
     rows = TensorDict.load_memmap(out, allow_pickle=False)
     classes = class_lists(rows["target"].tolist(), rows["labels"].numpy())
-    for clip, audio, numbers in zip(rows["clip"].tolist(), rows["audio"], classes, strict=True):
-        yield clip, np.array(audio.numpy()), numbers
+    for clip, values, numbers in zip(rows["clip"].tolist(), rows[corpus.sample.key], classes, strict=True):
+        yield clip, np.array(values.numpy()), numbers

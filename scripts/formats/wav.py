@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
+KINDS = ("audio",)
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001

@@ -1,9 +1,10 @@
-"""WebDataset tar shards of 16-bit WAV in natural length: few large files, read front to back.
+"""WebDataset tar shards of the corpus's files, such as 16-bit WAV: few large files, read front to back.
 
 A split's folder holds `shard-000000.tar`, `shard-000001.tar`, ... to be read in sorted order. A sample is two members:
-`000000000.wav`, the corpus's own file byte for byte, and `000000000.json`, {"clip": index in the manifest, "classes":
-[the target first, in the manifest's order]}; the number is the clip's position in the split. The clips are spread
-evenly: each shard holds consecutive ones, and no two shards differ by more than one. Equal clips make equal bytes.
+`000000000.wav` (of images `.jpg` or `.png`, of arrays `.npy`), the corpus's own file byte for byte, and
+`000000000.json`, {"clip": index in the manifest, "classes": [the target first, in the manifest's order]}; the number is
+the clip's position in the split. The clips are spread evenly: each shard holds consecutive ones, and no two shards
+differ by more than one. Equal clips make equal bytes.
 
 The layout depends on the number of parallel readers, since a reader without a shard of its own has nothing to do.
 """
@@ -46,7 +47,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
             for _ in range(size):
                 position, clip = next(samples)
                 label = json.dumps({"clip": clip.index, "classes": list(clip.classes)}).encode()
-                _add(tar, f"{position:09}.wav", (corpus.root / clip.path).read_bytes())
+                _add(tar, f"{position:09}.{corpus.sample.ending}", (corpus.root / clip.path).read_bytes())
                 _add(tar, f"{position:09}.json", label)
                 tar.members = []  # the list of what was written, which nobody asks for and which only grows
                 progress(1)
@@ -59,20 +60,18 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's own tar reader.
+    """Yield (clip index, delivered clip, classes) in manifest order, through the library's own tar reader.
 
     The members come as bytes and are decoded here: none of the library's decoders runs. The shards are opened here as
     well, since `webdataset.WebDataset` leaves it to the garbage collector to close them.
     """
-    import soundfile
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
-    from scripts.common.labels import padded_float
-
-    for sample in group_by_keys(tar_file_expander(_opened(out))):
-        label = json.loads(sample["json"])
-        pcm, _ = soundfile.read(io.BytesIO(sample["wav"]), dtype="int16")
-        yield label["clip"], padded_float(pcm, corpus.samples), label["classes"]
+    sample, kind = corpus.sample, corpus.kind
+    for members in group_by_keys(tar_file_expander(_opened(out))):
+        label = json.loads(members["json"])
+        values = kind.read(io.BytesIO(members[sample.ending]), sample)
+        yield label["clip"], kind.delivered(values, sample), label["classes"]
 
 
 def _opened(out: Path) -> Iterator[dict]:

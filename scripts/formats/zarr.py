@@ -1,8 +1,8 @@
 """One Zarr array a split (format 3, in a local folder): a chunk for each clip, not compressed, each chunk a file.
 
-A split's folder holds `clips.zarr`, float32 (n, 1, samples), whose row i is the i-th clip of the split and is in the
-file `c/i/0/0`; and the three label arrays of `common/labels.py`. `read` gives the target first and the other classes
-in ascending order.
+A split's folder holds `clips.zarr`, whose row i is the i-th clip of the split as it is delivered, of audio float32 (n,
+1, samples), and is in the file `c/i/0/0`; and the three label arrays of `common/labels.py`. `read` gives the target
+first and the other classes in ascending order.
 
 Shards, many chunks in one file, are what Zarr's guide proposes where files are too many. A clip of a shard costs its
 reader two reads, of the shard's index and of the clip, each time again; so there are none here.
@@ -24,24 +24,25 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     """Write clips.zarr and the label arrays of one split into the empty folder `out`, a clip at a time."""
     import zarr
 
-    from scripts.common.arrays import float_clips
+    from scripts.common.arrays import delivered_clips
     from scripts.common.labels import write_labels
 
+    sample = corpus.sample
     array = zarr.create_array(
         out / "clips.zarr",
-        shape=(corpus.counts[split], 1, corpus.samples),
-        chunks=(1, 1, corpus.samples),
-        dtype="float32",
+        shape=(corpus.counts[split], *sample.shape),
+        chunks=(1, *sample.shape),
+        dtype=sample.dtype,
         compressors=None,
         config={"write_empty_chunks": True},  # a silent clip is a clip: without its file nothing would be read
     )
-    for position, row in enumerate(float_clips(corpus, split, progress)):
+    for position, row in enumerate(delivered_clips(corpus, split, progress)):
         array[position] = row
     write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, by indexing the array."""
+    """Yield (clip index, delivered clip, classes) in manifest order, by indexing the array."""
     import zarr
 
     from scripts.common.labels import with_labels

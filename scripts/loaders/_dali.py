@@ -42,12 +42,12 @@ def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], Non
     import numpy as np
     from nvidia.dali import fn
 
-    audio = np.zeros((request.batch_size, 1, request.samples), dtype=np.float32)
+    data = np.zeros((request.batch_size, *request.sample.shape), dtype=request.sample.dtype)
 
     class Batches:
         def __iter__(self) -> Iterator[tuple[Any, Any]]:
             for positions in batches_of(np.arange(request.clips), request.batch_size):
-                yield audio[: len(positions)], positions[:, None]
+                yield data[: len(positions)], positions[:, None]
 
     def outputs() -> tuple[Any, Any]:
         source = Batches()
@@ -111,7 +111,7 @@ def labelled_epochs_of(
     labelled: Callable[[Any], Batch],
     **arguments: Any,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Build a pipeline from `outputs`, a function that returns its (audio, where) nodes; yield the epoch function.
+    """Build a pipeline from `outputs`, a function that returns its (data, where) nodes; yield the epoch function.
 
     `reader` names the node that knows the epoch's size; None for a source that ends an epoch by StopIteration.
     `labelled` turns a batch of `where` into target, labels and clip on the asked device. `arguments` are further ones
@@ -131,8 +131,8 @@ def labelled_epochs_of(
         **arguments,
     )
     def pipeline():
-        audio, where = outputs()
-        return (audio.gpu() if copied else audio), where
+        data, where = outputs()
+        return (data.gpu() if copied else data), where
 
     built = pipeline()
     with warnings.catch_warnings():
@@ -142,7 +142,7 @@ def labelled_epochs_of(
     size = {"reader_name": reader} if reader else {"size": -1}
     opened = [
         DALIGenericIterator(
-            built, ["audio", "where"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **size
+            built, [request.sample.key, "where"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **size
         )
     ]
     del built
@@ -152,7 +152,7 @@ def labelled_epochs_of(
         while (batches := next(opened[0], None)) is not None:
             [batch] = batches
             if len(batch["where"]):  # none: the padding of a rank whose share is a clip smaller than another's
-                yield {"audio": batch["audio"], **labelled(batch["where"])}
+                yield {request.sample.key: batch[request.sample.key], **labelled(batch["where"])}
 
     def unsent(number: int) -> Iterator[Batch]:
         return gpu.uncopied(epoch(number), request)

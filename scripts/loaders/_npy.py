@@ -22,11 +22,11 @@ class Files(Batches):
         self.header_bytes = np.load(path_of(self.data, 0), mmap_mode="r", allow_pickle=False).offset
 
     def gathered(self, positions: list[int]) -> Any:
-        """Return float32 (n, 1, samples). Raises EOFError for a file that is too short."""
-        audio = empty_batch(len(positions), self.samples)
-        for position, row in zip(positions, audio.numpy(), strict=True):
+        """Return (n, ...). Raises EOFError for a file that is too short."""
+        batch = empty_batch(len(positions), self.sample)
+        for position, row in zip(positions, batch.numpy(), strict=True):
             self._read_into(row, path_of(self.data, position))
-        return audio
+        return batch
 
     def _read_into(self, row: Any, path: Path) -> None:
         with open(path, "rb", buffering=0) as file:

@@ -40,14 +40,15 @@ class Clips(Dataset):
 
     def fetch(self, position, row):
         key, first = place(position)
-        row[0] = np.frombuffer(self.store.get_range(key, start=first, length=row.nbytes), dtype=np.float32)
+        body = self.store.get_range(key, start=first, length=row.nbytes)
+        row[...] = np.frombuffer(body, dtype=np.$dtype).reshape(shape)
 
     def __getitems__(self, positions):  # a batch at a time
         if self.store is None:
             self.open()
-        audio = empty_batch(len(positions))
-        list(self.pool.map(self.fetch, positions, audio.numpy()))
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        $item = empty_batch(len(positions))
+        list(self.pool.map(self.fetch, positions, $item.numpy()))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
 loader = $data_loader

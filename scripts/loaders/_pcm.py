@@ -43,7 +43,7 @@ class PcmBatches:
         """Return float32 (batch, 1, samples): each clip padded or cut; silence where decoding is left out."""
         import numpy as np
 
-        audio = empty_batch(len(clips), self.request.samples)
+        audio = empty_batch(len(clips), self.request.sample)
         for pcm, row in zip(clips, audio.numpy()[:, 0], strict=True):
             frames = 0 if "decode" in self.request.without else min(len(pcm), len(row))
             np.multiply(pcm[:frames], np.float32(1 / 32768), out=row[:frames])

@@ -4,6 +4,7 @@ A loader's SNIPPET is the text of a program: what is its own written out, what p
 an object `loader` that gives one epoch in a new random order each time it is iterated, and with `$loop`. In it stand:
 
 - fragments, FRAGMENTS below, by name: `$head`, `$labels`, `$empty_batch`, `$data_loader`, `$loop`, ...
+- OF_SAMPLE: `$item`, the key of a batch, `$dtype`, `$ending`, `$clip_bytes`;
 - `$seed`, `$workers`, `$prefetch`, `$pin_memory`, and the loader's OPTIONS by name, as Python literals: text comes with
   its quotes. A line that names a setting which the result has not (null: the loader does not understand it, or it has
   no effect) is left out.
@@ -23,15 +24,17 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common.errors import UserError, nearest
+from scripts.common.sample import Sample
 from scripts.common.vocabulary import settings_text
 
+OF_SAMPLE = ("item", "dtype", "ending", "clip_bytes")  # names that stand for a part of what a clip is
 WIDTH = 118  # of the comments, in columns
 _IMPORT = re.compile(r"(?:import|from) .+")
 # The parts that programs share, by name. Two depend on the program around them, see _fragments.
 FRAGMENTS = {
     "head": """\
 data = Path($data)
-samples = $samples  # of a clip; shorter ones are padded, longer ones cut
+$sizes
 batch_size = $batch_size
 device = $device""",
     "labels": """\
@@ -40,10 +43,11 @@ labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, class
     "empty_batch": """\
 def empty_batch(clips):
     if torch.utils.data.get_worker_info() is None:
-        return torch.from_numpy(np.empty((clips, 1, samples), dtype=np.float32))
+        return torch.from_numpy(np.empty((clips, *shape), dtype=np.$dtype))
     # in a worker, in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
-    like = torch.empty(0)
-    return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)""",
+    like = torch.empty(0, dtype=torch.$dtype)
+    memory = like._typed_storage()._new_shared(clips * math.prod(shape), device="cpu")
+    return like.new(memory).resize_(clips, *shape)""",
     "objects": """\
 index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed, beside the label arrays
 sizes = {entry["key"]: entry["size"] for entry in index["objects"]}
@@ -51,8 +55,8 @@ endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are
 
 
 def place(position):  # of a clip: its object, and the first byte there, behind the header of a .npy file
-    name, rows = ("audio.npy", len(target) - position) if "audio.npy" in sizes else (f"{position:06d}.npy", 1)
-    return f"{index['prefix']}/{name}", sizes[name] - rows * 4 * samples""",
+    name, rows = ("$item.npy", len(target) - position) if "$item.npy" in sizes else (f"{position:06d}.npy", 1)
+    return f"{index['prefix']}/{name}", sizes[name] - rows * $clip_bytes""",
     "data_loader": """\
 DataLoader(
     Clips(),
@@ -79,7 +83,7 @@ audio = fn.reshape(fixed * (1 / 32768), shape=[1, samples])""",
     "dali_iterator": """\
 DALIGenericIterator(
     pipeline(device_id=None if device == "cpu" else torch.cuda.current_device()),
-    ["audio", "where"],
+    ["$item", "where"],
     reader_name="reader",
     last_batch_policy=LastBatchPolicy.PARTIAL,
     auto_reset=True,
@@ -87,7 +91,7 @@ DALIGenericIterator(
     "loop": """\
 for batch in loader:  # an epoch, each time in a new order
     batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
-    # your training step, with batch["audio"], float32 (n, 1, samples), and batch["target"]""",
+    # your training step, with batch["$item"], $dtype $batch_shape, and batch["target"]""",
 }
 KEEP = """\
 import ctypes
@@ -101,7 +105,7 @@ _ITERATOR = "from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBat
 IMPORTS = {  # what each of them needs
     "head": ("from pathlib import Path",),
     "labels": _TENSORS,
-    "empty_batch": _TENSORS,
+    "empty_batch": ("import math", *_TENSORS),
     "objects": ("import json", "import os"),
     "data_loader": ("import torch", "from torch.utils.data import DataLoader"),
     "pcm_collate": _TENSORS,
@@ -115,25 +119,25 @@ def program(
     settings: Mapping[str, Any],
     format_about: str,
     data: str | Path,
-    samples: int,
+    sample: Sample,
     seed: int = 0,
     versions: Mapping[str, str | None] | None = None,
 ) -> str:
     """Return the PyTorch program of a loader with a SNIPPET and the settings of a run, formatted as ruff does it.
 
-    `format_about` is what its format says of itself, `data` the folder of the split, `samples` the fixed length of a
-    clip, `seed` that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for
-    a SNIPPET with a name that there is not.
+    `format_about` is what its format says of itself, `data` the folder of the split, `sample` what a clip is, `seed`
+    that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for a SNIPPET
+    with a name that there is not.
     """
-    values = {"data": str(data), "samples": samples, "seed": seed, **settings}
+    values = {"data": str(data), "clip_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
-    body = _expanded(above + _chosen(module.SNIPPET, values), settings)
+    body = _expanded(above + _chosen(module.SNIPPET, values), settings, sample)
     literals = {name: _literal(value) for name, value in values.items()}
     lines = (line for line in body.splitlines() if all(literals.get(name, "") is not None for name in _names(line)))
     try:
         body = "\n".join(Template(line).substitute(literals) for line in lines)
     except KeyError as error:
-        name, known = error.args[0], [*FRAGMENTS, "worker_arguments", *literals]
+        name, known = error.args[0], [*FRAGMENTS, *OF_SAMPLE, "worker_arguments", *literals]
         raise UserError(
             f"{module.__name__}: SNIPPET: found ${name}, allowed are {', '.join(f'${one}' for one in known)}."
             f"{nearest(name, known)} Correct it (docs/extending.md)."
@@ -154,9 +158,9 @@ def _chosen(text: str, values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _expanded(text: str, settings: Mapping[str, Any]) -> str:
+def _expanded(text: str, settings: Mapping[str, Any], sample: Sample) -> str:
     """Return `text` with its fragments, indented as their names were, below all imports."""
-    fragments = _fragments(text) | {"worker_arguments": _worker_arguments(settings)}
+    fragments = _fragments(text, sample) | {"worker_arguments": _worker_arguments(settings)}
     named = re.compile(rf"\$({'|'.join(fragments)})\b")
     imports = [line for name in named.findall(text) if fragments[name] for line in IMPORTS.get(name, ())]
     lines = []
@@ -173,9 +177,11 @@ def _expanded(text: str, settings: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, (_sorted(imports), body)))
 
 
-def _fragments(text: str) -> dict[str, str]:
-    """Return the fragments' texts as they are in a program of which `text` is the rest."""
-    found = dict(FRAGMENTS)
+def _fragments(text: str, sample: Sample) -> dict[str, str]:
+    """Return the fragments' texts as they are in a program of which `text` is the rest, for clips like `sample`."""
+    found = dict(FRAGMENTS) | {"item": sample.key, "dtype": sample.dtype, "ending": sample.ending}
+    found["batch_shape"] = "(n, 1, samples)" if sample.kind == "audio" else f"(n, {', '.join(map(str, sample.shape))})"
+    found["sizes"] = _sizes(text, sample)
     if "empty_batch(" not in text and "$pcm_collate" not in text:
         found["empty_batch"] = ""
     if "__getitems__" not in text:  # torch collates
@@ -183,6 +189,18 @@ def _fragments(text: str) -> dict[str, str]:
     if "external_source" in text:  # no reader knows how long an epoch is
         found["dali_iterator"] = found["dali_iterator"].replace('reader_name="reader"', "size=-1")
     return found
+
+
+def _sizes(text: str, sample: Sample) -> str:
+    """Return the lines of a program that say how large a clip is, by the names that the program uses."""
+    if sample.kind != "audio":
+        return f"shape = {sample.shape}  # of {'an' if sample.kind[0] in 'aio' else 'a'} {sample.kind}"
+    about = "of a clip; shorter ones are padded, longer ones cut"
+    named = " ".join([text, *(FRAGMENTS[name] for name in FRAGMENTS if f"${name}" in text and name != "head")])
+    lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", named) else []
+    if re.search(r"\bshape\b", named):
+        lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'a clip' if lines else about}")
+    return "\n".join(lines)
 
 
 def _sorted(lines: list[str]) -> str:

@@ -57,15 +57,15 @@ class Split:
     def __init__(self, request: LoaderRequest) -> None:
         self.folder = request.location.index
         self.index = read_index(self.folder)
-        self.clips, self.bytes = request.clips, request.sample.bytes
+        self.clips, self.bytes, self.array = request.clips, request.sample.bytes, f"{request.sample.key}.npy"
 
     def wanted(self, position: int) -> Wanted:
         """Return the clip at `position`: a row of the array of all clips, or the one of an array of its own.
 
         The header of an array is of any length, and what is behind it of a known one.
         """
-        one = self.index.by_key.get("audio.npy")
-        name, rows = ("audio.npy", self.clips - position) if one else (f"{position:06d}.npy", 1)
+        one = self.index.by_key.get(self.array)
+        name, rows = (self.array, self.clips - position) if one else (f"{position:06d}.npy", 1)
         stored = one or self.index.by_key.get(name)
         if stored is None:
             raise UserError(
@@ -152,11 +152,11 @@ class Objects(OpenedByEach, Batches):
         self.wanted = Split(request).wanted
 
     def gathered(self, positions: list[int]) -> Any:
-        """Return float32 (n, 1, samples)."""
-        audio = empty_batch(len(positions), self.samples)
-        rows = [memoryview(row).cast("B") for row in audio.numpy()]
+        """Return (n, ...)."""
+        batch = empty_batch(len(positions), self.sample)
+        rows = [memoryview(row).cast("B") for row in batch.numpy()]
         self.opened().fill(rows, map(self.wanted, positions))
-        return audio
+        return batch
 
 
 @contextmanager

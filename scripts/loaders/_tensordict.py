@@ -24,12 +24,7 @@ def split_of(request: LoaderRequest, in_memory: bool = False) -> Any:
     import torch
     from tensordict import TensorDict, tensorclass
 
-    @tensorclass
-    class Split:
-        audio: torch.Tensor
-        target: torch.Tensor
-        labels: torch.Tensor
-        clip: torch.Tensor
-
     mapped = TensorDict.load_memmap(request.data, allow_pickle=False)
+    tensors = dict.fromkeys((request.sample.key, "target", "labels", "clip"), torch.Tensor)
+    Split = tensorclass(type("Split", (), {"__annotations__": tensors}))
     return Split.from_tensordict(mapped.clone() if in_memory else mapped)

@@ -13,9 +13,11 @@ Imports torch inside functions, since loaders are named where torch is not insta
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.common.sample import Sample
 from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 from scripts.machine import gpu
 
@@ -63,8 +65,8 @@ def as_is(batch: Batch) -> Batch:
     return batch
 
 
-def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
-    """Return a tensor (clips, 1, samples), float32 unless told, unfilled, to gather a batch in.
+def empty_batch(clips: int, sample: Sample, dtype: str | None = None) -> Any:
+    """Return a tensor (clips, ...) in the shape and type of `sample`, or another `dtype`, unfilled: to gather a batch.
 
     In a worker it is in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
     and there is no public call for it. Elsewhere it is numpy's memory: large arrays are in huge pages there, and where
@@ -73,23 +75,24 @@ def empty_batch(clips: int, samples: int, dtype: Any = None) -> Any:
     import numpy as np
     import torch
 
-    like = torch.empty(0, dtype=dtype or torch.float32)
+    shape, dtype = (clips, *sample.shape), dtype or sample.dtype
     if torch.utils.data.get_worker_info() is None:
-        return torch.from_numpy(np.empty((clips, 1, samples), like.numpy().dtype))
-    return like.new(like._typed_storage()._new_shared(clips * samples, device="cpu")).resize_(clips, 1, samples)
+        return torch.from_numpy(np.empty(shape, dtype))
+    like = torch.empty(0, dtype=getattr(torch, dtype))
+    return like.new(like._typed_storage()._new_shared(prod(shape), device="cpu")).resize_(shape)
 
 
 def reused(request: LoaderRequest) -> Any:
-    """Return the buffer that a loader with REUSE gathers all its batches in, float32 (batch, 1, samples), or None."""
+    """Return the buffer that a loader with REUSE gathers all its batches in, (batch, ...), or None."""
     if not request.options["reuse"] or request.workers or request.device != "cpu":
         return None
-    return empty_batch(request.batch_size, request.samples)
+    return empty_batch(request.batch_size, request.sample)
 
 
 class Clips:
-    """A map-style data set of a split whose labels are beside its audio (`scripts/common/labels.py`), clip by clip.
+    """A map-style data set of a split whose labels are beside its data (`scripts/common/labels.py`), clip by clip.
 
-    A subclass has `audio(position)`, which returns float32 (1, samples).
+    A subclass has `item(position)`, which returns a clip, of audio float32 (1, samples).
     """
 
     def __init__(self, request: LoaderRequest) -> None:
@@ -97,12 +100,12 @@ class Clips:
 
         from scripts.common.labels import read_labels
 
-        self.request, self.data, self.samples = request, request.location.path, request.samples
+        self.request, self.data, self.sample = request, request.location.path, request.sample
         self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __getitem__(self, position: int) -> Batch:
         return {
-            "audio": self.audio(position),
+            self.sample.key: self.item(position),
             "target": self.target[position],
             "labels": self.labels[position],
             "clip": self.clip[position],
@@ -113,11 +116,11 @@ class Clips:
 
 
 class Batches(Clips):
-    """The same, in whole batches: a subclass has `gathered(positions)`, which returns float32 (n, 1, samples)."""
+    """The same, in whole batches: a subclass has `gathered(positions)`, which returns (n, ...)."""
 
     def __getitems__(self, positions: list[int]) -> Batch:
         return {
-            "audio": self.gathered(positions),
+            self.sample.key: self.gathered(positions),
             "target": self.target[positions],
             "labels": self.labels[positions],
             "clip": self.clip[positions],
@@ -166,38 +169,37 @@ class Rows:
 
 
 class Tensors(Rows):
-    """The same, a batch of each tensor gathered at once, audio (n, 1, samples) in an `empty_batch`, or in `buffer`.
+    """The same, a batch of each tensor gathered at once, its data in an `empty_batch`, or in `buffer`.
 
     By index_select, on torch's threads: indexing with [] is slower.
     """
 
-    def __init__(self, tensors: Mapping[str, Any], buffer: Any = None) -> None:
+    def __init__(self, tensors: Mapping[str, Any], sample: Sample, buffer: Any = None) -> None:
         super().__init__(tensors)
-        self.buffer = buffer  # (batch, 1, samples), in which every batch is gathered
+        self.sample = sample
+        self.buffer = buffer  # (batch, ...), in which every batch is gathered
 
     def __getitems__(self, positions: list[int]) -> Batch:
         import torch
 
-        where, audio = torch.tensor(positions), self.tensors["audio"]
-        rest = {name: torch.index_select(rows, 0, where) for name, rows in self.tensors.items() if name != "audio"}
-        if self.buffer is None:
-            batch = empty_batch(len(positions), audio.shape[2], audio.dtype)
-        else:
-            batch = self.buffer[: len(positions)]
-        return {"audio": torch.index_select(audio, 0, where, out=batch), **rest}
+        where, key = torch.tensor(positions), self.sample.key
+        rest = {name: torch.index_select(rows, 0, where) for name, rows in self.tensors.items() if name != key}
+        count = len(positions)
+        batch = empty_batch(count, self.sample) if self.buffer is None else self.buffer[:count]
+        return {key: torch.index_select(self.tensors[key], 0, where, out=batch), **rest}
 
 
-def with_labels(request: LoaderRequest, audio: Any) -> Batch:
-    """Return audio of all clips, a tensor (n, 1, samples), with the labels that are beside it."""
+def with_labels(request: LoaderRequest, data: Any) -> Batch:
+    """Return the data of all clips, a tensor (n, ...), with the labels that are beside it."""
     labels = Clips(request)
-    return {"audio": audio, "target": labels.target, "labels": labels.labels, "clip": labels.clip}
+    return {request.sample.key: data, "target": labels.target, "labels": labels.labels, "clip": labels.clip}
 
 
-def stacked(views: Sequence[Any]) -> Any:
-    """Return float32 (n, 1, samples): a copy of the clips, each a tensor (1, samples), in an `empty_batch`."""
+def stacked(views: Sequence[Any], sample: Sample) -> Any:
+    """Return (n, ...): a copy of the clips, each a tensor, in an `empty_batch`."""
     import torch
 
-    return torch.stack(list(views), out=empty_batch(len(views), views[0].shape[1]))
+    return torch.stack(list(views), out=empty_batch(len(views), sample))
 
 
 def worker_arguments(request: LoaderRequest) -> dict[str, Any]:

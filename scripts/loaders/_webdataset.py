@@ -97,7 +97,7 @@ def _by_batch(request: LoaderRequest) -> Callable[..., Batch]:
         row[frames:] = 0
 
     def collate(samples):
-        audio = empty_batch(len(samples), request.samples)
+        audio = empty_batch(len(samples), request.sample)
         for sample, row in zip(samples, audio.numpy()[:, 0], strict=True):
             decode(sample["wav"], row)
         return {"audio": audio, **torch.utils.data.default_collate([_labels(sample, request) for sample in samples])}

@@ -39,7 +39,7 @@ class Clips(Dataset):
     def fetch(self, position, row):
         key, first = place(position)
         body = self.bucket.object(key).get_reader().read_all()
-        row[0] = np.frombuffer(body, dtype=np.float32, offset=first)
+        row[...] = np.frombuffer(body, dtype=np.$dtype, offset=first).reshape(shape)
 
     $end
     def __getitems__(self, positions):  # a batch at a time
@@ -49,16 +49,16 @@ class Clips(Dataset):
             $when get=object
             self.pool = ThreadPoolExecutor($in_flight)
             $end
-        audio = empty_batch(len(positions))
+        $item = empty_batch(len(positions))
         $when get=object
-        list(self.pool.map(self.fetch, positions, audio.numpy()))
+        list(self.pool.map(self.fetch, positions, $item.numpy()))
         $when get=batch
         places = [place(position) for position in positions]
         found = self.client.batch([key for key, _ in places], bucket=self.bucket).get()
-        for (_, first), (_, body), row in zip(places, found, audio.numpy(), strict=True):
-            row[0] = np.frombuffer(body, dtype=np.float32, offset=first)
+        for (_, first), (_, body), row in zip(places, found, $item.numpy(), strict=True):
+            row[...] = np.frombuffer(body, dtype=np.$dtype, offset=first).reshape(shape)
         $end
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
 loader = $data_loader

@@ -23,12 +23,12 @@ from torch.utils.data import Dataset
 $head
 $labels
 with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
-    column = file.read_all()["audio"]  # mapped, not read
+    column = file.read_all()["$item"]  # mapped, not read
 $when gather=batch
 import warnings
 
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
-blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, 1, samples)) for block in column.chunks]
+blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, *shape)) for block in column.chunks]
 size = len(blocks[0])  # all but the last have as many clips
 $end
 
@@ -43,12 +43,12 @@ class Clips(Dataset):
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         views = [blocks[position // size][position % size] for position in positions]
-        audio = torch.stack(views, out=empty_batch(len(views)))
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        $item = torch.stack(views, out=empty_batch(len(views)))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
     $when gather=clip
     def __getitem__(self, position):
-        audio = torch.tensor(column[position].values.to_numpy())[None]
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+        $item = torch.tensor(column[position].values.to_numpy()).reshape(shape)
+        return {"$item": $item, "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -59,7 +59,7 @@ $loop
 
 
 class ByClip(Clips):
-    """The file clip by clip; `column` is the mapped audio."""
+    """The file clip by clip; `column` is what is mapped."""
 
     def __init__(self, request):
         super().__init__(request)
@@ -77,32 +77,32 @@ class ByClip(Clips):
         import pyarrow as pa
 
         with pa.memory_map(str(self.data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
-            self.column = file.read_all()["audio"]
+            self.column = file.read_all()[self.sample.key]
 
-    def audio(self, position):
-        """Return float32 (1, samples)."""
+    def item(self, position):
+        """Return a clip."""
         import torch
 
-        return torch.tensor(self.column[position].values.to_numpy())[None]
+        return torch.tensor(self.column[position].values.to_numpy()).reshape(self.sample.shape)
 
 
 class ByBatch(Batches, ByClip):
-    """The same, in whole batches; `blocks` are the record batches as tensors, float32 (rows, 1, samples)."""
+    """The same, in whole batches; `blocks` are the record batches as tensors, (rows, ...)."""
 
     def map(self):
         """Map the file, and make a tensor of each record batch, never to be written to."""
         import torch
 
         super().map()
-        arrays = [chunk.flatten().to_numpy().reshape(-1, 1, self.samples) for chunk in self.column.chunks]
+        arrays = [chunk.flatten().to_numpy().reshape(-1, *self.sample.shape) for chunk in self.column.chunks]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             self.blocks = [torch.from_numpy(array) for array in arrays]
 
     def gathered(self, positions):
-        """Return float32 (n, 1, samples)."""
+        """Return (n, ...)."""
         size = len(self.blocks[0])  # all but the last have as many rows
-        return stacked([self.blocks[position // size][position % size] for position in positions])
+        return stacked([self.blocks[position // size][position % size] for position in positions], self.sample)
 
 
 def open_epochs(request):

@@ -24,6 +24,7 @@ from scripts.loaders._dali import SETTINGS, epochs_of, simplify  # noqa: F401
 from scripts.machine import gpu
 
 FORMAT = "memmap"
+KINDS = ("audio",)
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "transfer")  # which is of the parallel form: the serial one has none

@@ -20,6 +20,7 @@ from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simpl
 from scripts.machine import gpu
 
 FORMAT = "npy"
+KINDS = ("audio",)
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}

@@ -19,6 +19,7 @@ from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, residen
 from scripts.machine import gpu
 
 FORMAT = "webdataset"
+KINDS = ("audio",)
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 ORDER = "shards in random order, then a shuffle buffer"

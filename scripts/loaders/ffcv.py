@@ -113,7 +113,7 @@ def open_epochs(request):
         if "decode" in request.without:
             audio = torch.zeros(len(pcm), 1, request.samples)
         else:
-            audio = torch.mul(pcm[:, None], 1 / 32768, out=empty_batch(len(pcm), request.samples))
+            audio = torch.mul(pcm[:, None], 1 / 32768, out=empty_batch(len(pcm), request.sample))
         return {"audio": audio, "target": target[where], "labels": labels[where], "clip": clip[where]}
 
     again = None

@@ -44,17 +44,18 @@ class Clips(Dataset):
     def opened(self):
         if self.file is None:  # each process opens the file itself: HDF5 cannot be used across a fork
             self.file = h5py.File(data / "clips.h5", locking=False)
-        return self.file["audio"]
+        return self.file["$item"]
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once: each chunk, a clip, straight into its row
-        chunks, audio = self.opened().id, empty_batch(len(positions))
-        for position, row in zip(positions, audio.view(-1, samples).numpy().view("u1"), strict=True):
-            chunks.read_direct_chunk((position, 0, 0), out=row)
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        chunks, $item = self.opened().id, empty_batch(len(positions))
+        first = (0,) * len(shape)  # of a clip
+        for position, row in zip(positions, $item.flatten(1).numpy().view("u1"), strict=True):
+            chunks.read_direct_chunk((position, *first), out=row)
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
     $when gather=clip
     def __getitem__(self, position):
-        return {"audio": self.opened()[position], "target": target[position], "labels": labels[position]}
+        return {"$item": self.opened()[position], "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -73,21 +74,21 @@ class ByClip(OpenedByEach):
 
         return h5py.File(self.data / "clips.h5", locking=False)
 
-    def audio(self, position):
-        """Return float32 (1, samples)."""
-        return self.opened()["audio"][position]
+    def item(self, position):
+        """Return a clip."""
+        return self.opened()[self.sample.key][position]
 
 
 class ByBatch(Batches, ByClip):
     """The same, in whole batches."""
 
     def gathered(self, positions):
-        """Return float32 (n, 1, samples)."""
-        chunks, audio = self.opened()["audio"].id, empty_batch(len(positions), self.samples)
-        rows = audio.view(-1, self.samples).numpy().view("u1")
+        """Return (n, ...)."""
+        chunks, batch = self.opened()[self.sample.key].id, empty_batch(len(positions), self.sample)
+        rows, first = batch.flatten(1).numpy().view("u1"), (0,) * len(self.sample.shape)
         for row, position in zip(rows, positions, strict=True):
-            chunks.read_direct_chunk((position, 0, 0), out=row)
-        return audio
+            chunks.read_direct_chunk((position, *first), out=row)
+        return batch
 
 
 def open_epochs(request):

@@ -48,7 +48,7 @@ $empty_batch
 $when reuse=True
 import numpy as np
 
-buffer = torch.from_numpy(np.empty((batch_size, 1, samples), dtype=np.float32))  # of every batch, until the next one
+buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
 
 
 def empty_batch(clips):
@@ -62,9 +62,9 @@ class Clips(Dataset):
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
-        where, audio = torch.tensor(positions), empty_batch(len(positions))
+        where, $item = torch.tensor(positions), empty_batch(len(positions))
         rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
-        return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
+        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
     $when gather=clip
     def __getitem__(self, position):
         return dict(storage.get(position).items())
@@ -87,5 +87,7 @@ def open_epochs(request):
     storage.loads(request.data)
     tensors = dict(storage.get(slice(0, request.clips)).items())  # views of the mapped files
     by_batch = request.options["gather"] == "batch"
-    with epochs_of(request, Tensors(tensors, reused(request)) if by_batch else Items(storage.get)) as epoch:
+    with epochs_of(
+        request, Tensors(tensors, request.sample, reused(request)) if by_batch else Items(storage.get)
+    ) as epoch:
         yield epoch

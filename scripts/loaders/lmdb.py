@@ -53,19 +53,19 @@ class Clips(Dataset):
 
     def view(self, transaction, position):  # of mapped memory, valid within the transaction
         value = transaction.get(position.to_bytes(8, "big"))
-        return torch.frombuffer(value, dtype=torch.float32).view(1, samples)
+        return torch.frombuffer(value, dtype=torch.$dtype).view(shape)
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, copied on torch's threads
         with self.begin() as transaction:
             views = [self.view(transaction, position) for position in positions]
-            audio = torch.stack(views, out=empty_batch(len(views)))
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+            $item = torch.stack(views, out=empty_batch(len(views)))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
     $when gather=clip
     def __getitem__(self, position):
         with self.begin() as transaction:
-            audio = self.view(transaction, position).clone()
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+            $item = self.view(transaction, position).clone()
+        return {"$item": $item, "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -87,28 +87,28 @@ class ByClip(OpenedByEach):
             str(self.data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=readahead, meminit=False
         )
 
-    def audio(self, position):
-        """Return float32 (1, samples)."""
+    def item(self, position):
+        """Return a clip."""
         with self.opened().begin(buffers=True) as transaction:
             return self.view(transaction, position).clone()
 
     def view(self, transaction, position):
-        """Return float32 (1, samples) of mapped memory, valid within the transaction, never to be written to."""
+        """Return a clip of mapped memory, valid within the transaction, never to be written to."""
         import torch
 
         value = transaction.get(position.to_bytes(8, "big"))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The given buffer is not writable")
-            return torch.frombuffer(value, dtype=torch.float32).view(1, self.samples)
+            return torch.frombuffer(value, dtype=getattr(torch, self.sample.dtype)).view(self.sample.shape)
 
 
 class ByBatch(Batches, ByClip):
     """The same, in whole batches."""
 
     def gathered(self, positions):
-        """Return float32 (n, 1, samples)."""
+        """Return (n, ...)."""
         with self.opened().begin(buffers=True) as transaction:
-            return stacked([self.view(transaction, position) for position in positions])
+            return stacked([self.view(transaction, position) for position in positions], self.sample)
 
 
 def open_epochs(request):

@@ -97,7 +97,7 @@ def open_epochs(request):
     silence = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
 
     def converted(positions):
-        batch = empty_batch(len(positions), request.samples) if buffer is None else buffer[: len(positions)]
+        batch = empty_batch(len(positions), request.sample) if buffer is None else buffer[: len(positions)]
         for position, row in zip(positions, batch.numpy(), strict=True):
             np.multiply(audio[position], np.float32(SCALE), out=row)
         return batch
@@ -105,7 +105,7 @@ def open_epochs(request):
     def gathered(positions):
         if torch.utils.data.get_worker_info() is None:
             return torch.from_numpy(audio[positions])
-        batch = empty_batch(len(positions), request.samples, rows.dtype)
+        batch = empty_batch(len(positions), request.sample, "int16")
         return torch.index_select(rows, 0, torch.tensor(positions), out=batch)
 
     def convert(batch):

@@ -32,17 +32,17 @@ class Clips(Dataset):
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at a time
-        audio = empty_batch(len(positions))
-        for position, row in zip(positions, audio.numpy(), strict=True):
+        $item = empty_batch(len(positions))
+        for position, row in zip(positions, $item.numpy(), strict=True):
             with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
                 file.seek(header_bytes)
                 if file.readinto(row) != row.nbytes:
                     raise EOFError(f"{file.name} ends within the clip")
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
     $when gather=clip
     def __getitem__(self, position):
-        audio = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+        $item = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
+        return {"$item": $item, "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -55,8 +55,8 @@ $loop
 class ByClip(Clips):
     """The numbered files clip by clip."""
 
-    def audio(self, position):
-        """Return float32 (1, samples)."""
+    def item(self, position):
+        """Return a clip."""
         import numpy as np
         import torch
 

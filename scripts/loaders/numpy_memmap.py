@@ -36,17 +36,17 @@ $when gather=batch
 import warnings
 
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
-clips = torch.from_numpy(np.load(data / "audio.npy", mmap_mode="r"))  # float32 (clips, 1, samples)
+clips = torch.from_numpy(np.load(data / "$item.npy", mmap_mode="r"))  # $dtype (clips, *shape)
 $when gather=clip
 # a plain array, of which clips are taken much faster than of a numpy.memmap
-clips = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # float32 (clips, 1, samples)
+clips = np.load(data / "$item.npy", mmap_mode="r").view(np.ndarray)  # $dtype (clips, *shape)
 $end
 
 
 $when reuse=None
 $empty_batch
 $when reuse=True
-buffer = torch.from_numpy(np.empty((batch_size, 1, samples), dtype=np.float32))  # of every batch, until the next one
+buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
 
 
 def empty_batch(clips):
@@ -61,12 +61,12 @@ class Clips(Dataset):
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where = torch.tensor(positions)
-        audio = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
-        return {"audio": audio, "target": target[where], "labels": labels[where]}
+        $item = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
+        return {"$item": $item, "target": target[where], "labels": labels[where]}
     $when gather=clip
     def __getitem__(self, position):
-        audio = torch.from_numpy(clips[position].copy())
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+        $item = torch.from_numpy(clips[position].copy())
+        return {"$item": $item, "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -87,7 +87,7 @@ class ByClip(Clips):
         import torch
 
         return {
-            "audio": torch.from_numpy(self.array[position].copy()),
+            self.sample.key: torch.from_numpy(self.array[position].copy()),
             "target": self.target[position],
             "labels": self.labels[position],
             "clip": self.clip[position],
@@ -95,10 +95,10 @@ class ByClip(Clips):
 
 
 def mapped(request):
-    """Return the array, float32 (clips, 1, samples): plain, of which clips are taken faster than of a numpy.memmap."""
+    """Return the array, (clips, ...): plain, of which clips are taken faster than of a numpy.memmap."""
     import numpy as np
 
-    return np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False).view(np.ndarray)
+    return np.load(request.array, mmap_mode="r", allow_pickle=False).view(np.ndarray)
 
 
 def by_batch(request):
@@ -106,7 +106,7 @@ def by_batch(request):
     import torch
 
     with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
-        return Tensors(with_labels(request, torch.from_numpy(mapped(request))), reused(request))
+        return Tensors(with_labels(request, torch.from_numpy(mapped(request))), request.sample, reused(request))
 
 
 def open_epochs(request):

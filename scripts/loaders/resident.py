@@ -23,11 +23,11 @@ SNIPPET = """
 $head
 $when keep=host
 pin_memory = $pin_memory
-split = {name: torch.from_numpy(np.load(data / f"{name}.npy")) for name in ("audio", "target", "labels")}  # all in RAM
+split = {name: torch.from_numpy(np.load(data / f"{name}.npy")) for name in ("$item", "target", "labels")}  # all in RAM
 $when keep=device
 split = {  # all on the device, from mapped pages: no copy in RAM on the way
     name: torch.from_numpy(np.load(data / f"{name}.npy", mmap_mode="c")).to(device)
-    for name in ("audio", "target", "labels")
+    for name in ("$item", "target", "labels")
 }
 $end
 import numpy as np
@@ -47,7 +47,7 @@ $end
 
 class Loader:
     def __iter__(self):
-        order = torch.randperm(len(split["audio"]), generator=generator)
+        order = torch.randperm(len(split["$item"]), generator=generator)
         $when keep=host
         for where in order.split(batch_size):
             yield {
@@ -101,11 +101,11 @@ def open_epochs(request):
 
     kept_on = _kept_on(request)
     # To a GPU from mapped pages (private: torch wants to be able to write): no copy of the split in RAM on its way.
-    audio = np.load(request.data / "audio.npy", mmap_mode=None if kept_on == "cpu" else "c", allow_pickle=False)
+    data = np.load(request.array, mmap_mode=None if kept_on == "cpu" else "c", allow_pickle=False)
     clip, target, labels = read_labels(request.data)
-    arrays = {"audio": audio, "target": target, "labels": labels, "clip": clip}
+    arrays = {request.sample.key: data, "target": target, "labels": labels, "clip": clip}
     split = {name: torch.from_numpy(array).to(kept_on) for name, array in arrays.items()}
-    del audio, arrays
+    del data, arrays
     pinned = request.pin_memory and kept_on == "cpu"
 
     def new(rows, count):

@@ -22,7 +22,7 @@ $labels
 direct = $direct  # reads past the page cache: for a set larger than memory
 random = np.random.default_rng($seed)
 reader = RingReader(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
-    data / "audio.npy",
+    data / "$item.npy",
     batch_size,
     threads=$workers,
     ahead=$prefetch,
@@ -38,8 +38,8 @@ class Loader:
 
     def __iter__(self):
         order, self.following = self.following, random.permutation(len(reader))
-        for audio, targets, hot in reader.batches(order, target, labels, then=self.following):
-            yield {"audio": audio, "target": targets, "labels": hot}
+        for $item, targets, hot in reader.batches(order, target, labels, then=self.following):
+            yield {"$item": $item, "target": targets, "labels": hot}
 
 
 loader = Loader()

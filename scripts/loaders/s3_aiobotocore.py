@@ -55,7 +55,7 @@ class Clips(Dataset):
         async with self.gate:
             found = await self.client.get_object(Bucket=index["bucket"], Key=key, Range=wanted)
             async with found["Body"] as body:
-                row[0] = np.frombuffer(await body.read(), dtype=np.float32)
+                row[...] = np.frombuffer(await body.read(), dtype=np.$dtype).reshape(shape)
 
     async def fetch_all(self, positions, rows):
         await asyncio.gather(*map(self.fetch, positions, rows))
@@ -64,9 +64,9 @@ class Clips(Dataset):
         if self.loop is None:
             self.loop = asyncio.new_event_loop()
             self.loop.run_until_complete(self.open())
-        audio = empty_batch(len(positions))
-        self.loop.run_until_complete(self.fetch_all(positions, audio.numpy()))
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        $item = empty_batch(len(positions))
+        self.loop.run_until_complete(self.fetch_all(positions, $item.numpy()))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
 loader = $data_loader

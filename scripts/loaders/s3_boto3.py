@@ -47,14 +47,14 @@ class Clips(Dataset):
         key, first = place(position)
         wanted = f"bytes={first}-{first + row.nbytes - 1}"
         body = self.client.get_object(Bucket=index["bucket"], Key=key, Range=wanted)["Body"].read()
-        row[0] = np.frombuffer(body, dtype=np.float32)
+        row[...] = np.frombuffer(body, dtype=np.$dtype).reshape(shape)
 
     def __getitems__(self, positions):  # a batch at a time
         if self.client is None:
             self.open()
-        audio = empty_batch(len(positions))
-        list(self.pool.map(self.fetch, positions, audio.numpy()))
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        $item = empty_batch(len(positions))
+        list(self.pool.map(self.fetch, positions, $item.numpy()))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
 loader = $data_loader

@@ -54,8 +54,8 @@ where = {
 
 
 def audio_of(reader):  # an S3Reader, a file of its own
-    audio = np.load(reader, allow_pickle=False)
-    return torch.from_numpy(audio)
+    $item = np.load(reader, allow_pickle=False)
+    return torch.from_numpy($item)
 
 
 $when dataset=map
@@ -64,13 +64,13 @@ from torch.utils.data import Dataset
 class Clips(Dataset):
     def __init__(self):
         uris = [f"s3://{index['bucket']}/{place(position)[0]}" for position in range(len(target))]
-        self.audio = S3MapDataset.from_objects(uris, transform=audio_of, **where)
+        self.$item = S3MapDataset.from_objects(uris, transform=audio_of, **where)
 
     def __len__(self):
         return len(target)
 
     def __getitem__(self, position):
-        return {"audio": self.audio[position], "target": target[position], "labels": labels[position]}
+        return {"$item": self.$item[position], "target": target[position], "labels": labels[position]}
 
 
 loader = $data_loader
@@ -88,7 +88,7 @@ def in_any_order(_client):
 
 def clip_of(reader):
     position = int(Path(reader.key).stem)
-    return {"audio": audio_of(reader), "target": target[position], "labels": labels[position]}
+    return {"$item": audio_of(reader), "target": target[position], "labels": labels[position]}
 
 
 dataset = S3IterableDataset(get_dataset_objects=in_any_order, transform=clip_of, enable_sharding=True, **where)
@@ -145,14 +145,15 @@ class InOrder(Clips):
         import torch
 
         position = int(reader.key.rpartition("/")[2].removesuffix(".npy"))
-        wanted, audio = self.wanted(position), torch.empty(1, self.samples)
+        wanted = self.wanted(position)
+        data = torch.empty(self.sample.shape, dtype=getattr(torch, self.sample.dtype))
         try:
             reader.seek(wanted.first)
-            read_into(reader.readinto, memoryview(audio.numpy()).cast("B"))
+            read_into(reader.readinto, memoryview(data.numpy()).cast("B"))
         except Exception as error:
             pause(error, wanted, ATTEMPTS, ())  # the library has tried again itself
         return {
-            "audio": audio,
+            self.sample.key: data,
             "target": self.target[position],
             "labels": self.labels[position],
             "clip": self.clip[position],

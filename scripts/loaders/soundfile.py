@@ -68,7 +68,7 @@ def open_epochs(request):
             return map(self.path_of, positions)
 
         def gathered(self, positions):
-            audio = empty_batch(len(positions), request.samples)
+            audio = empty_batch(len(positions), request.sample)
             pcm = np.empty(request.samples, dtype=np.int16)
             for position, rows in zip(positions, audio, strict=True):
                 path = self.path_of(position)

@@ -68,7 +68,7 @@ def open_epochs(request):
     from torch.utils.data import default_collate
 
     class Files(_torch.Clips):
-        def audio(self, position):
+        def item(self, position):
             path = request.data / f"{position:06d}.wav"
             if "decode" in request.without:
                 return undecoded(path, request)

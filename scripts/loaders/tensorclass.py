@@ -27,7 +27,7 @@ $head
 
 @tensorclass
 class Split:
-    audio: torch.Tensor
+    $item: torch.Tensor
     target: torch.Tensor
     labels: torch.Tensor
     clip: torch.Tensor  # its number
@@ -45,9 +45,9 @@ class Clips(Dataset):
         return len(clips)
 
     def __getitems__(self, positions):  # a batch at once, on torch's threads
-        where, audio = torch.tensor(positions), empty_batch(len(positions))
+        where, $item = torch.tensor(positions), empty_batch(len(positions))
         rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
-        return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
+        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
 
 
 loader = $data_loader
@@ -67,5 +67,5 @@ def unsuited(request):
 def open_epochs(request):
     """Yield the epoch function over the split, which is read before."""
     clips = split_of(request, in_memory=True)
-    with epochs_of(replace(request, workers=0), Tensors(dict(clips.items()))) as epoch:
+    with epochs_of(replace(request, workers=0), Tensors(dict(clips.items()), request.sample)) as epoch:
         yield epoch

@@ -26,7 +26,7 @@ $head
 
 @tensorclass
 class Split:
-    audio: torch.Tensor
+    $item: torch.Tensor
     target: torch.Tensor
     labels: torch.Tensor
     clip: torch.Tensor  # its number
@@ -47,9 +47,9 @@ class Clips(Dataset):
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
-        where, audio = torch.tensor(positions), empty_batch(len(positions))
+        where, $item = torch.tensor(positions), empty_batch(len(positions))
         rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
-        return {"audio": torch.index_select(tensors["audio"], 0, where, out=audio), **rest}
+        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
     $when gather=clip
     def __getitem__(self, position):
         return dict(clips[position].items())
@@ -66,6 +66,10 @@ $loop
 def open_epochs(request):
     """Yield the epoch function over the mapped tensorclass."""
     clips = split_of(request)
-    dataset = Tensors(dict(clips.items())) if request.options["gather"] == "batch" else Items(clips.__getitem__)
+    dataset = (
+        Tensors(dict(clips.items()), request.sample)
+        if request.options["gather"] == "batch"
+        else Items(clips.__getitem__)
+    )
     with epochs_of(request, dataset) as epoch:
         yield epoch

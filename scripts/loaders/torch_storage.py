@@ -21,10 +21,10 @@ from torch.utils.data import Dataset
 
 $head
 $labels
-header = np.load(data / "audio.npy", mmap_mode="r")  # says where its rows begin: a multiple of 64 bytes
+header = np.load(data / "$item.npy", mmap_mode="r")  # says where its rows begin: a multiple of 64 bytes
 skipped = header.offset // header.itemsize
-mapped = torch.from_file(str(data / "audio.npy"), shared=False, size=skipped + header.size)
-clips = mapped[skipped:].view(header.shape)  # float32 (clips, 1, samples)
+mapped = torch.from_file(str(data / "$item.npy"), shared=False, size=skipped + header.size, dtype=torch.$dtype)
+clips = mapped[skipped:].view(header.shape)  # $dtype (clips, *shape)
 
 
 $empty_batch
@@ -37,11 +37,11 @@ class Clips(Dataset):
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where = torch.tensor(positions)
-        audio = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
-        return {"audio": audio, "target": target[where], "labels": labels[where]}
+        $item = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
+        return {"$item": $item, "target": target[where], "labels": labels[where]}
     $when gather=clip
     def __getitem__(self, position):  # mapped: collating copies it
-        return {"audio": clips[position], "target": target[position], "labels": labels[position]}
+        return {"$item": clips[position], "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -53,15 +53,17 @@ $loop
 
 def open_epochs(request):
     """Return what opens the epoch function over the mapped tensor."""
-    tensors = with_labels(request, _mapped(request.data / "audio.npy"))
-    return gathering(request, lambda _request: Rows(tensors), lambda _request: Tensors(tensors))
+    tensors = with_labels(request, _mapped(request.array, request.sample.dtype))
+    return gathering(request, lambda _request: Rows(tensors), lambda _request: Tensors(tensors, request.sample))
 
 
-def _mapped(path):
-    """Return the array of a float32 .npy file as a tensor whose storage is the mapped file, beyond its header."""
+def _mapped(path, dtype):
+    """Return the array of an .npy file of type `dtype` as a tensor that the mapped file is the storage of."""
     import numpy as np
     import torch
 
     header = np.load(path, mmap_mode="r", allow_pickle=False)
     skipped, count = header.offset // header.itemsize, header.size  # an .npy header is a multiple of 64 bytes
-    return torch.from_file(str(path), shared=False, size=skipped + count)[skipped:].view(header.shape)
+    return torch.from_file(str(path), shared=False, size=skipped + count, dtype=getattr(torch, dtype))[skipped:].view(
+        header.shape
+    )

@@ -61,7 +61,7 @@ def open_epochs(request):
         def files_to_decode(self, positions):  # for the batch timeline
             return [request.data / f"{position:06d}.wav" for position in positions]
 
-        def audio(self, position):
+        def item(self, position):
             path = request.data / f"{position:06d}.wav"
             audio = undecoded(path, request) if "decode" in request.without else decode(path)
             return torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))

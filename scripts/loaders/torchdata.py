@@ -36,13 +36,13 @@ header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one leng
 
 
 def read(positions):  # a batch at a time
-    audio = np.empty((len(positions), 1, samples), dtype=np.float32)
-    for position, row in zip(positions, audio, strict=True):
+    $item = np.empty((len(positions), *shape), dtype=np.$dtype)
+    for position, row in zip(positions, $item, strict=True):
         with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
             file.seek(header_bytes)
             if file.readinto(row) != row.nbytes:
                 raise EOFError(f"{file.name} ends within the clip")
-    return {"audio": torch.from_numpy(audio), "target": target[positions], "labels": labels[positions]}
+    return {"$item": torch.from_numpy($item), "target": target[positions], "labels": labels[positions]}
 
 
 sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed($seed))

@@ -11,6 +11,7 @@ from scripts.loaders._torch import simplify  # noqa: F401
 from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, open_shards  # noqa: F401
 
 FORMAT = "webdataset"
+KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")

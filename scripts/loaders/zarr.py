@@ -40,8 +40,8 @@ from torch.utils.data import default_collate
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, its chunks read concurrently
         self.runner = self.runner or asyncio.Runner()
-        audio = default_collate(self.runner.run(self.read(positions)))  # in a worker straight into shared memory
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+        $item = default_collate(self.runner.run(self.read(positions)))  # in a worker straight into shared memory
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
     async def read(self, positions):
         if self.array is None:
@@ -52,7 +52,7 @@ import zarr
     def __getitem__(self, position):
         if self.array is None:
             self.array = zarr.open_array(data / "clips.zarr", mode="r")
-        return {"audio": self.array[position], "target": target[position], "labels": labels[position]}
+        return {"$item": self.array[position], "target": target[position], "labels": labels[position]}
     $end
 
 
@@ -67,8 +67,8 @@ class ByClip(Clips):
 
     array = None  # knows a path and what zarr.json says: nothing that stays open
 
-    def audio(self, position):
-        """Return float32 (1, samples)."""
+    def item(self, position):
+        """Return a clip."""
         import zarr
 
         if self.array is None:
@@ -98,7 +98,7 @@ class ByBatch(Batches):
         return self.__dict__ | {"runners": {}}
 
     def gathered(self, positions):
-        """Return float32 (n, 1, samples), in a worker copied straight into shared memory."""
+        """Return (n, ...), in a worker copied straight into shared memory."""
         from torch.utils.data import default_collate
 
         runner = self.runners.setdefault(os.getpid(), asyncio.Runner())  # starts nothing before it runs
@@ -110,7 +110,7 @@ class ByBatch(Batches):
             runner.close()
 
     async def read(self, positions):
-        """Return float32 (1, samples) for each position."""
+        """Return a clip for each position."""
         import zarr.api.asynchronous
 
         if self.array is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.common.request import LoaderRequest
+from scripts.common.sample import Sample
 from scripts.measure.sink import Sink
 
 POOL_BYTES = 256 << 20  # of batches: several times the last-level cache of most processors
@@ -17,16 +18,16 @@ LEAST_BATCHES, MOST_BATCHES = 3, 64
 SECONDS = 0.06  # each of the two measurements
 
 
-def pool_of(clips: int, shape: tuple[int, ...]) -> Any:
-    """Return a float32 array (batches, clips, *shape), touched, in huge pages where numpy asks for them.
+def pool_of(clips: int, sample: Sample) -> Any:
+    """Return an array (batches, clips, ...) of what is delivered, touched, in huge pages where numpy asks for them.
 
     It is filled by one thread, so that a process which has no threads yet can be forked afterwards.
     """
     import numpy as np
 
-    size = 4 * clips * int(np.prod(shape))
+    size = clips * sample.bytes
     count = min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // size)))
-    return np.full((count, clips, *shape), 0.25, dtype=np.float32)
+    return np.full((count, clips, *sample.shape), 1, dtype=sample.dtype)
 
 
 def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], seconds: float = SECONDS) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import plugins, sample
 from scripts.common.files import read_json
 from scripts.common.location import PATH
 from scripts.common.vocabulary import SPLIT
@@ -27,7 +27,7 @@ def declared(
     lasting = Path("results", "formats", dataset, module.FORMAT)
     reads_folder = PATH in getattr(module, "READS", (PATH,))
     folder = (lasting if reads_folder and lasting.is_dir() else data) / SPLIT
-    samples = read_json(corpus / "corpus.json")["samples"]
+    item = sample.from_json(read_json(corpus / "corpus.json")["sample"])
     about = found["format_about"]
     return {
         **found,
@@ -35,7 +35,7 @@ def declared(
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,
-        "program": None if own else _program.program(module, settings, about, folder, samples, seed, versions),
+        "program": None if own else _program.program(module, settings, about, folder, item, seed, versions),
     }
 
 

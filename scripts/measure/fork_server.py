@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
 from scripts.measure import child
@@ -39,7 +40,7 @@ def main() -> None:
     visits: list[int] = []  # under way: one at most
     end_with_parent(visits)
     first = json.loads(sys.stdin.readline())
-    pool = preloaded(first["clips"], tuple(first["shape"]))
+    pool = preloaded(first["clips"], sample.from_json(first["sample"]))
     gc.collect()
     gc.freeze()
     said = os.fdopen(os.dup(1), "w", buffering=1)
@@ -74,7 +75,7 @@ def end_with_parent(visits: list[int]) -> None:
         sys.exit(1)
 
 
-def preloaded(clips: int, shape: tuple[int, ...]) -> Any:
+def preloaded(clips: int, item: sample.Sample) -> Any:
     """Import what every visit needs, and return the batches that the in-memory ceiling streams."""
     import torch.utils.data
 
@@ -86,7 +87,7 @@ def preloaded(clips: int, shape: tuple[int, ...]) -> Any:
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             import_module(name)
-    return ceiling.pool_of(clips, shape)
+    return ceiling.pool_of(clips, item)
 
 
 def serve(job: dict[str, Any], pool: Any) -> None:

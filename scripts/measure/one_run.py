@@ -171,7 +171,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         return without_speed(record, "skipped", refused)
     if proof:
         record["proof"] = relied_on(proof, asked)
-        pool = ceiling.pool_of(request.batch_size, request.sample.shape) if pool is None else pool
+        pool = ceiling.pool_of(request.batch_size, request.sample) if pool is None else pool
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
         mode=asked.mode,
@@ -201,7 +201,9 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     """
     proven = hashlib.sha256(Path(asked.proof).with_suffix(".npy").read_bytes()).hexdigest()[:16]
     how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
-    return {"code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
+    verified = proof["verification"]
+    differs = {"differs_by": verified["largest_difference"]} if "largest_difference" in verified else {}
+    return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
 
 
 def request_for(

@@ -14,12 +14,12 @@ from scripts.common.errors import reading
 from scripts.common.files import whole_file
 from scripts.measure.sink import Receipt
 
-COLUMNS = ("clip", "target", "audio", "labels")  # of a file
+COLUMNS = ("clip", "target", "data", "labels")  # of a file
 SHOWN = 5  # clips named in full; the rest is counted
 
 
 def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
-    """Return (clip, target, audio, labels) of each delivered clip, and what is wrong with whole batches.
+    """Return (clip, target, data, labels) of each delivered clip, and what is wrong with whole batches.
 
     The sum of the labels is given as the bits of its float32, so that all are whole numbers; of a task that takes no
     sums the rows are (clip, target). A batch whose tensors have different numbers of clips has no rows.
@@ -38,7 +38,7 @@ def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[st
 
 
 def receipts_of(receipts: Iterable[Receipt]) -> dict[int, tuple[int, ...]]:
-    """Return {clip: (target, audio, labels)} of an epoch, of a clip that came twice the last one."""
+    """Return {clip: (target, data, labels)} of an epoch, of a clip that came twice the last one."""
     return {index: tuple(sums) for index, *sums in rows_of(receipts)[0]}
 
 

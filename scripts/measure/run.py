@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
@@ -121,7 +123,13 @@ class _Run:
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
         self.verifier = Verifier(
-            corpus, SPLIT, request.batch_size, max(1, request.workers), request.device, request.world
+            corpus,
+            SPLIT,
+            request.batch_size,
+            max(1, request.workers),
+            request.device,
+            request.world,
+            plugins.pixel_limit(module, record["settings"]),
         )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.moments: dict[str, host.Moment] = {}
@@ -287,7 +295,7 @@ class _Run:
         with contextlib.ExitStack() as stack:
             task = training.Task(
                 device=self.request.device,
-                inputs=min(self.corpus.sample_rate, self.request.samples),
+                inputs=min(self.corpus.sample_rate or training.INPUTS, prod(self.request.sample.shape)),
                 seed=self.request.seed,
                 validation=self._validation(stack),
                 logs=wanted.logs,

@@ -51,7 +51,7 @@ class Session:
         self.planned = len(every)
         self.runs = {run.path: run for run in runs if self._proven(run)}
         self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
-        self.shape = plan.sample.shape
+        self.sample = plan.sample
         self.name = group
 
     @staticmethod
@@ -282,7 +282,7 @@ def main() -> None:
         if arguments.log:
             _log_to(arguments.log, stack)
         stack.enter_context(serving(from_json(run.location) for run in session.runs.values()))
-        visitor = stack.enter_context(Visitor(session.shape, session.chance))
+        visitor = stack.enter_context(Visitor(session.sample, session.chance))
         try:
             found = session.run(visitor, display)
         except KeyboardInterrupt:  # the visits that are there count, and the same command goes on

@@ -16,12 +16,15 @@ CHUNKS = 32  # of a clip, each with a sum of its own
 WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHUNKS - 1)]
 
 
+BESIDE = ("target", "labels", "clip")  # what a batch holds beside its data
+
+
 class Receipt(NamedTuple):
     """What is kept of a consumed batch: tensors of one value per clip, on the device."""
 
     clip: Any  # int64
     target: Any  # int64
-    audio: Any  # int64, `checksum` of the samples' bits; None of a task that takes no sums
+    data: Any  # int64, `checksum` of the values' bits; None of a task that takes no sums
     labels: Any  # float32, the sum of the class numbers, counted from 1; or None
 
 
@@ -31,6 +34,7 @@ class Sink:
     def __init__(self, device: str) -> None:
         self.device = device
         self.buffers: dict[str, Any] = {}
+        self.shape: Any = None  # of a clip: that of the first one
         self.weights: Any = None
         self.chunk_weights: Any = None
 
@@ -44,8 +48,14 @@ class Sink:
         if self.weights is None:
             self.weights = torch.arange(1.0, labels.shape[1] + 1, device=labels.device)
             self.chunk_weights = torch.tensor(WEIGHTS, device=labels.device)
-        audio = checksum(batch["audio"], self.chunk_weights)
-        return Receipt(batch["clip"].clone(), batch["target"].clone(), audio, labels @ self.weights)
+        data = data_of(batch)
+        if self.shape not in (None, data.shape[1:]):
+            raise ValueError(
+                f"a batch of clips of the shape {tuple(data.shape[1:])}, the first one had {tuple(self.shape)}"
+            )
+        self.shape = data.shape[1:]
+        sums = checksum(data, self.chunk_weights)
+        return Receipt(batch["clip"].clone(), batch["target"].clone(), sums, labels @ self.weights)
 
     def _copied(self, name: str, tensor: Any) -> Any:
         """Return the device buffer's part that `tensor` was copied into."""
@@ -62,27 +72,31 @@ class Sink:
         """Return None: consuming is no computing."""
 
 
-def checksum(audio: Any, weights: Any) -> Any:
-    """Return int64 (clips,) of `audio`, float32 (clips, channels, samples): it depends on the samples' bits and order.
+def data_of(batch: Mapping[str, Any]) -> Any:
+    """Return the one tensor of a batch that is no label: its audio, its images."""
+    return next(tensor for name, tensor in batch.items() if name not in BESIDE)
 
-    A clip is read as 64-bit words of two samples (32-bit words, where their number is odd). The wrapping sums of CHUNKS
-    equal parts and the words that remain count with a weight each: `weights`, int64 on the device of `audio`, holds
-    WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless each word stays in its part.
+
+def checksum(data: Any, weights: Any) -> Any:
+    """Return int64 (clips,) of `data`, a tensor (clips, ...) of any type: it depends on the values' bits and order.
+
+    A clip is read as 64-bit words (32-bit words, or bytes, where it is no multiple of that). The wrapping sums of
+    CHUNKS equal parts and the words that remain count with a weight each: `weights`, int64 on the device of `data`,
+    holds WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless each word stays in its
+    part.
     """
     import torch
 
-    clips, channels, samples = audio.shape
-    if channels * samples % 2:
-        words = audio.view(torch.int32)
-    else:
-        try:
-            words = audio.view(torch.int64)
-        except RuntimeError:  # it begins or goes on at half a word
-            words = audio.clone(memory_format=torch.contiguous_format).view(torch.int64)
-    words = words.reshape(clips, channels * words.shape[2])
+    flat = data.reshape(len(data), -1)
+    size = flat.shape[1] * flat.element_size()
+    kind = torch.int64 if size % 8 == 0 else torch.int32 if size % 4 == 0 else torch.uint8
+    try:
+        words = flat.view(kind)
+    except RuntimeError:  # it begins or goes on at a part of a word
+        words = flat.clone(memory_format=torch.contiguous_format).view(kind)
     size, rest = divmod(words.shape[1], CHUNKS)
     whole = words[:, : CHUNKS * size] if rest else words
-    sums = whole.view(clips, CHUNKS, size).sum(dim=2, dtype=words.dtype)
+    sums = whole.view(len(data), CHUNKS, size).sum(dim=2, dtype=torch.int64 if kind == torch.uint8 else kind)
     if rest:
         sums = torch.cat([sums, words[:, CHUNKS * size :]], dim=1)
     weights = weights[: CHUNKS + rest]

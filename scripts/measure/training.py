@@ -22,15 +22,16 @@ import torch
 
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import PlainLoop, Receipt
+from scripts.measure.sink import PlainLoop, Receipt, data_of
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
 Clock = Callable[[], float]
 Around = Callable[[str], None]
+INPUTS = 16_000  # values that the model takes: of audio at 16 kHz a second
 
 
-def autoencoder(inputs: int = 16_000, seed: int = 0) -> torch.nn.Module:
+def autoencoder(inputs: int = INPUTS, seed: int = 0) -> torch.nn.Module:
     """Return the linear autoencoder inputs -> 64 -> 32 -> 64 -> inputs, initialised by `seed`, on the CPU.
 
     For 16,000 inputs it has 2,068,256 parameters. The process's own random numbers are left as they were: loaders draw
@@ -44,9 +45,14 @@ def autoencoder(inputs: int = 16_000, seed: int = 0) -> torch.nn.Module:
 
 
 def reconstruction_loss(model: torch.nn.Module, batch: protocol.Batch, inputs: int) -> torch.Tensor:
-    """Return the mean squared error of the first `inputs` samples of a batch, a tensor of no dimensions."""
-    audio = batch["audio"][:, 0, :inputs]
-    return torch.nn.functional.mse_loss(model(audio), audio)
+    """Return the mean squared error of the first `inputs` values of a batch's clips, a tensor of no dimensions.
+
+    Bytes are taken as 255ths, other whole numbers as they are.
+    """
+    values = data_of(batch).flatten(1)[:, :inputs]
+    if values.dtype != torch.float32:
+        values = values.float() * (1 / 255) if values.dtype == torch.uint8 else values.float()
+    return torch.nn.functional.mse_loss(model(values), values)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Task:
     """What is trained, and beside what."""
 
     device: str = "cpu"
-    inputs: int = 16_000  # samples of a clip that the model takes: its first second
+    inputs: int = INPUTS  # values of a clip that the model takes: of audio its first second
     seed: int = 0
     validation: Validation | None = None  # None where the split is empty
     logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first

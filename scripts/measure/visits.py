@@ -18,6 +18,7 @@ from scripts.common import isolated
 from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.sample import Sample
 from scripts.machine import allocator
 from scripts.measure import child, one_run, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
@@ -57,13 +58,13 @@ def _ended_with(parent: int) -> Callable[[], None]:
 class Server:
     """A warm process that forks for each visit (`fork_server.py`); closing it ends what it has started."""
 
-    def __init__(self, threads: int, clips: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, threads: int, clips: int, sample: Sample) -> None:
         program = [sys.executable, "-m", "scripts.measure.fork_server"]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
         self.process = subprocess.Popen(
             program, env=child.environment_of(threads), start_new_session=True, cwd=Path.cwd(), **pipes
         )
-        self._say({"clips": clips, "shape": list(shape)})
+        self._say({"clips": clips, "sample": sample.as_json()})
         self._hear(time.monotonic() + 300)
 
     def make(self, job: Mapping[str, Any], seconds: float, watch: sampler.Sampler) -> str | None:
@@ -122,8 +123,8 @@ class Server:
 class Visitor:
     """Makes visits, one after the other; a context manager that ends the servers."""
 
-    def __init__(self, shape: tuple[int, ...], chance: Any) -> None:
-        self.shape, self.chance = shape, chance
+    def __init__(self, sample: Sample, chance: Any) -> None:
+        self.sample, self.chance = sample, chance
         self.servers: dict[tuple[int, int], Server] = {}
         self.code = {"commit": commit()}
 
@@ -196,5 +197,5 @@ class Visitor:
     def _server(self, run: Measurement) -> Server:
         key = (threads_of(run.threads), run.settings["batch_size"])
         if key not in self.servers:
-            self.servers[key] = Server(*key, self.shape)
+            self.servers[key] = Server(*key, self.sample)
         return self.servers[key]

@@ -189,7 +189,9 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
     top = schema["properties"]
     top["sweep"]["properties"]["task"]["items"] = {"enum": list(TASKS)}
+    top["audio"]["properties"] = plugins.load("kinds", "audio").OPTIONS
     _splice_entries(top["datasets"], raw.get("datasets"), "source", "sources", "datasets", None)
+    _splice_kinds(top["datasets"], raw.get("datasets"))
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
     _splice_loaders(top, raw.get("loaders"), CONDITIONS)
@@ -206,6 +208,26 @@ def _splice_entries(schema: dict, entries: Any, selector: str, kind: str, key: s
         if isinstance(chosen, str):
             options = _plugin(kind, chosen, f"{key}.{name}.{selector}").OPTIONS
             schema["properties"][str(name)] = _closed(base, options)
+
+
+def _splice_kinds(schema: dict, entries: Any) -> None:
+    """Give each data set the kinds that its source is for, the first by default, and the options of the one it has.
+
+    Those of audio are in a section of their own.
+    """
+    for name, closed in schema["properties"].items():
+        allowed = plugins.kinds(plugins.load("sources", entries[name]["source"]))
+        kind = entries[name].get("kind", allowed[0])
+        description = closed["properties"]["kind"]["description"]
+        closed["properties"]["kind"] = {"enum": list(allowed), "default": allowed[0], "description": description}
+        if kind in allowed:
+            module = plugins.load("kinds", kind)
+            if not hasattr(module, "SECTION"):
+                closed["properties"] |= module.OPTIONS
+                closed["required"] = [
+                    *closed["required"],
+                    *(k for k, v in module.OPTIONS.items() if "default" not in v),
+                ]
 
 
 def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> None:
@@ -329,16 +351,23 @@ def _check_references(config: Mapping[str, Any]) -> None:
     _check_ladder(config)
     _check_now(config)
     _check_compared(config)
-    if round(config["audio"]["sample_rate"] * config["audio"]["seconds"]) < 1:
-        raise UserError(
-            f"config: audio.seconds: found {config['audio']['seconds']}, allowed is at least one sample at "
-            f"{config['audio']['sample_rate']} Hz. Raise it."
-        )
-    if config["audio"]["min_seconds"] > config["audio"]["seconds"]:
-        raise UserError(
-            f"config: audio.min_seconds: found {config['audio']['min_seconds']}, allowed is at most "
-            f"audio.seconds, {config['audio']['seconds']}. Lower it, or raise audio.seconds."
-        )
+    _check_kind(config)
+
+
+def kind_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the selected data set's kind: of audio its section, of others what is in the entry."""
+    entry = config["datasets"][config["dataset"]]
+    module = plugins.load("kinds", entry["kind"])
+    found = config[module.SECTION] if hasattr(module, "SECTION") else entry
+    return {name: found[name] for name in module.OPTIONS}
+
+
+def _check_kind(config: Mapping[str, Any]) -> None:
+    """Refuse options that make no data."""
+    try:
+        plugins.kind_of(plugins.load("kinds", config["datasets"][config["dataset"]]["kind"]), kind_options(config))
+    except UserError as error:
+        raise UserError(f"config: {error}") from None
 
 
 def _check_tiers(storage: Mapping[str, Any]) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import isolated, plugins, sample
+from scripts.common import isolated, plugins
 from scripts.common.code import file_hash
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
+from scripts.common.sample import Sample
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan import config as configuration
@@ -61,14 +62,38 @@ class Plan:
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
-        self.entries = configuration.named(self.config["loaders"])
+        self.entries = self._of_this_kind(configuration.named(self.config["loaders"]), set(asked))
         self._locations: dict[tuple[str, str | None], Location] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
-        self.left_out = [e["name"] for e in configuration.named(raw["loaders"]) if e["name"] not in self.loaders]
+        others = [entry for entry in configuration.named(raw["loaders"]) if entry["name"] not in self.loaders]
+        self.left_out = [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
+
+    def _of_this_kind(self, entries: list[dict[str, Any]], asked: set[str]) -> list[dict[str, Any]]:
+        """Return the entries of `loaders` that read this kind of data; note the others. Raises UserError for none."""
+        fit, others = [], {}
+        for entry in entries:
+            allowed = plugins.kinds(configuration.loader_of(entry))
+            if self.kind in allowed:
+                fit.append(entry)
+            else:
+                others[entry["name"]] = f"{entry['name']} is for {' and '.join(allowed)}"
+        wrong = asked & others.keys()
+        if wrong or not fit:
+            found = "; ".join(others[name] for name in sorted(wrong or others))
+            known = [
+                name for name in plugins.names("loaders") if self.kind in plugins.kinds(plugins.load("loaders", name))
+            ]
+            raise UserError(
+                f"config: dataset: found {self.dataset}, which is of the kind {self.kind}, and {found}. Allowed are "
+                f"{', '.join(known)}. Name some of them below loaders, or another data set."
+            )
+        if others:
+            self.notices.append(f"Left out, since {self.dataset} is of the kind {self.kind}: {', '.join(others)}.")
+        return fit
 
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
@@ -107,7 +132,13 @@ class Plan:
     @property
     def choice(self) -> dict[str, Any]:
         """The source's options that say which clips there are."""
-        return {key: value for key, value in self.options.items() if key not in self.fetch_options}
+        beside = {"kind", *self.fetch_options, *(() if self.kind == "audio" else self.kind_options)}
+        return {key: value for key, value in self.options.items() if key not in beside}
+
+    @property
+    def _of_kind(self) -> dict[str, Any]:
+        """What a data set's entry has of its kind of data, where that is no audio."""
+        return {} if self.kind == "audio" else {"kind": self.kind, **self.kind_options}
 
     @property
     def fetch_options(self) -> dict[str, Any]:
@@ -122,7 +153,7 @@ class Plan:
         """
         asked = {key: self.config["report"][key] for key in ("now", "step_ms")}
         rest = {key: value for key, value in self.config.items() if key not in ("report", "ladder", "container")}
-        named = {"preset": "none", "datasets": {self.dataset: self.choice}}
+        named = {"preset": "none", "datasets": {self.dataset: self.choice | self._of_kind}}
         return {**rest, **named, "report": asked, "ladder": self.config["ladder"]}
 
     @property
@@ -479,9 +510,19 @@ class Plan:
         return 0 if self._one_at_a_time(tier) else PLACING
 
     @property
-    def sample(self) -> sample.Sample:
+    def kind(self) -> str:
+        """The kind of the data, a file in scripts/kinds."""
+        return self.options["kind"]
+
+    @property
+    def kind_options(self) -> dict[str, Any]:
+        """The kind's options."""
+        return configuration.kind_options(self.config)
+
+    @cached_property
+    def sample(self) -> Sample:
         """What a delivered clip is."""
-        return sample.audio(round(self.config["audio"]["sample_rate"] * self.config["audio"]["seconds"]))
+        return plugins.kind_of(plugins.load("kinds", self.kind), self.kind_options).sample
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as docs/architecture.md describes plan.json."""

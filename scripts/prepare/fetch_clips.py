@@ -1,6 +1,7 @@
 """Brings one shard of a data set's audio to where the corpus stage finds it, and writes the shard's ledger."""
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def main() -> None:
         arguments.shards,
         arguments.store.absolute(),
         arguments.prepared,
+        json.loads(arguments.kind_options),
     )
     counts: Counter[str] = Counter()
     total = source.count(request) if hasattr(source, "count") else None

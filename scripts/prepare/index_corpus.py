@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xxhash
 
-from scripts.common import sample
 from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_file, write_json
+from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
 from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
 
@@ -125,13 +125,11 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
     )
 
 
-def write_index(
-    clips: list[ShardClip], splits: list[str], rejections: Rejections, arguments: argparse.Namespace
-) -> None:
+def write_index(clips: list[ShardClip], splits: list[str], rejections: Rejections, kind: Any, out: Path) -> None:
     """Write classes.csv, corpus.json and, last, manifest.csv, each whole."""
     classes = sorted({name for labels in {clip.labels for clip in clips} for name in labels})
     number = {name: position for position, name in enumerate(classes)}
-    with whole_file(arguments.out / "classes.csv") as file:
+    with whole_file(out / "classes.csv") as file:
         table = csv.writer(file)
         table.writerow(("index", "name"))
         table.writerows(enumerate(classes))
@@ -139,22 +137,18 @@ def write_index(
     for clip in clips:
         ids.update(f"{clip.id}\n".encode())
     counts = Counter(splits)
-    samples = round(arguments.seconds * arguments.sample_rate)
     corpus = {
-        "sample_rate": arguments.sample_rate,
-        "seconds": arguments.seconds,
-        "samples": samples,
-        "sample": sample.audio(samples).as_json(),
+        **kind.about(sum(clip.frames for clip in clips)),
+        "sample": kind.sample.as_json(),
         "classes": len(classes),
         "clips": {split: counts[split] for split in SPLITS},
         "rejected": rejections.rejected,
         "unavailable": rejections.unavailable,
         "failed": rejections.failed,
         "ids_hash": ids.hexdigest(),
-        "audio_seconds": sum(clip.frames for clip in clips) / arguments.sample_rate,
     }
-    write_json(arguments.out / "corpus.json", corpus)
-    with whole_file(arguments.out / "manifest.csv") as file:
+    write_json(out / "corpus.json", corpus)
+    with whole_file(out / "manifest.csv") as file:
         table = csv.writer(file)
         table.writerow(MANIFEST_COLUMNS)
         for index, (clip, split) in enumerate(zip(clips, splits, strict=True)):
@@ -169,8 +163,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, required=True, help="number of shards")
     parser.add_argument("--validation", type=float, default=0.1, help="share of the recordings in the validation split")
     parser.add_argument("--split-seed", type=int, default=0, help="another seed splits otherwise")
-    parser.add_argument("--sample-rate", type=int, default=16_000, help="as given to build_corpus.py")
-    parser.add_argument("--seconds", type=float, default=10.0, help="as given to build_corpus.py")
+    add_kind_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, help="corpus folder: the four files are written there")
     return parser.parse_args()
 
@@ -182,6 +175,7 @@ def main() -> None:
         raise UserError(f"--validation: found {arguments.validation:g}; allowed is 0 to below 1. Try: --validation 0.1")
     if arguments.count < 1:
         raise UserError(f"--count: found {arguments.count}; allowed is 1 or more. Try: --count 1")
+    kind = load_kind(arguments)
     shards = [arguments.shards_dir / f"{shard:04d}" for shard in range(arguments.count)]
     # The manifest says that all else is there, so that an older one must not stand while the rest is replaced.
     (arguments.out / "manifest.csv").unlink(missing_ok=True)
@@ -189,7 +183,7 @@ def main() -> None:
     splits = [split_of(clip.id, arguments.validation, arguments.split_seed) for clip in clips]
     rejections = write_rejected(shards, arguments.out / "rejected.csv")
     check_train(splits, rejections, arguments.validation)
-    write_index(clips, splits, rejections, arguments)
+    write_index(clips, splits, rejections, kind, arguments.out)
     counts = Counter(splits)
     print(
         ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "

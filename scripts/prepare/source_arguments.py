@@ -21,6 +21,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fetch-options", default=fetch_options, help="more of them: those that say how clips are fetched, not which"
     )
+    parser.add_argument("--kind-options", default="{}", help="of data that is no audio: its options as a JSON object")
     parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
     parser.add_argument("--store", type=Path, required=True, help="folder that keeps audio the source brings")

@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from scripts.common import isolated, plugins
-from scripts.common.corpus import SPLITS, Corpus, to_float
+from scripts.common.corpus import SPLITS, Corpus
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import tree_size, whole_directory, write_json
 from scripts.common.progress import progress_bar
@@ -151,9 +151,14 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
         )
 
 
+def bits(values: np.ndarray) -> np.ndarray:
+    """Return the values as unsigned integers of their width: two NaNs of the same bits are the same."""
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+
+
 def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
     """Raise UserError where the format's own `read` does not give back, bit for bit, the first clips that it yields."""
-    found = {index: audio for index, audio, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
+    found = {index: values for index, values, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
     told = f"format {name!r} does not give back the corpus: "
     advice = (
         f"Allowed is what gives {corpus.sample.stored} back as {corpus.sample.dtype} {corpus.sample.shape}, without "
@@ -166,12 +171,12 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
             return
         if clip.index not in found:
             continue
-        audio, expected = np.asarray(found.pop(clip.index)), to_float(corpus.padded(clip))[None]
-        if audio.dtype != expected.dtype or audio.shape != expected.shape:
-            raise UserError(f"{told}clip {clip.index} is {audio.dtype} {audio.shape}. {advice}")
-        differing = int(np.count_nonzero(audio.view(np.uint32) != expected.view(np.uint32)))
+        values, expected = np.asarray(found.pop(clip.index)), corpus.delivered(clip)
+        if values.dtype != expected.dtype or values.shape != expected.shape:
+            raise UserError(f"{told}clip {clip.index} is {values.dtype} {values.shape}. {advice}")
+        differing = int(np.count_nonzero(bits(values) != bits(expected)))
         if differing:
-            raise UserError(f"{told}clip {clip.index} differs at {differing:,} of {corpus.samples:,} samples. {advice}")
+            raise UserError(f"{told}clip {clip.index} differs at {differing:,} of {values.size:,} values. {advice}")
     if found:
         raise UserError(f"{told}clip {min(found)} is none of {split}. {advice}")
 

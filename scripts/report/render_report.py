@@ -206,15 +206,16 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
 def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the columns of a result that are made from its visits, have a heading and no other place on the page.
 
-    Those of ranks are there where a result is one of ranks.
+    Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
     """
-    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS)
+    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS, "differs_by")
     found = [
         column.name
         for column in TABLES["ranking"].columns
         if column.heading and str(column.of).startswith(made) and column.name not in known
     ]
-    return found + (list(OF_RANKS) if any(row["sharing"] for row in ranking) else [])
+    found += list(OF_RANKS) if any(row["sharing"] for row in ranking) else []
+    return found + (["differs_by"] if any(row["differs_by"] is not None for row in ranking) else [])
 
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from scripts.sources._audioset.worker import Worker
 
 YOUTUBE = "https://www.youtube.com/watch?v=%(id)s"
 
+KINDS = ("audio",)
 OPTIONS = {
     "list": {
         "type": "string",

@@ -22,6 +22,7 @@ from scripts.sources._names import escape, is_utf8
 BLOCK = 1 << 20
 DOWNLOADS = True
 FETCH_OPTIONS = ("credentials", "profile")
+KINDS = ("audio", "image", "array")
 OPTIONS = {
     "index": {"type": "string", "minLength": 1, "description": "JSON file: a list of keys, or {files: [...]}"},
     "folder": {

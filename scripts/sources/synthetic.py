@@ -6,6 +6,7 @@ from typing import Any
 
 from scripts.common.ledger import LedgerRow, SourceRequest
 
+KINDS = ("audio",)
 OPTIONS = {
     "clips": {"type": "integer", "minimum": 1, "default": 512, "description": "How many clips to make."},
     "seed": {"type": "integer", "minimum": 0, "default": 7, "description": "Another seed makes another data set."},

@@ -10,7 +10,7 @@ from scripts.common.code import imported_modules
 from tests.support.programs import PROJECT
 
 SCRIPTS = PROJECT / "scripts"
-PLUGINS = ("sources", "formats", "tiers", "loaders")
+PLUGINS = ("kinds", "sources", "formats", "tiers", "loaders")
 # What each room may import, beside itself.
 LEFT = {
     "common": (),

@@ -147,7 +147,7 @@ def test_lmdb_map_is_large_enough_for_clips_of_any_length(tmp_path, monkeypatch)
     monkeypatch.setattr("scripts.common.labels.write_labels", lambda *_: None)
     for samples in (1, 400, 505, 1021, 1500):
         rows = np.arange(samples, dtype=np.float32)[None]
-        monkeypatch.setattr("scripts.common.arrays.float_clips", lambda *_, rows=rows: iter([rows] * 3000))
+        monkeypatch.setattr("scripts.common.arrays.delivered_clips", lambda *_, rows=rows: iter([rows] * 3000))
         out = tmp_path / str(samples)
         out.mkdir()
         write(SimpleNamespace(counts={"train": 3000}, sample=audio(samples)), "train", out, 1, lambda _: None)

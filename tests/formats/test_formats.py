@@ -231,7 +231,7 @@ def few(rows):
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (lossy, r"clip \d+ differs at [\d,]+ of 8,000 samples.*without loss.*scripts/formats/npy\.py"),
+        (lossy, r"clip \d+ differs at [\d,]+ of 8,000 values.*without loss.*scripts/formats/npy\.py"),
         (shifted, r"clip \d+ is none of train"),
         (untyped, r"clip \d+ is float64 \(1, 8000\)"),
         (few, r"1 of the first 8 clips of train can be read"),

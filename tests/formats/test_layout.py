@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from scripts.common import plugins
+from scripts.kinds import image
 from scripts.prepare import write_format_docs as write_docs
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 
-FILE = re.compile(r"`([\w-]+\.(?:npy|wav|tar|arrow|h5|beton|mdb|zarr|memmap|json))`")
+OTHERS = {"000000000.wav", "image.npy", "array.npy", "image.memmap", "array.memmap"}  # in a tar file; of other data
+FILE = re.compile(r"`([\w-]+\.(?:npy|wav|jpg|tar|arrow|h5|beton|mdb|zarr|memmap|json))`")
 TYPE = re.compile(r"\b(u?int(8|16|32|64)|float32|16-bit)\b")
 
 
@@ -28,10 +30,11 @@ def test_a_format_says_its_files_and_their_type(name):
 
 @pytest.mark.parametrize("name", can_be_tested("formats"))
 def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1)
+    of_images = "audio" not in plugins.kinds(plugins.load("formats", name))
+    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1, kind=image.Kind((16, 16)) if of_images else None)
     write_format(corpus, name, tmp_path / name, readers=1)
     about = plugins.load("formats", name).__doc__.partition("\n\n")[2].partition("`read`")[0]
-    first = [file for file in FILE.findall(about) if not re.search(r"0*[1-9]", file) and file != "000000000.wav"]
+    first = [file for file in FILE.findall(about) if not re.search(r"0*[1-9]", file) and file not in OTHERS]
     members = {"000000000.json"}  # of a tar file
     for file in set(first) - members:
         assert (tmp_path / name / "train" / file).exists(), f"{file}: named in scripts/formats/{name}.py"

@@ -24,7 +24,8 @@ from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store
 from tests.support.programs import PROJECT
 
-LOADERS = can_be_tested("loaders")  # the others: tests/common/test_isolated.py
+# The others: tests/common/test_isolated.py, and, of other data than audio, test_kinds.py.
+LOADERS = [one for one in can_be_tested("loaders") if "audio" in plugins.kinds(plugins.load("loaders", one))]
 WORKERS = (0, 2)
 CLIPS = 45  # with a quarter in validation: 34 in train, so that the last batch of 8 is short
 

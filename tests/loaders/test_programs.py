@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import ModuleType
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 
 from scripts.common import isolated, plugins
-from scripts.common.corpus import Corpus, to_float
+from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.request import LoaderRequest
+from scripts.common.sample import Sample, audio
+from scripts.kinds import image
 from scripts.loaders import _program
 from scripts.plan.sweep import combinations
 from tests.common.test_isolated import installed_or_skip
@@ -33,6 +36,7 @@ CLIPS = 27  # with a quarter in validation: 21 in train, so that the last batch 
 PREFETCH = 2
 SEED = 3
 LOADERS = plugins.names("loaders")
+IMAGES = image.Kind((20, 24))
 # What is run after a program: two epochs of its loader, a second and a third one after its own.
 CHECK = """
 import sys as _sys
@@ -42,17 +46,17 @@ import numpy as _numpy
 
 def _rows(batch):
     named = not isinstance(batch, tuple | list)
-    audio, target = (batch["audio"], batch["target"]) if named else batch[:2]
-    assert audio.dtype == torch.float32 and target.dtype == torch.int64 and audio.shape[1] == 1, batch
-    return audio.cpu().numpy().copy(), target.cpu().numpy().copy()
+    data, target = (batch[KEY], batch["target"]) if named else batch[:2]
+    assert str(data.dtype) == "torch.DTYPE" and target.dtype == torch.int64 and data.shape[1:] == SHAPE, batch
+    return data.cpu().numpy().copy(), target.cpu().numpy().copy()
 
 
 if __name__ == "__main__":  # and in none of the processes that it starts again
     _found = {}
     for _epoch in range(2):
-        _audio, _target = zip(*(_rows(_batch) for _batch in loader))
-        _found |= {f"audio{_epoch}": _numpy.concatenate(_audio), f"target{_epoch}": _numpy.concatenate(_target)}
-        _found[f"sizes{_epoch}"] = [len(_batch) for _batch in _audio]
+        _data, _target = zip(*(_rows(_batch) for _batch in loader))
+        _found |= {f"data{_epoch}": _numpy.concatenate(_data), f"target{_epoch}": _numpy.concatenate(_target)}
+        _found[f"sizes{_epoch}"] = [len(_batch) for _batch in _data]
     _numpy.savez(_sys.argv[1], **_found)
 """
 
@@ -68,12 +72,17 @@ def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: 
     return settings
 
 
-def program(loader: str, data="/data", seed=0, versions=None, more=None, samples=160_000, **settings) -> str:
+def sample_of(loader: str) -> Sample:
+    """Return what the clips are that a loader reads: of audio where it can."""
+    return audio(160_000) if "audio" in plugins.kinds(plugins.load("loaders", loader)) else IMAGES.sample
+
+
+def program(loader: str, data="/data", seed=0, versions=None, more=None, sample=None, **settings) -> str:
     """Return the program of a loader with these settings, and those in `more`."""
-    module = plugins.load("loaders", loader)
+    module, sample = plugins.load("loaders", loader), sample or sample_of(loader)
     about = plugins.describe(plugins.load("formats", module.FORMAT))
     complete = settings_of(loader, **settings) | (more or {})
-    return _program.program(module, complete, about, data, samples, seed, versions)
+    return _program.program(module, complete, about, data, sample, seed, versions)
 
 
 def other_values(loader: str) -> list[dict]:
@@ -105,6 +114,9 @@ CASES += [
     if options or program(loader, workers=0) != program(loader, workers=2)
 ]
 CASES.append(case("numpy_memmap", 0, {"allocator": "keep"}))
+IMAGE_CASES = [  # of those that read audio too
+    case(loader, 2, {}) for loader in LOADERS if {"audio", "image"} <= {*plugins.kinds(plugins.load("loaders", loader))}
+]
 
 
 @pytest.fixture(scope="module")
@@ -116,33 +128,48 @@ def corpus(tmp_path_factory) -> Corpus:
 
 
 @pytest.fixture(scope="module")
-def expected(corpus) -> Counter:
-    """How often each (audio, target) is in the train split: once."""
-    return Counter((to_float(corpus.padded(clip)).tobytes(), clip.classes[0]) for clip in corpus.clips("train"))
+def images(tmp_path_factory) -> Corpus:
+    """A corpus of images."""
+    return make_corpus(tmp_path_factory.mktemp("images") / "made", clips=CLIPS, kind=IMAGES)
 
 
 @pytest.fixture(scope="module")
-def placed(tmp_path_factory) -> Path:
-    """The folder of the formats that have been asked for."""
-    return tmp_path_factory.mktemp("placed")
+def placed(tmp_path_factory) -> dict[str, Path]:
+    """The folders of the formats that have been asked for, by the key of a batch."""
+    return {key: tmp_path_factory.mktemp(key) for key in ("audio", "image")}
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory) -> Iterator[ObjectStore]:
-    """What serves the formats to programs that read a bucket."""
-    with object_store(tmp_path_factory.mktemp("objects")) as served:
-        yield served
+def stores(tmp_path_factory) -> Iterator[dict[str, ObjectStore]]:
+    """What serves the formats to programs that read a bucket, by the key of a batch."""
+    with ExitStack() as served:
+        yield {
+            key: served.enter_context(object_store(tmp_path_factory.mktemp("objects"))) for key in ("audio", "image")
+        }
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
 def test_a_program_delivers_every_clip_once_bit_identical(
-    corpus, placed, store, expected, tmp_path, loader, workers, options
+    corpus, images, placed, stores, tmp_path, loader, workers, options
 ):
     """In two epochs, in different orders, in batches of the size asked for."""
+    of_loader = corpus if sample_of(loader).kind == "audio" else images
+    delivers_every_clip(of_loader, placed, stores, tmp_path, loader, workers, options)
+
+
+@pytest.mark.parametrize(("loader", "workers", "options"), IMAGE_CASES)
+def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, tmp_path, loader, workers, options):
+    delivers_every_clip(images, placed, stores, tmp_path, loader, workers, options)
+
+
+def delivers_every_clip(corpus, placed, stores, tmp_path, loader, workers, options) -> None:
+    """Run a program, and compare what it delivers with the corpus."""
+    key, store = corpus.sample.key, stores[corpus.sample.key]
+    expected = Counter((corpus.delivered(clip).tobytes(), clip.classes[0]) for clip in corpus.clips("train"))
     module = plugins.load("loaders", loader)
     if is_isolated(module):
         installed_or_skip(isolated.env_of(module))
-    data = data_of(corpus, placed, loader)
+    data = data_of(corpus, placed[key], loader)
     environment, where = os.environ, data.parent
     if PATH not in getattr(module, "READS", (PATH,)):
         where = store.place(data.parent, module.FORMAT)
@@ -152,18 +179,30 @@ def test_a_program_delivers_every_clip_once_bit_identical(
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
-    text = program(loader, data, SEED, samples=corpus.samples, workers=workers, **options) + CHECK
+    check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
+    check = check.replace("SHAPE", repr(corpus.sample.shape))
+    text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options) + check
+    limit = plugins.pixel_limit(module, options)
     done = run_program(text, isolated.env_of(module), tmp_path, tmp_path / "found.npz", environment=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
-        orders = [found[f"audio{epoch}"].tobytes() for epoch in range(2)]
+        orders = [found[f"data{epoch}"].tobytes() for epoch in range(2)]
         for epoch in range(2):
-            audio, target = found[f"audio{epoch}"], found[f"target{epoch}"].tolist()
-            assert Counter(zip((row.tobytes() for row in audio), target, strict=True)) == expected
+            data, target = found[f"data{epoch}"], found[f"target{epoch}"].tolist()
+            rows = nearest_to(corpus, data, limit) if limit else data
+            assert Counter(zip((row.tobytes() for row in rows), target, strict=True)) == expected
             short = [size for size in found[f"sizes{epoch}"] if size != BATCH_SIZE]
             assert len(short) <= max(1, workers) and max(short, default=0) < BATCH_SIZE
-    written = b"".join(audio for audio, _ in expected)
+    written = b"".join(data for data, _ in expected)
     assert orders[0] != orders[1] and written not in orders
+
+
+def nearest_to(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
+    """Return for each row the clip of the corpus that it is, decoded otherwise by no more than `limit`."""
+    clips = np.stack([corpus.delivered(clip) for clip in corpus.clips("train")])
+    differences = [np.abs(clips.astype(int) - row).reshape(len(clips), -1) for row in rows.astype(int)]
+    assert max(found.max(axis=1).min() for found in differences) <= limit
+    return clips[[found.mean(axis=1).argmin() for found in differences]]
 
 
 def every_text() -> dict[str, str]:
@@ -246,7 +285,7 @@ def rendered(text: str, **settings) -> str:
     module = ModuleType("scripts.loaders.made", "Made up.")
     vars(module).update(SNIPPET=text, FORMAT="wav", REQUIRES=())
     common = {"device": "cpu", "batch_size": 8, "workers": 2, "prefetch": None, "pin_memory": False}
-    return _program.program(module, common | settings, "", "/data", 9).partition("\n\n")[2]
+    return _program.program(module, common | settings, "", "/data", audio(9)).partition("\n\n")[2]
 
 
 def test_a_line_with_a_null_setting_is_left_out():
@@ -308,7 +347,15 @@ def test_the_page_has_every_field_of_a_request_and_its_default():
 def test_the_page_has_every_name_that_a_program_may_use():
     told = {name.removeprefix("$") for name in rows_below("What a program may use")}
     settings = {"seed", "workers", "prefetch", "pin_memory"}
-    assert told == {*_program.FRAGMENTS, "worker_arguments", *settings, "NAME", "when NAME=VALUE", "end"}
+    assert told == {
+        *_program.FRAGMENTS,
+        *_program.OF_SAMPLE,
+        "worker_arguments",
+        *settings,
+        "NAME",
+        "when NAME=VALUE",
+        "end",
+    }
 
 
 def test_a_name_that_there_is_not_is_an_error_that_says_which_there_are():

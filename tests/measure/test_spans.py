@@ -269,7 +269,10 @@ def three_epochs(request) -> list[list[list[int]]]:
 
 
 FROM_FILES = [
-    one for one in can_be_tested("loaders") if "path" in getattr(plugins.load("loaders", one), "READS", ["path"])
+    one
+    for one in can_be_tested("loaders")
+    if "path" in getattr(plugins.load("loaders", one), "READS", ["path"])
+    and "audio" in plugins.kinds(plugins.load("loaders", one))
 ]
 
 

@@ -21,11 +21,11 @@ from torchcodec.encoders import AudioEncoder
 from scripts.common.corpus import Corpus, clip_hash, pad_or_cut
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, write_ledger
+from scripts.kinds.audio import Kind
 from scripts.prepare import build_corpus, index_corpus
-from scripts.prepare.build_corpus import CorpusSettings
 from tests.support.programs import program_line
 
-SETTINGS = CorpusSettings(16_000, 10.0, 0.5)
+SETTINGS = Kind(16_000, 10.0, 0.5)
 RATE = 44_100
 
 
@@ -170,7 +170,7 @@ def test_a_long_recording_is_cut_without_a_seam(tmp_path, ending):
     cut, _ = build([row(source, cut=True)], tmp_path / "0000")
     assert list(cut) == [f"{source.name}#{start:09.3f}" for start in (0, 10, 20, 30)]
     pieces = np.concatenate([read_wav(tmp_path / "0000" / f"{number:06d}.wav") for number in range(4)])
-    whole = CorpusSettings(16_000, 60.0, 0.5)
+    whole = Kind(16_000, 60.0, 0.5)
     build([row(source)], tmp_path / "whole", settings=whole)
     assert np.array_equal(pieces, read_wav(tmp_path / "whole" / "000000.wav"))
     assert abs(len(pieces) - 33 * 16_000) <= 1024
@@ -326,7 +326,7 @@ def test_a_rate_that_no_recorder_has_makes_no_thousands_of_clips(tmp_path, rate)
 def test_a_recording_grows_within_limits_and_what_is_whole_is_kept(tmp_path, limit, reason, left):
     source = wav_of_rate(tmp_path / "a.wav", 1000)  # 80 s
     assert len(build([row(source, cut=True)], tmp_path / "whole")[0]) == 8
-    settings = CorpusSettings(16_000, 10.0, 0.5, **limit)
+    settings = Kind(16_000, 10.0, 0.5, **limit)
     clips, rejected = build([row(source, cut=True)], tmp_path / "0000", settings=settings)
     assert list(clips) == [f"a.wav#{10 * number:09.3f}" for number in range(left)]
     (found,) = rejected.values()
@@ -537,8 +537,10 @@ def wait_for(condition, seconds=300):
     [
         ({"--ledger": "missing.csv"}, "First run fetch_clips.py"),
         ({"--jobs": 0}, "--jobs: found 0"),
-        ({"--seconds": 0.1}, "--seconds the larger"),
-        ({"--sample-rate": 0}, "--sample-rate: found 0"),
+        ({"--kind-options": '{"seconds": 0.1}'}, "audio.min_seconds: found 0.5, allowed is at most audio.seconds"),
+        ({"--kind-options": '{"sample_rate": 0}'}, "--kind-options: sample_rate: 0 is less than"),
+        ({"--kind-options": '{"second": 1}'}, "found 'second', allowed are: sample_rate, seconds"),
+        ({"--kind": "video"}, "found 'video', allowed are the files in scripts/kinds"),
     ],
 )
 def test_build_corpus_explains_mistakes(tmp_path, monkeypatch, changes, words):
@@ -589,7 +591,7 @@ def test_the_whole_way_from_files_to_a_corpus(tmp_path):
     assert [clip.index for clip in clips] == list(range(27))
     assert [clip.id for clip in clips] == sorted(clip.id for clip in clips)
     for clip in clips:
-        pcm = corpus.pcm(clip)
+        pcm = corpus.stored(clip)
         assert len(pcm) == clip.frames
         assert clip_hash(corpus.padded(clip)) == clip.hash
     names = [found["name"] for found in csv.DictReader((corpus_dir / "classes.csv").read_text().splitlines())]

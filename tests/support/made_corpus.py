@@ -2,14 +2,17 @@
 
 import csv
 import json
-import wave
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xxhash
+from PIL import Image
 
-from scripts.common.corpus import MANIFEST_COLUMNS, Corpus, clip_hash, pad_or_cut
-from scripts.common.sample import audio
+from scripts.common import plugins
+from scripts.common.corpus import MANIFEST_COLUMNS, Corpus, clip_hash
+from scripts.common.sample import Sample
+from scripts.kinds import audio
 
 SAMPLE_RATE = 16_000
 ODD_IDS = ("-dash first", "com,ma", 'quo"te', "ümlaut-Ω", "sla/sh", "#hash")
@@ -22,15 +25,19 @@ def make_corpus(
     classes: int = 5,
     validation: int | None = None,
     seed: int = 0,
+    kind: Any = None,
 ) -> Corpus:
     """Write a corpus of `clips` clips into the new folder `root` and return it.
 
     The clips are noise of 0.3 to 1.2 times the fixed length `seconds`, among them one that holds the extremes of
     int16, with one to three classes each, not in ascending order. The last `validation` clips (a quarter, unless
-    told) are of the split `validation`. The first ids hold characters that trip naive readers.
+    told) are of the split `validation`. The first ids hold characters that trip naive readers. `kind`: a Kind of other
+    data, whose items are noise too.
     """
     random = np.random.default_rng(seed)
-    samples = round(seconds * SAMPLE_RATE)
+    kind = kind or audio.Kind(SAMPLE_RATE, seconds, 0.0)
+    sample = kind.sample
+    module = plugins.load("kinds", sample.kind)
     validation = clips // 4 if validation is None else validation
     ids = sorted([*ODD_IDS, *(f"clip-{number:07}" for number in range(clips))][:clips])
     folder = root / "shards" / "0000"
@@ -39,38 +46,44 @@ def make_corpus(
         table = csv.writer(file)
         table.writerow(MANIFEST_COLUMNS)
         for index, name in enumerate(ids):
-            pcm = random.integers(-32768, 32768, size=int(samples * random.uniform(0.3, 1.2)), dtype=np.int16)
-            pcm[:2] = -32768, 32767
-            path = folder / f"{index:06}.wav"
-            _write_wav(path, pcm)
+            path = folder / f"{index:06}.{sample.ending}"
+            stored = kind.write(path, made_item(sample, random))
             chosen = random.permutation(classes)[: random.integers(1, min(3, classes) + 1)]
             split = "train" if index < clips - validation else "validation"
-            hashed = clip_hash(pad_or_cut(pcm, samples))
-            row = [index, name, split, " ".join(map(str, chosen)), len(pcm), hashed, path.relative_to(root)]
+            hashed = clip_hash(module.fixed(stored, sample))
+            numbers = " ".join(map(str, chosen))
+            row = [index, name, split, numbers, stored.shape[-1], hashed, path.relative_to(root)]
             table.writerow(row)
     with open(root / "classes.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("index", "name"), *((number, f"class {number}") for number in range(classes))])
     (root / "rejected.csv").write_text("id,reason\n", encoding="utf-8")
     info = {
-        "sample_rate": SAMPLE_RATE,
-        "seconds": seconds,
-        "samples": samples,
-        "sample": audio(samples).as_json(),
+        **kind.about(0),
+        "sample": sample.as_json(),
         "classes": classes,
         "clips": {"train": clips - validation, "validation": validation},
         "rejected": 0,
         "unavailable": 0,
         "failed": 0,
         "ids_hash": xxhash.xxh3_64_hexdigest("\n".join(ids).encode()),
-        "audio_seconds": clips * seconds,
     }
     (root / "corpus.json").write_text(json.dumps(info), encoding="utf-8")
     return Corpus(root)
 
 
-def _write_wav(path: Path, pcm: np.ndarray) -> None:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(SAMPLE_RATE)
-        file.writeframes(pcm.astype("<i2").tobytes())
+def made_item(sample: Sample, random: np.random.Generator) -> np.ndarray:
+    """Return one item as a Kind writes it; of audio 0.3 to 1.2 times the fixed length, with the extremes of int16."""
+    if sample.kind == "audio":
+        samples = sample.shape[-1]
+        pcm = random.integers(-32768, 32768, size=int(samples * random.uniform(0.3, 1.2)), dtype=np.int16)
+        pcm[:2] = -32768, 32767
+        return pcm
+    if sample.kind == "image":  # smooth, since noise is what JPEG cannot keep
+        channels, height, width = sample.shape
+        coarse = random.integers(0, 256, (5, 5, channels), dtype=np.uint8)
+        planes = [Image.fromarray(coarse[..., one]).resize((width, height), 2) for one in range(channels)]
+        return np.stack([np.asarray(plane) for plane in planes], axis=2)
+    if np.dtype(sample.dtype).kind == "f":
+        return random.standard_normal(sample.shape).astype(sample.dtype)
+    limits = np.iinfo(sample.dtype)
+    return random.integers(limits.min, limits.max, sample.shape, dtype=sample.dtype, endpoint=True)

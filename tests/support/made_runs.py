@@ -8,6 +8,7 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.files import block_of, write_json
+from scripts.common.sample import audio
 from scripts.loaders import _program
 from scripts.plan import experiment
 
@@ -117,7 +118,7 @@ def declared(made: Made) -> dict[str, Any]:
     if made.loader in plugins.names("loaders"):
         module = plugins.load("loaders", made.loader)
         said, data = plugins.declared(module), f"results/formats/demo/{made.format}/train"
-        program = _program.program(module, said["options"] | made.settings, said["format_about"], data, 160_000)
+        program = _program.program(module, said["options"] | made.settings, said["format_about"], data, audio(160_000))
     return {**said, "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
 
 

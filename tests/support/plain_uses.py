@@ -95,7 +95,7 @@ def clips_of(loader: str, request: LoaderRequest, **options: Any) -> Any:
     module = plugins.load("loaders", loader)
     settings = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()} | options
     settings |= {"device": "cpu", "batch_size": 1, "workers": 2, "prefetch": 2, "pin_memory": False}
-    text = _program.program(module, settings, "", request.data, request.samples)
+    text = _program.program(module, settings, "", request.data, request.sample)
     names: dict[str, Any] = {}
     exec(re.split(r"(?m)^(?:dataset|loader) = ", text)[0], names)
     clip = torch.from_numpy(read_labels(request.data)[0])

@@ -3,6 +3,12 @@ SOURCE_CODE = {
     for program in ("prepare_clips", "fetch_clips")
 }
 
+kind_options = (
+    []
+    if plan.kind == "audio"
+    else [f"--kind-options {shlex.quote(json.dumps(plan.kind_options))}"]
+)
+
 
 rule prepare_clips:
     """Do once what all shards of a source need, such as getting a list; fail early where something is missing."""
@@ -46,6 +52,7 @@ rule fetch_clips:
         source=plan.source,
         options=json.dumps(plan.choice),
         seconds=plan.config["audio"]["seconds"],
+        of_kind=kind_options,
         shards=plan.shards,
         store=f"{CLIPS}/store",
         code=SOURCE_CODE["fetch_clips"],
@@ -54,7 +61,7 @@ rule fetch_clips:
     shell:
         "python -m scripts.prepare.fetch_clips --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shard {wildcards.shard} --shards {params.shards}"
-        " --store {params.store:q} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
+        " --store {params.store:q} {params.of_kind} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
 
 
 rule count_clips:

@@ -66,11 +66,16 @@ def env(name):
     return f"../../envs/{name}.yaml"
 
 
+def kind_code(program, *plugins):
+    """Return the hash of the code of a program that makes or reads the kind of data."""
+    return code_hash(
+        f"scripts.prepare.{program}", f"scripts.kinds.{plan.kind}", *plugins
+    )
+
+
 def format_code(wildcards):
     """Return the hash of the code that writes a format."""
-    return code_hash(
-        "scripts.prepare.write_format", f"scripts.formats.{wildcards.format}"
-    )
+    return kind_code("write_format", f"scripts.formats.{wildcards.format}")
 
 
 def tier_code(tier, program):

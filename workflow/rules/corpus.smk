@@ -1,9 +1,9 @@
 rule build_corpus:
-    """Decode, mix and resample the clips of one shard into 16-bit WAV; name those that are left out."""
+    """Make files of the corpus of one shard's clips, of audio 16-bit WAV; name those that are left out."""
     input:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
     output:
-        wavs=directory(f"{CORPUS}/shards/{{shard}}"),
+        files=directory(f"{CORPUS}/shards/{{shard}}"),
     log:
         f"{LOGS}/build_corpus/{{shard}}.log",
     benchmark:
@@ -12,19 +12,14 @@ rule build_corpus:
         env("loaders")
     threads: 4
     params:
-        code=code_hash("scripts.prepare.build_corpus"),
+        code=kind_code("build_corpus"),
         store=f"{CLIPS}/store",
-        sample_rate=plan.config["audio"]["sample_rate"],
-        seconds=plan.config["audio"]["seconds"],
-        min_seconds=plan.config["audio"]["min_seconds"],
-        limits=[
-            f"--{key.replace('_', '-')} {plan.config['audio'][key]}"
-            for key in ("lowest_rate", "highest_rate", "clips_per_file", "growth")
-        ],
+        kind=plan.kind,
+        kind_options=json.dumps(plan.kind_options),
     shell:
         "python -m scripts.prepare.build_corpus --ledger {input.ledger:q} --store {params.store:q}"
-        " --sample-rate {params.sample_rate} --seconds {params.seconds} --min-seconds {params.min_seconds}"
-        " {params.limits} --jobs {threads} --out {output.wavs:q} 2>&1 | tee {log:q}"
+        " --kind {params.kind} --kind-options {params.kind_options:q}"
+        " --jobs {threads} --out {output.files:q} 2>&1 | tee {log:q}"
 
 
 rule index_corpus:
@@ -42,14 +37,14 @@ rule index_corpus:
     conda:
         env("loaders")
     params:
-        code=code_hash("scripts.prepare.index_corpus"),
+        code=kind_code("index_corpus"),
         folder=subpath(output.info, parent=True),
         shards=plan.shards,
-        sample_rate=plan.config["audio"]["sample_rate"],
-        seconds=plan.config["audio"]["seconds"],
+        kind=plan.kind,
+        kind_options=json.dumps(plan.kind_options),
         validation=plan.config["split"]["validation"],
         split_seed=plan.config["split"]["seed"],
     shell:
         "python -m scripts.prepare.index_corpus --shards-dir {params.folder:q}/shards --count {params.shards}"
-        " --sample-rate {params.sample_rate} --seconds {params.seconds} --validation {params.validation}"
+        " --kind {params.kind} --kind-options {params.kind_options:q} --validation {params.validation}"
         " --split-seed {params.split_seed} --out {params.folder:q} 2>&1 | tee {log:q}"

@@ -34,7 +34,7 @@ def unsuited(request: LoaderRequest) -> str | None:
     if not request.options["direct"]:
         return None
     try:
-        RingReader(request.data / "audio.npy", request.batch_size, threads=0, source="direct").close()
+        RingReader(request.array, request.batch_size, threads=0, source="direct").close()
     except ValueError as error:
         return str(error).replace(str(request.data.parent), "...")
     return None
@@ -42,11 +42,11 @@ def unsuited(request: LoaderRequest) -> str | None:
 
 @contextmanager
 def open_ring(request: LoaderRequest, scale: float | None = None) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over audio.npy; `scale` turns what it holds into float32."""
+    """Yield the epoch function over the array of all clips; `scale` turns what it holds into float32."""
     from scripts.loaders._ring.ring_reader import RingReader
 
     with RingReader(
-        request.data / "audio.npy",
+        request.array,
         request.batch_size,
         threads=request.workers,
         ahead=request.prefetch,
@@ -74,7 +74,11 @@ def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Itera
     beside = {"target": target, "labels": labels, "clip": clip}
 
     def unread(positions: Any) -> Iterator[Any]:
-        kept = torch.zeros((request.batch_size, 1, request.samples), device=request.device)
+        kept = torch.zeros(
+            (request.batch_size, *request.sample.shape),
+            dtype=getattr(torch, request.sample.dtype),
+            device=request.device,
+        )
         for part in batches_of(torch.from_numpy(positions), request.batch_size):
             yield kept[: len(part)], *(tensor[part].to(request.device) for tensor in beside.values())
 
@@ -88,6 +92,6 @@ def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Itera
         else:
             parts = reader.batches(order(number), *beside.values(), then=order(number + 1))
         for batch in parts:
-            yield dict(zip(("audio", *beside), batch, strict=True))
+            yield dict(zip((request.sample.key, *beside), batch, strict=True))
 
     return (lambda number: gpu.uncopied(epoch(number), request)) if gpu.COPY in request.without else epoch

@@ -51,8 +51,8 @@ random = np.random.default_rng($seed)
 reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
     Connection,
     len(target),
-    (1, samples),
-    "float32",
+    shape,
+    "$dtype",
     batch_size,
     in_flight=$in_flight,
     ahead=$prefetch,
@@ -65,8 +65,8 @@ reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it 
 class Loader:
     def __iter__(self):
         order = random.permutation(len(target))
-        for audio, targets, hot in reader.batches(order, target, labels):
-            yield {"audio": audio, "target": targets, "labels": hot}
+        for $item, targets, hot in reader.batches(order, target, labels):
+            yield {"$item": $item, "target": targets, "labels": hot}
 
 
 loader = Loader()

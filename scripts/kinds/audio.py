@@ -1,0 +1,242 @@
+"""Audio: mono clips of a fixed length, decoded by FFmpeg, resampled, kept as 16-bit WAV in their natural length."""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from scripts.common.corpus import Clip, Corpus
+    from scripts.common.ledger import LedgerRow
+    from scripts.common.sample import Sample
+    from scripts.kinds._contract import Found, Owner
+
+SECTION = "audio"  # of the config, in which its OPTIONS are; of other kinds they are in the data set's entry
+OPTIONS = {
+    "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},
+    "seconds": {
+        **{"type": "number", "exclusiveMinimum": 0, "maximum": 600, "default": 10},
+        "description": "the fixed length of a delivered clip",
+    },
+    "min_seconds": {"type": "number", "minimum": 0, "default": 0.5, "description": "of the shortest clip"},
+    "lowest_rate": {"type": "integer", "minimum": 1, "default": 1000, "description": "Hz of a recording"},
+    "highest_rate": {"type": "integer", "minimum": 1, "default": 1_000_000, "description": "Hz of a recording"},
+    "clips_per_file": {
+        **{"type": "integer", "minimum": 1, "default": 100_000},
+        "description": "what follows in the file is left out",
+    },
+    "growth": {
+        **{"type": "number", "minimum": 1, "default": 1000},
+        "description": "times the bytes of a file that its clips may take",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What every clip of the corpus has in common."""
+
+    sample_rate: int
+    seconds: float  # the longest clip
+    min_seconds: float  # the shortest clip
+    lowest_rate: int = 1000  # Hz of a recording
+    highest_rate: int = 1_000_000
+    clips_per_file: int = 100_000
+    growth: float = 1000.0  # so many times a file's bytes may its clips take, beyond the first
+
+    @property
+    def samples(self) -> int:
+        """Samples of the longest clip."""
+        return round(self.seconds * self.sample_rate)
+
+    @property
+    def sample(self) -> Sample:
+        """What a delivered clip is: float32 (1, samples)."""
+        from scripts.common.sample import audio
+
+        return audio(self.samples)
+
+    def check(self) -> None:
+        """Raise UserError for numbers that make no corpus."""
+        from scripts.common.errors import UserError
+
+        if self.samples < 1:
+            raise UserError(
+                f"audio.seconds: found {self.seconds:g}, allowed is at least one sample at {self.sample_rate} Hz. "
+                "Raise it."
+            )
+        if self.min_seconds > self.seconds:
+            raise UserError(
+                f"audio.min_seconds: found {self.min_seconds:g}, allowed is at most audio.seconds, {self.seconds:g}. "
+                "Lower it, or raise audio.seconds."
+            )
+
+    def check_rate(self, rate: int) -> None:
+        """Raise Rejected for a recording's sample rate that is none of audio's."""
+        from scripts.common.decode import Rejected
+
+        if not self.lowest_rate <= rate <= self.highest_rate:
+            raise Rejected(
+                f"sample rate out of limits: {rate} Hz, allowed are audio.lowest_rate, {self.lowest_rate}, to "
+                f"audio.highest_rate, {self.highest_rate}"
+            )
+
+    def check_growth(self, clips: int, file_bytes: int) -> None:
+        """Raise Rejected where so many whole clips are more than a file of this size may become."""
+        from scripts.common.decode import Rejected
+
+        if clips > self.clips_per_file:
+            raise Rejected(f"too many clips: audio.clips_per_file allows {self.clips_per_file} of one recording")
+        if clips > 1 and clips * self.samples * 2 > self.growth * file_bytes:
+            raise Rejected(
+                f"grows too much: {clips} clips of {file_bytes} bytes, audio.growth allows {self.growth:g} times"
+            )
+
+    def pieces(self, row: LedgerRow, path: Path) -> Iterator[np.ndarray]:
+        """Yield the clips of a recording as int16 (frames,), each but the last of the full length.
+
+        Raises Rejected. The recording is resampled as one stream, so that no clip begins or ends with a filter's edge.
+        """
+        import numpy as np
+
+        from scripts.common.decode import Rejected, open_recording
+
+        stop = row.stop_seconds
+        if not row.cut:
+            stop = min(row.start_seconds + self.seconds, stop if stop is not None else np.inf)
+        recording = open_recording(path, row.start_seconds, stop)
+        self.check_rate(recording.sample_rate)
+        file_bytes = path.stat().st_size
+        shortest = round(self.min_seconds * self.sample_rate)
+        rest, whole = np.zeros(0, np.int16), 0
+        for block in resample(recording.blocks, recording.sample_rate, self.sample_rate):
+            rest = np.concatenate([rest, to_int16(block)])
+            while len(rest) >= self.samples and (row.cut or not whole):
+                self.check_growth(whole + 1, file_bytes)
+                yield rest[: self.samples]
+                rest, whole = rest[self.samples :], whole + 1
+        if not whole and len(rest) < max(1, shortest):
+            seconds = len(rest) / self.sample_rate
+            raise Rejected(f"shorter than {self.min_seconds:g} s: {seconds:.3f} s can be decoded")
+        if len(rest) >= max(1, shortest) and (row.cut or not whole):
+            yield rest
+
+    def write(self, path: Path, pcm: np.ndarray) -> np.ndarray:
+        """Write a clip as the corpus keeps it, a WAV file; return what `read` gives of it."""
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, self.sample_rate, len(pcm), "NONE", "not compressed"))
+            file.writeframes(pcm.tobytes())
+        return pcm
+
+    def about(self, frames: int) -> dict[str, Any]:
+        """Return what corpus.json says of a corpus of this kind, of `frames` samples in all."""
+        return {
+            "sample_rate": self.sample_rate,
+            "seconds": self.seconds,
+            "samples": self.samples,
+            "audio_seconds": frames / self.sample_rate,
+        }
+
+    def part(self, start_seconds: float, number: int) -> str:
+        """Return how a part of a longer recording is called: by its start in seconds."""
+        return f"{start_seconds + number * self.seconds:09.3f}"
+
+
+def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Iterator[np.ndarray]:
+    """Yield float32 blocks at `rate_out`, by soxr's HQ recipe: aliases below what 16 bits hold, and no delay."""
+    import numpy as np
+    import soxr
+
+    if rate_in == rate_out:
+        yield from blocks
+        return
+    stream = soxr.ResampleStream(rate_in, rate_out, 1, dtype="float32", quality="HQ")
+    for block in blocks:
+        yield stream.resample_chunk(block)
+    yield stream.resample_chunk(np.zeros(0, np.float32), last=True)
+
+
+def to_int16(audio: np.ndarray) -> np.ndarray:
+    """Return little-endian int16: `audio` * 32768, rounded; what is beyond full scale saturates."""
+    import numpy as np
+
+    scaled = audio * np.float32(32768)
+    np.rint(scaled, out=scaled)
+    return np.clip(scaled, -32768, 32767, out=scaled).astype("<i2")
+
+
+def read(source: Path | BinaryIO, sample: Sample) -> np.ndarray:  # noqa: ARG001
+    """Return int16 (frames,): a clip in its natural length. Raises ValueError for what is no WAV file, and OSError."""
+    import numpy as np
+
+    try:
+        with wave.open(str(source) if isinstance(source, Path) else source, "rb") as file:
+            return np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+    except (wave.Error, EOFError) as error:
+        raise ValueError(str(error)) from None
+
+
+def fixed(pcm: np.ndarray, sample: Sample) -> np.ndarray:
+    """Return int16 (samples,): a clip at the fixed length, padded with zeros."""
+    from scripts.common.corpus import pad_or_cut
+
+    return pad_or_cut(pcm, sample.shape[-1])
+
+
+def delivered(pcm: np.ndarray, sample: Sample, out: np.ndarray | None = None) -> np.ndarray:
+    """Return float32 (1, samples), pcm / 32768, of a clip in any length; in `out`, where that is given."""
+    import numpy as np
+
+    row = np.empty(sample.shape, np.float32) if out is None else out
+    pcm = pcm[: row.shape[1]]
+    np.multiply(pcm, np.float32(1 / 32768), out=row[0, : len(pcm)])
+    row[0, len(pcm) :] = 0
+    return row
+
+
+def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: int) -> Found:  # noqa: ARG001
+    """Say what is wrong with a delivered clip, float32 (1, samples): it must be pcm / 32768 to the bit."""
+    import numpy as np
+
+    from scripts.common.corpus import clip_hash, to_float
+    from scripts.kinds._contract import Found
+
+    audio = found[0]
+    with np.errstate(invalid="ignore", over="ignore"):
+        pcm = (audio * np.float32(32768)).astype(np.int32).astype(np.int16)
+    exact = np.array_equal(to_float(pcm).view(np.int32), np.ascontiguousarray(audio).view(np.int32))
+    if exact and clip_hash(pcm) == clip.hash:
+        return Found()
+    return Found(_explained(clip, audio, corpus, owner(pcm) if exact else None))
+
+
+def _explained(clip: Clip, audio: np.ndarray, corpus: Corpus, other: int | None) -> str:
+    """Return what happened to the audio of a clip, as far as it can be told; `other` has the same."""
+    import numpy as np
+
+    from scripts.common.corpus import to_float
+
+    if not np.isfinite(audio).all():
+        return "has values that are not finite"
+    if other is not None:
+        return f"carries the audio of clip {other}"
+    expected = to_float(corpus.padded(clip))
+    natural = min(clip.frames, len(expected))
+    if np.array_equal(audio[:natural], expected[:natural]):
+        return f"is right up to its end at sample {natural}, wrong in the padding"
+    error = audio.astype(np.float64) - expected
+    if not (error * 32768 % 65536).any():
+        return f"wraps around the int16 range at {np.count_nonzero(error)} samples"
+    power = float(expected.astype(np.float64) @ expected)
+    scale = float(audio.astype(np.float64) @ expected) / power if power else 0.0
+    if np.abs(audio - scale * expected.astype(np.float64)).max() < 1e-6:
+        return f"is scaled by {scale:.6f}"
+    for shift in range(-2, 3):
+        if shift and np.array_equal(np.roll(audio, shift)[2:-2], expected[2:-2]):
+            return f"is shifted by {-shift} samples"
+    return f"differs at {np.count_nonzero(error)} of {len(expected)} samples, by up to {np.abs(error).max():.6f}"

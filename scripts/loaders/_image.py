@@ -1,0 +1,114 @@
+"""What the loaders of encoded images share: decoders by name, each from a file's bytes into a row of the batch.
+
+The files are upright, of one size, without metadata (`scripts/kinds/image.py`): no decoder turns or scales anything.
+All decoders are built on libjpeg-turbo and give the same bits, but for SPDL's, which is FFmpeg's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+
+LIBRARIES = {
+    "simplejpeg": "simplejpeg",
+    "pillow": "pillow",
+    "opencv": "opencv-python-headless",
+    "torchvision": "torchvision",
+}
+DECODER = {"decoder": {"enum": list(LIBRARIES), "default": "simplejpeg"}}
+Decode = Callable[[bytes, Any], None]  # of a file's bytes into a row, an array (channels, height, width)
+
+
+def path_of(request: LoaderRequest, position: int) -> Path:
+    """Return the file of the image at `position` of a split."""
+    return request.data / f"{position:06d}.{request.sample.ending}"
+
+
+def content_of(path: Path) -> bytes:
+    """Return a file's bytes, read at once."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def cannot_decode(decoder: str, request: LoaderRequest) -> str | None:
+    """Return why a decoder cannot decode the files of a data set, or None: it is not installed, or knows no PNG."""
+    from importlib import metadata
+
+    try:
+        metadata.version(LIBRARIES[decoder])
+    except metadata.PackageNotFoundError:
+        return f"not installed: {LIBRARIES[decoder]}"
+    if decoder == "simplejpeg" and request.sample.ending != "jpg":
+        return f"simplejpeg decodes JPEG, the data set's files are .{request.sample.ending}: take another decoder"
+    return None
+
+
+def decode_of(decoder: str, request: LoaderRequest) -> Decode:
+    """Return the function that decodes by a library; it leaves zeros where decoding is left out."""
+    if "decode" in request.without:
+        return lambda _content, row: row.fill(0)
+    return {"simplejpeg": _simplejpeg, "pillow": _pillow, "opencv": _opencv, "torchvision": _torchvision}[decoder](
+        request.sample.shape[0] == 1
+    )
+
+
+def put(pixels: Any, row: Any) -> None:
+    """Write uint8 (channels, height, width) into a row of the batch, of float32 as 255ths."""
+    import numpy as np
+
+    if row.dtype == np.uint8:
+        row[...] = pixels
+    else:
+        np.multiply(pixels, np.float32(1 / 255), out=row)
+
+
+def _simplejpeg(grey: bool) -> Decode:
+    import simplejpeg
+
+    colours = "GRAY" if grey else "RGB"
+    return lambda content, row: put(simplejpeg.decode_jpeg(content, colours).transpose(2, 0, 1), row)
+
+
+def _pillow(grey: bool) -> Decode:  # noqa: ARG001
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    def decode(content: bytes, row: Any) -> None:
+        with Image.open(io.BytesIO(content)) as image:
+            pixels = np.asarray(image)
+        put(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None], row)
+
+    return decode
+
+
+def _opencv(grey: bool) -> Decode:
+    import cv2
+    import numpy as np
+
+    flag = (cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR_RGB) | cv2.IMREAD_IGNORE_ORIENTATION
+    cv2.setNumThreads(0)  # worker processes or the consumer's threads are there already
+
+    def decode(content: bytes, row: Any) -> None:
+        pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
+        put(pixels[None] if grey else pixels.transpose(2, 0, 1), row)
+
+    return decode
+
+
+def _torchvision(grey: bool) -> Decode:
+    import warnings
+
+    import torch
+    from torchvision.io import ImageReadMode, decode_image
+
+    mode = ImageReadMode.GRAY if grey else ImageReadMode.RGB
+
+    def decode(content: bytes, row: Any) -> None:
+        with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
+            encoded = torch.frombuffer(content, dtype=torch.uint8)
+        put(decode_image(encoded, mode).numpy(), row)
+
+    return decode

@@ -1,0 +1,98 @@
+"""Image files in a DataLoader: JPEG or PNG, one file an image, decoded straight into the batch.
+
+What most training code does, but that a batch is collated once. `decoder` is the library: `simplejpeg` (libjpeg-turbo
+with nothing around it), `torchvision` (its C++ decoder), `opencv`, `pillow`. Its time goes into decoding: set workers
+to the number of cores. All four give the same pixels; the channels come first, as a model wants them.
+"""
+
+from contextlib import contextmanager
+
+from scripts.loaders import _torch
+from scripts.loaders._image import DECODER, cannot_decode, content_of, decode_of, path_of
+from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+
+FORMAT = "files"
+REQUIRES = ("torch", "numpy")
+LIFETIME = "lasting"
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = (*_torch.STAGES, "decode")
+OPTIONS = DECODER
+SNIPPET = """
+from torch.utils.data import Dataset
+
+$head
+$labels
+
+
+$empty_batch
+
+
+$when decoder=simplejpeg
+import simplejpeg
+def decode(content):
+    return simplejpeg.decode_jpeg(content, "GRAY" if shape[0] == 1 else "RGB").transpose(2, 0, 1)
+$when decoder=pillow
+import io
+from PIL import Image
+def decode(content):
+    with Image.open(io.BytesIO(content)) as image:
+        pixels = np.asarray(image)
+    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+$when decoder=opencv
+import cv2
+def decode(content):
+    flag = cv2.IMREAD_GRAYSCALE if shape[0] == 1 else cv2.IMREAD_COLOR_RGB
+    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
+    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+$when decoder=torchvision
+from torchvision.io import ImageReadMode, decode_image
+def decode(content):
+    encoded = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return decode_image(encoded, ImageReadMode.GRAY if shape[0] == 1 else ImageReadMode.RGB).numpy()
+$end
+
+
+class Clips(Dataset):
+    def __len__(self):
+        return len(target)
+
+    def __getitems__(self, positions):  # a batch at a time
+        $item = empty_batch(len(positions))
+        for position, row in zip(positions, $item.numpy(), strict=True):
+            pixels = decode((data / f"{position:06d}.$ending").read_bytes())
+            $when dtype=uint8
+            row[...] = pixels
+            $when dtype=float32
+            np.multiply(pixels, np.float32(1 / 255), out=row)
+            $end
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+
+
+loader = $data_loader
+
+$loop
+"""
+
+
+def unsuited(request):
+    """Return why the decoder cannot decode the files, or None."""
+    return cannot_decode(request.options["decoder"], request)
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over numbered image files."""
+    decode = decode_of(request.options["decoder"], request)
+
+    class Files(Batches):
+        def files_to_decode(self, positions):  # for the batch timeline
+            return (path_of(request, position) for position in positions)
+
+        def gathered(self, positions):
+            batch = empty_batch(len(positions), request.sample)
+            for position, row in zip(positions, batch.numpy(), strict=True):
+                decode(content_of(path_of(request, position)), row)
+            return batch
+
+    with epochs_of(request, Files(request)) as epoch:
+        yield epoch

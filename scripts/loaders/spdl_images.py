@@ -1,0 +1,143 @@
+"""SPDL threads with its own image I/O: each image decoded by FFmpeg without Python's lock, whole batches at a time.
+
+Without worker processes: threads share memory, so that a batch is handed over and not copied. `workers` are threads,
+each of which makes a whole batch; set them to the number of cores. Its time goes into decoding. FFmpeg's decoder scales
+the colours of JPEG up in another way than libjpeg-turbo does: values differ (PIXEL_LIMIT), and the record of the proof
+says by how much.
+"""
+
+from contextlib import contextmanager
+
+from scripts.loaders._image import content_of, path_of, put
+from scripts.loaders._spdl import SETTINGS, Batches, epochs_of, in_threads, simplify, threads_of  # noqa: F401
+from scripts.loaders._torch import to_device
+from scripts.machine import gpu
+
+FORMAT = "files"
+REQUIRES = ("torch", "spdl", "numpy")
+LIFETIME = "lasting"
+STAGES = ("read", "decode")
+PIXEL_LIMIT = 160  # of 255, where colours have hard edges; of PNG it is exact
+SNIPPET = """
+import spdl.io
+from spdl.pipeline import PipelineBuilder
+
+$head
+$labels
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+colours = spdl.io.get_video_filter_desc(pix_fmt="gray" if shape[0] == 1 else "rgb24")
+
+
+class Batches:
+    def __init__(self):
+        self.random = np.random.default_rng($seed)
+
+    def __iter__(self):  # an epoch of positions, each time in a new order
+        order = self.random.permutation(len(target))
+        yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+
+
+def decode(content):
+    frames = spdl.io.decode_packets(spdl.io.demux_image(content), filter_desc=colours)
+    pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
+    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+
+
+def read(positions):  # a batch at a time
+    $item = torch.empty((len(positions), *shape), dtype=torch.$dtype, pin_memory=pin)
+    for position, row in zip(positions.tolist(), $item.numpy(), strict=True):
+        pixels = decode((data / f"{position:06d}.$ending").read_bytes())
+        $when dtype=uint8
+        row[...] = pixels
+        $when dtype=float32
+        np.multiply(pixels, np.float32(1 / 255), out=row)
+        $end
+    where = torch.from_numpy(positions)
+    return {"$item": $item, "target": target[where], "labels": labels[where]}
+
+
+loader = (
+    PipelineBuilder()
+    .add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
+    .pipe(read, concurrency=$workers, output_order="input")
+    .add_sink($prefetch)
+    .build(num_threads=$workers, max_failures=0)
+)
+
+$loop
+"""
+
+
+class ReadBatch:
+    """Reads and decodes the numbered files of a batch, each into its row."""
+
+    def __init__(self, request):
+        self.request = request
+        self.kept = None  # the first image, where reading is left out
+
+    def __call__(self, positions):
+        """Return (data (batch, channels, height, width), positions)."""
+        batch = self._empty(len(positions))
+        for row, position in zip(batch.numpy(), positions.tolist(), strict=True):
+            self._fill(row, position)
+        return batch, positions
+
+    def _empty(self, count):
+        import numpy as np
+        import torch
+
+        shape, dtype = (count, *self.request.sample.shape), self.request.sample.dtype
+        if self.request.pin_memory:
+            return gpu.empty_pinned(shape, getattr(torch, dtype))
+        return torch.from_numpy(np.empty(shape, dtype))
+
+    def _fill(self, row, position):
+        if "read" not in self.request.without:
+            self._read(row, position)
+            return
+        if self.kept is None:
+            self._read(row, position)
+            self.kept = row.copy()
+        row[:] = self.kept
+
+    def _read(self, row, position):
+        import spdl.io
+
+        content = content_of(path_of(self.request, position))
+        if "decode" in self.request.without:
+            row.fill(0)
+            return
+        colours = spdl.io.get_video_filter_desc(pix_fmt="gray" if self.request.sample.shape[0] == 1 else "rgb24")
+        frames = spdl.io.decode_packets(spdl.io.demux_image(content), filter_desc=colours)
+        pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
+        put(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None], row)
+
+
+@contextmanager
+def open_epochs(request):
+    """Yield the epoch function over numbered image files."""
+    import torch
+    from spdl.pipeline import PipelineBuilder
+
+    from scripts.common.labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    read = ReadBatch(request)
+
+    def started(number):
+        builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
+        builder.pipe(read, concurrency=threads_of(request), output_order="input")
+        return in_threads(builder, request)
+
+    def batches(parts):
+        for data, positions in parts:
+            where = torch.from_numpy(positions)
+            yield {
+                request.sample.key: data,
+                "target": target[where],
+                "labels": labels[where],
+                "clip": clip[where],
+            }
+
+    with epochs_of(started) as epoch:
+        yield lambda number: to_device(batches(epoch(number)), request)
