@@ -1,0 +1,189 @@
+"""What becomes of an image, and what the gate says of one that was delivered wrong."""
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scripts.common.corpus import clip_hash
+from scripts.common.decode import Rejected
+from scripts.common.ledger import LedgerRow
+from scripts.kinds import image
+from scripts.sources import _synthetic_images
+from tests.support.made_corpus import make_corpus
+
+KIND = image.Kind((24, 32), encoding="png")  # without loss, so that pixels can be compared
+
+
+def pixels_of(path, kind=KIND) -> np.ndarray:
+    """Return uint8 (height, width, channels) of the one image of a file."""
+    [found] = kind.pieces(LedgerRow("one", "fetched"), path)
+    return found
+
+
+def reason_of(path, kind=KIND) -> str:
+    """Return why a file is no image of the corpus."""
+    with pytest.raises(Rejected) as found:
+        pixels_of(path, kind)
+    return str(found.value)
+
+
+def smooth(height: int, width: int, seed: int = 0) -> Image.Image:
+    """Return an image whose corners differ: nothing that is turned or mirrored looks the same."""
+    coarse = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), dtype=np.uint8)
+    return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """Return a PNG file that says its size, and has but a few bytes of it."""
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    for name, content in ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 1000)), (b"IEND", b"")):
+        parts.append(struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(("name", "content", "reason"), [
+    ("a.png", png_header(50_000, 50_000), "too many pixels: 50000 x 50000"),
+    ("a.png", png_header(7, 900), "too small: 7 x 900, min_side asks for 8"),
+    ("a.png", png_header(64, 64), "truncated: "),
+    ("a.jpg", png_header(64, 64), "other type than its name says: PNG in a file that ends in .jpg"),
+    ("a.jpg", b"no image at all" * 100, "no image: no decoder of Pillow knows it"),
+    ("a.png", b"", "empty file"),
+])  # fmt: skip
+def test_what_is_no_image_is_rejected_with_its_reason(tmp_path, name, content, reason):
+    (tmp_path / name).write_bytes(content)
+    assert reason_of(tmp_path / name).startswith(reason)
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.7, 0.95])
+def test_a_truncated_jpeg_is_rejected(tmp_path, kept):
+    smooth(200, 200).save(tmp_path / "whole.jpg", quality=95)
+    content = (tmp_path / "whole.jpg").read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(content[: round(len(content) * kept)])
+    assert reason_of(tmp_path / "cut.jpg").startswith("truncated")
+
+
+def test_a_fault_of_the_disk_is_not_the_images(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pixels_of(tmp_path / "absent.jpg")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_an_image_is_upright_whatever_exif_says(tmp_path, orientation):
+    """The file holds the pixels as the camera had them; what is delivered is how one looks at them."""
+    upright = smooth(48, 64)
+    undo = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # Pillow's transpositions
+    stored = upright.transpose(Image.Transpose(undo[orientation])) if orientation > 1 else upright
+    exif = Image.Exif()
+    exif[_synthetic_images.ORIENTATION] = orientation
+    stored.save(tmp_path / "turned.png", exif=exif)
+    upright.save(tmp_path / "plain.png")
+    assert np.array_equal(pixels_of(tmp_path / "turned.png"), pixels_of(tmp_path / "plain.png"))
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK", "P", "RGBA", "I;16", "1", "LA"])
+def test_images_of_any_mode_become_rgb_and_grey(tmp_path, mode):
+    grey = smooth(48, 64).convert("L")
+    if mode == "I;16":
+        found = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    else:
+        found = grey.convert(mode) if mode != "CMYK" else grey.convert("RGB").convert("CMYK")
+    path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
+    found.save(path)
+    grey.save(tmp_path / "grey.png")
+    expected = pixels_of(tmp_path / "grey.png").astype(int)
+    near = 160 if mode in ("1", "P") else 2  # black and white; 256 colours
+    for channels in (1, 3):
+        kind = image.Kind((24, 32), channels=channels, encoding="png")
+        assert pixels_of(path, kind).shape == (24, 32, channels)
+        assert np.abs(pixels_of(path, kind).astype(int) - expected[..., :channels]).mean() < near
+
+
+def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
+    """A square in the middle of a wide image stays a square."""
+    wide = np.zeros((240, 960, 3), np.uint8)
+    wide[80:160, 440:520] = 255
+    Image.fromarray(wide).save(tmp_path / "wide.png")
+    found = pixels_of(tmp_path / "wide.png")[..., 0] > 127
+    rows, columns = np.flatnonzero(found.any(axis=1)), np.flatnonzero(found.any(axis=0))
+    assert (rows[0], rows[-1]) == (8, 15) and (columns[0], columns[-1]) == (12, 19)
+
+
+FAULTS = {
+    "blue, green, red": lambda item: item[::-1],
+    "mirrored": lambda item: item[:, :, ::-1],
+    "upside down": lambda item: item[:, ::-1],
+    "height and width exchanged": lambda item: item.transpose(0, 2, 1),
+    "channels last": lambda item: item.transpose(1, 2, 0).reshape(item.shape),
+    "turned by 90": lambda item: np.rot90(item, 1, (1, 2)),
+    "turned by 180": lambda item: np.rot90(item, 2, (1, 2)),
+    "cropped 2 pixels too low and 1 too far right": lambda item: np.roll(item, (-2, -1), (1, 2)),
+    "inverted": lambda item: 255 - item,
+    "is image 1": None,
+    "by up to 3 of 255 (allowed are 1)": lambda item: np.where(item > 100, item - 3, item).astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize("words", FAULTS)
+@pytest.mark.parametrize("limit", [0, 1])
+def test_the_gate_names_what_is_wrong_with_an_image(tmp_path, words, limit):
+    """With images that are square, so that a turned one has the right shape."""
+    corpus = make_corpus(tmp_path / "made", clips=8, kind=image.Kind((32, 32)))
+    one, two = list(corpus.clips("train"))[:2]
+    wrong = corpus.delivered(two) if FAULTS[words] is None else FAULTS[words](corpus.delivered(one))
+    owners = {clip_hash(corpus.delivered(clip)): clip.index for clip in (one, two)}
+    found = image.examine(np.ascontiguousarray(wrong), one, corpus, lambda values: owners.get(clip_hash(values)), limit)
+    words = words.replace("allowed are 1", f"allowed are {limit}")
+    if words.startswith("turned by 180"):
+        words = "turned by 180"
+    assert found.problem and words in found.problem
+    assert image.examine(corpus.delivered(one), one, corpus, owners.get, limit) == (None, 0.0)
+
+
+def test_what_a_decoder_may_differ_by_is_measured(tmp_path):
+    corpus = make_corpus(tmp_path / "made", clips=8, kind=image.Kind((32, 32)))
+    clip = next(corpus.clips("train"))
+    near = np.clip(corpus.delivered(clip).astype(int) + 2, 0, 255).astype(np.uint8)
+    assert image.examine(near, clip, corpus, {}.get, 2) == (None, 2.0)
+    assert "by up to 2 of 255 (allowed are 1)" in image.examine(near, clip, corpus, lambda _: None, 1).problem
+
+
+def test_of_floats_values_are_255ths(tmp_path):
+    kind = image.Kind((16, 16), dtype="float32")
+    corpus = make_corpus(tmp_path / "made", clips=8, kind=kind)
+    clip = next(corpus.clips("train"))
+    right = corpus.delivered(clip)
+    assert right.dtype == np.float32 and right.min() >= 0 and right.max() <= 1
+    assert image.examine(right, clip, corpus, {}.get, 0) == (None, 0.0)
+    normalised = (right - 0.5) / 0.25
+    assert "was it normalised?" in image.examine(normalised, clip, corpus, {}.get, 0).problem
+    assert "not finite" in image.examine(right * np.float32(np.nan), clip, corpus, {}.get, 0).problem
+
+
+def test_made_images_are_the_same_again_and_some_are_odd(tmp_path):
+    found = set()
+    for number in range(_synthetic_images.ODD_EVERY):
+        recipe, rng = _synthetic_images.draw_recipe(7, number, 48)
+        path = tmp_path / f"{number}.{recipe.ending}"
+        _synthetic_images.encode(path, recipe, rng)
+        again, rng = _synthetic_images.draw_recipe(7, number, 48)
+        _synthetic_images.encode(tmp_path / f"again.{recipe.ending}", again, rng)
+        assert path.read_bytes() == (tmp_path / f"again.{recipe.ending}").read_bytes()
+        assert pixels_of(path).shape == (24, 32, 3)
+        found.add(recipe.odd)
+    assert found == {"", *_synthetic_images.ODD}
+    with Image.open(tmp_path / "0.jpg") as plain:
+        assert plain.mode == "RGB" and plain.format == "JPEG"
+
+
+def test_made_images_shrink_as_photographs_do():
+    """Of a photograph the amplitude falls as 1 / frequency: each octave has as much power."""
+    recipe, rng = _synthetic_images.draw_recipe(7, 0, 256)
+    grey = _synthetic_images.pixels(recipe, rng).mean(axis=2)
+    power = np.abs(np.fft.fft2(grey - grey.mean())) ** 2
+    radius = np.hypot(*np.meshgrid(*(np.fft.fftfreq(side) for side in grey.shape), indexing="ij"))
+    octaves = [power[(radius >= low) & (radius < 2 * low)].sum() for low in (1 / 64, 1 / 32, 1 / 16, 1 / 8)]
+    assert max(octaves) < 2.5 * min(octaves)
