@@ -4,9 +4,10 @@
   const form = document.getElementById("model-form");
   if (!form) return;
   const table = document.getElementById("hero");
-  const [values, clips, target] = ["values", "clips", "target"].map((name) => Number(form.dataset[name]));
+  const [clips, target] = ["clips", "target"].map((name) => Number(form.dataset[name]));
   const [low, high] = [Number(table.dataset.low), Number(table.dataset.high)];
-  const pcm = 2 * values; // bytes of a clip as 16-bit samples
+  const sizes = JSON.parse(form.dataset.sizes); // of a clip: [type, bytes], the last one as it is stored
+  const stored = sizes[sizes.length - 1][1];
   const MOST_NAMED = 6;
 
   // As number_text and bytes_text of scripts/common/text.py.
@@ -33,7 +34,7 @@
     const data = row.dataset;
     const bytes = Number(data.bytes) || null;
     const keeps = data.keeps === "1";
-    const size = (bytes || pcm) / pcm;
+    const size = (bytes || stored) / stored;
     const large = Boolean(model.gb && model.ram && model.gb * size > model.ram);
     if (large && (keeps || !model.mbps || !bytes)) return { au: null, source: keeps ? "does not fit" : "unknown" };
     const limit = large ? 1e6 * model.mbps / bytes : Infinity;
@@ -42,7 +43,7 @@
       const [batch, step, au] = data.measured.split(" ").map(Number);
       if (batch === model.batch && step === model.step) return { au, source: "memory" };
     }
-    const epoch = model.gb ? 1e9 * model.gb / pcm : clips;
+    const epoch = model.gb ? 1e9 * model.gb / stored : clips;
     const batches = Math.max(1, Math.ceil(epoch / model.batch));
     const [step, each] = [model.step / 1000, model.batch / rate];
     const lasts = data.ahead === "1" ? Math.max(step, each) : step + each;
@@ -56,14 +57,14 @@
     const model = modelOf();
     if (!model.batch || !model.step) return;
     const need = 1000 * model.batch / model.step;
-    const rates = [["float32", 4], ["int16", 2]].map(([name, size]) => `${bytesText(need * values * size)}/s as ${name}`);
+    const rates = sizes.map(([name, size]) => `${bytesText(need * size)}/s as ${name}`);
     write("model-needs", `${model.batch.toLocaleString("en")} clips every ${short(model.step)} ms are ${numberText(need)} clips/s: ${rates.join(", ")}.`);
     let fits = "The data is taken to fit into memory: after the first epoch its files are read from there.";
     if (model.gb && model.ram) {
-      const data = `${short(model.gb)} GB of 16-bit samples`;
+      const data = `${short(model.gb)} GB of ${form.dataset.data}`;
       if (model.gb <= model.ram) fits = `${data} fit into ${short(model.ram)} GB: after the first epoch they are read from memory.`;
       else if (!model.mbps) fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, and what it gives is not known.`;
-      else fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, at ${numberText(model.mbps)} MB/s ${numberText(1e6 * model.mbps / pcm)} clips/s at most.`;
+      else fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, at ${numberText(model.mbps)} MB/s ${numberText(1e6 * model.mbps / stored)} clips/s at most.`;
     }
     write("model-fits", fits);
     write("hero-need", `your model needs ${numberText(need)}`);

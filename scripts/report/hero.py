@@ -8,7 +8,6 @@ from math import ceil, floor, log
 from typing import Any
 
 from scripts.report.model import (
-    INT16,
     Candidate,
     Model,
     candidate,
@@ -16,6 +15,7 @@ from scripts.report.model import (
     fits_text,
     model_of,
     needs_text,
+    unit_of,
 )
 from scripts.report.verdicts import main_panel
 from scripts.tables.columns import number_text
@@ -38,9 +38,9 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
     corpus = tables["dataset"]["corpus"]
     if not best or not corpus:
         return {"rows": []}
-    values, clips = corpus["samples"], next((row["clips"] for row in tables["runs"] if row["clips"]), 0)
+    unit, clips = unit_of(corpus), next((row["clips"] for row in tables["runs"] if row["clips"]), 0)
     model = model_of(tables, best[0]["batch_size"])
-    known = [(row, candidate(row, tables, INT16 * values, clips)) for row in best]
+    known = [(row, candidate(row, tables, unit.stored_bytes, clips)) for row in best]
     limits = [_storage_limit(one, model) for _, one in known]
     ceilings = [row["bound_clips_per_second"] for row in best if row["bound"] == "in_memory"]
     ends = [end for row in best for end in (row["interval_low"], row["clips_per_second"], row["interval_high"]) if end]
@@ -51,7 +51,7 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
             "row": row,
             "tiers": list(dict.fromkeys(one["tier"] for one in _same(panel, row))),
             "candidate": one,
-            "answer": one.answer(model, INT16 * values, clips),
+            "answer": one.answer(model, unit.stored_bytes, clips),
             "at": axis.share(row["clips_per_second"]),
             "low": axis.share(row["interval_low"] or row["clips_per_second"]),
             "high": axis.share(row["interval_high"] or row["clips_per_second"]),
@@ -66,15 +66,15 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "lost": [row for row in _first_of_each(panel) if row["loader"] not in {one["loader"] for one in best}],
         "model": model,
         "condition": best[0]["condition"],
-        "samples": values,
+        "unit": unit,
         "clips": clips,
         "need": axis.share(model.clips_per_second),
         "ceiling": axis.share(ceilings[0]) if ceilings else None,
         "ceiling_clips_per_second": ceilings[0] if ceilings else None,
         "axis": axis,
         "ticks": axis.ticks(),
-        "needs_text": needs_text(model, values),
-        "fits_text": fits_text(model, values),
+        "needs_text": needs_text(model, unit),
+        "fits_text": fits_text(model, unit),
         "feeds_text": feeds_text(answers),
         "large_text": _large_text(known, model),
     }

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any, NamedTuple
 
+from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
 from scripts.common.vocabulary import EMULATED
 from scripts.report.verdict_texts import asked, in_memory
 from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.step_au import MEASURED, works_ahead
 
-FLOAT32, INT16 = 4, 2  # bytes of a sample
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
 
 Row = Mapping[str, Any]
@@ -21,7 +21,7 @@ Tables = Mapping[str, Any]
 
 
 class Model(NamedTuple):
-    """What the user has: batch and step of the training, data as 16-bit samples, memory, and what storage gives."""
+    """What the user has: batch and step of the training, data as it is stored, memory, and what storage gives."""
 
     batch: int
     step_ms: float
@@ -35,6 +35,26 @@ class Model(NamedTuple):
         return 1000 * self.batch / self.step_ms
 
 
+class Unit(NamedTuple):
+    """What the data consists of: the bytes of a clip by type, as delivered and, where that differs, as it is stored."""
+
+    sizes: tuple[tuple[str, int], ...]  # (type, bytes); the last one is as it is stored
+    data: str  # what the stored data is called
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of a stored clip."""
+        return self.sizes[-1][1]
+
+
+def unit_of(corpus: Mapping[str, Any]) -> Unit:
+    """Return what the data of a corpus consists of; of records from before there were kinds it is audio."""
+    item = sample.from_json(corpus["sample"]) if "sample" in corpus else sample.audio(corpus["samples"])
+    sizes = ((item.dtype, item.bytes), (item.stored, item.stored_bytes))
+    named = {"audio": "16-bit samples", "image": "decoded images"}
+    return Unit(sizes if item.dtype != item.stored else sizes[:1], named.get(item.kind, f"arrays of {item.stored}"))
+
+
 class Candidate(NamedTuple):
     """What the arithmetic needs to know of a result: clips/s without epoch starts, seconds of one, bytes of a clip."""
 
@@ -46,13 +66,13 @@ class Candidate(NamedTuple):
     measured: tuple[int, float, float] | None = None  # batch, step in ms, AU in percent
     share: float = 1.0  # that a measured AU had of what the rate says: work after a wait is slower
 
-    def answer(self, model: Model, pcm_bytes: int, clips: int) -> "Answer":
-        """Return what it gives to a model whose data has `pcm_bytes` a clip as 16-bit samples; `clips` were measured.
+    def answer(self, model: Model, stored_bytes: int, clips: int) -> "Answer":
+        """Return what it gives to a model whose data has `stored_bytes` a clip as stored; `clips` were measured.
 
         Data that does not fit into memory is read from storage in each epoch: no faster than that gives. Larger data
         has longer epochs, in which their start weighs less.
         """
-        size = (self.clip_bytes or pcm_bytes) / pcm_bytes
+        size = (self.clip_bytes or stored_bytes) / stored_bytes
         large = bool(model.gigabytes and model.ram_gigabytes and model.gigabytes * size > model.ram_gigabytes)
         if large and (self.keeps or not model.storage_mbps or not self.clip_bytes):
             return Answer(None, None, "does not fit" if self.keeps else "unknown")
@@ -60,7 +80,7 @@ class Candidate(NamedTuple):
         rate = min(self.rate, limit) if limit else self.rate
         if self.measured and not large and not model.gigabytes and self.measured[:2] == (model.batch, model.step_ms):
             return Answer(rate, self.measured[2], "memory")
-        epoch = 1e9 * model.gigabytes / pcm_bytes if model.gigabytes else clips
+        epoch = 1e9 * model.gigabytes / stored_bytes if model.gigabytes else clips
         batches = max(1, ceil(epoch / model.batch))
         step, batch = model.step_ms / 1000, model.batch / rate
         each = max(step, batch) if self.works_ahead else step + batch
@@ -101,8 +121,8 @@ def model_of(tables: Tables, batch: int) -> Model:
     )
 
 
-def candidate(row: Row, tables: Tables, pcm_bytes: int, clips: int) -> Candidate:
-    """Return what is known of a result that has a speed, of so many clips of so many bytes as 16-bit samples."""
+def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candidate:
+    """Return what is known of a result that has a speed, of so many clips of so many bytes as stored."""
     sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
     known = Candidate(
         row["steady_clips_per_second"] or row["clips_per_second"],
@@ -114,30 +134,28 @@ def candidate(row: Row, tables: Tables, pcm_bytes: int, clips: int) -> Candidate
     if row["step_au_from"] != MEASURED:
         return known
     measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
-    by_rate = known.answer(Model(*measured[:2], None, None, None), pcm_bytes, clips).au
+    by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, clips).au
     return known._replace(measured=measured, share=min(1.0, measured[2] / by_rate))
 
 
-def needs_text(model: Model, values: int) -> str:
-    """Return what a model asks for in a sentence; a clip has so many `values`."""
+def needs_text(model: Model, unit: Unit) -> str:
+    """Return what a model asks for in a sentence."""
     need = model.clips_per_second
-    rates = [
-        f"{bytes_text(need * values * size)}/s as {name}" for name, size in (("float32", FLOAT32), ("int16", INT16))
-    ]
-    return f"{model.batch:,} clips every {model.step_ms:,g} ms are {number_text(need)} clips/s: {rates[0]}, {rates[1]}."
+    rates = ", ".join(f"{bytes_text(need * size)}/s as {name}" for name, size in unit.sizes)
+    return f"{model.batch:,} clips every {model.step_ms:,g} ms are {number_text(need)} clips/s: {rates}."
 
 
-def fits_text(model: Model, values: int) -> str:
+def fits_text(model: Model, unit: Unit) -> str:
     """Return in a sentence where the data is read from in each epoch."""
     if not model.gigabytes or not model.ram_gigabytes:
         return "The data is taken to fit into memory: after the first epoch its files are read from there."
-    size = f"{model.gigabytes:,g} GB of 16-bit samples"
+    size = f"{model.gigabytes:,g} GB of {unit.data}"
     if model.gigabytes <= model.ram_gigabytes:
         return f"{size} fit into {model.ram_gigabytes:,g} GB: after the first epoch they are read from memory."
     text = f"{size} do not fit into {model.ram_gigabytes:,g} GB: storage is read in each epoch"
     if not model.storage_mbps:
         return f"{text}, and what it gives is not known."
-    most = number_text(1e6 * model.storage_mbps / (INT16 * values))
+    most = number_text(1e6 * model.storage_mbps / unit.stored_bytes)
     return f"{text}, at {number_text(model.storage_mbps)} MB/s {most} clips/s at most."
 
 

@@ -83,6 +83,9 @@ def _check_clips(key: str, tables: Tables, other: Tables) -> None:
 
 
 def _clip_text(corpus: Mapping[str, Any]) -> str:
+    item = corpus.get("sample") or {"kind": "audio"}
+    if item["kind"] != "audio":
+        return f"{item['kind']}s, {item['dtype']} {' x '.join(map(str, item['shape']))}"
     return f"{corpus.get('seconds', 'unknown')} s at {corpus.get('sample_rate', 'unknown')} Hz"
 
 

@@ -149,10 +149,10 @@ def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, cam
     drawn = hero(tables, "cpu", None)
     model = drawn["model"]._replace(storage_mbps=given[4])  # that it is unknown the config cannot say
     answers = [
-        (one["row"]["loader"], one["candidate"].answer(model, 2 * drawn["samples"], drawn["clips"]))
+        (one["row"]["loader"], one["candidate"].answer(model, drawn["unit"].stored_bytes, drawn["clips"]))
         for one in drawn["rows"]
     ]
-    said = [needs_text(model, drawn["samples"]), fits_text(model, drawn["samples"]), feeds_text(answers)]
+    said = [needs_text(model, drawn["unit"]), fits_text(model, drawn["unit"]), feeds_text(answers)]
     assert page.inner_text("#model-says") == " ".join(said)
     cells = [" ".join(text.split()) for text in page.locator("#hero .fed").all_inner_texts()]
     assert cells == [fed(answer) for _, answer in answers]

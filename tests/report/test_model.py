@@ -2,9 +2,10 @@
 
 import pytest
 
-from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text
+from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text, unit_of
 
 PCM = 320_000  # bytes: 10 s at 16 kHz as 16-bit samples
+AUDIO = unit_of({"samples": PCM // 2})
 CLIPS = 320  # ten batches of 32
 FLOATS = Candidate(3200.0, 0.05, True, 2.0 * PCM, False)  # a batch takes 10 ms
 SHORTS, WAITS = FLOATS._replace(clip_bytes=float(PCM)), FLOATS._replace(works_ahead=False)
@@ -44,14 +45,15 @@ def test_what_a_result_gives_to_a_model(candidate, model, rate, au, source):
 
 def test_the_sentences():
     assert (
-        needs_text(LARGE, PCM // 2)
-        == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
+        needs_text(LARGE, AUDIO) == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
     )
-    assert fits_text(SMALL, PCM // 2).startswith("The data is taken to fit into memory")
+    assert fits_text(SMALL, AUDIO).startswith("The data is taken to fit into memory")
     said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 clips/s"
-    assert fits_text(LARGE, PCM // 2) == f"{said} at most."
-    assert fits_text(LARGE._replace(gigabytes=20.0), 1).startswith("20 GB of 16-bit samples fit into 25 GB: after the")
-    assert fits_text(LARGE._replace(storage_mbps=None), 1).endswith(
+    assert fits_text(LARGE, AUDIO) == f"{said} at most."
+    assert fits_text(LARGE._replace(gigabytes=20.0), AUDIO).startswith(
+        "20 GB of 16-bit samples fit into 25 GB: after the"
+    )
+    assert fits_text(LARGE._replace(storage_mbps=None), AUDIO).endswith(
         "read in each epoch, and what it gives is not known."
     )
     answers = [(f"loader_{number}", Answer(1.0, 95.0, "memory")) for number in range(8)]
@@ -61,3 +63,18 @@ def test_the_sentences():
         "it is not known."
     )
     assert feeds_text([]) == "Sustained at 90 % AU by 0 of 0."
+
+
+def test_other_data_has_other_units():
+    """Images of bytes are delivered as they are stored; of float32 they are four times as large."""
+    shape = [3, 224, 224]
+    item = {"key": "image", "dtype": "uint8", "shape": shape, "stored": "uint8", "decoding": "", "kind": "image"}
+    size = 3 * 224 * 224
+    assert unit_of({"sample": item}).sizes == (("uint8", size),)
+    floats = unit_of({"sample": item | {"dtype": "float32"}})
+    assert floats.sizes == (("float32", 4 * size), ("uint8", size)) and floats.stored_bytes == size
+    assert "GB of decoded images do not fit" in fits_text(LARGE, floats)
+    assert "/s as float32, " in needs_text(LARGE, floats)
+    array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
+    assert unit_of({"sample": array}).data == "arrays of float16"
+    assert unit_of({"sample": array}).stored_bytes == 48_000
