@@ -122,7 +122,7 @@ def _problem(error: Exception, path: Path) -> str:
     if not path.stat().st_size:
         return "empty file"
     text = " ".join(str(error).split())
-    if "pickle" in text or "Object arrays" in text:
+    if "pickle" in text or "Object arrays" in text or "Python objects" in text:
         return "no plain array: it holds Python objects, which are not read"
     return f"no array of NumPy, or truncated: {text or type(error).__name__}"
 

@@ -64,8 +64,9 @@ def declared(name: str, file: str) -> ModuleType:
         )
     if set(module.SETTINGS) & {"workers", "prefetch"} == {"workers", "prefetch"}:
         module.simplify = simplify
-    if "dataset" in _defined(tree) and not module.STAGES:
-        module.STAGES = STAGES
+    if "dataset" in _defined(tree):
+        module.KINDS = ("audio",)  # what is added to its items is for audio
+        module.STAGES = module.STAGES or STAGES
     return module
 
 
