@@ -228,7 +228,9 @@ def kinds(module: ModuleType) -> tuple[str, ...]:
     """
     if hasattr(module, "KINDS"):
         return tuple(module.KINDS)
-    return kinds(load("formats", module.FORMAT)) if hasattr(module, "FORMAT") else tuple(names("kinds"))
+    if hasattr(module, "FORMAT"):
+        return kinds(load("formats", module.FORMAT))
+    return ("audio",) if hasattr(module, "fetch") else tuple(names("kinds"))
 
 
 def describe(module: ModuleType) -> str:
