@@ -93,8 +93,8 @@ class MadeResults:
 @contextmanager
 def made_results(runs: Iterable[Run], clips: int) -> Iterator[MadeResults]:
     """Yield the results of these runs on so many clips, in RAM until the end, with the servers of their visits."""
-    shape = audio(SECONDS * SAMPLE_RATE).shape
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Visitor(shape, random.Random()) as visitor:
+    item = audio(SECONDS * SAMPLE_RATE)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Visitor(item, random.Random()) as visitor:
         yield MadeResults(Path(ram), visitor, runs, clips)
 
 

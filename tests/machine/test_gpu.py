@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from scripts.common import plugins
+from scripts.common.sample import audio
 from scripts.loaders._ring.ring_reader import RingReader
 from scripts.machine import device_prefetch, gpu
 from scripts.measure import bottleneck_trials, ceiling, protocol, window
@@ -407,7 +408,7 @@ def test_nothing_passes_the_ceiling_of_the_device(monkeypatch):
     for bus in (1e4, 1e9):
         model = stands_in(monkeypatch, bus=bus, tick=1e-4)
         request = SimpleNamespace(device="cuda", batch_size=4, classes=3, sample=SimpleNamespace(key="audio"))
-        pool = ceiling.pool_of(4, (1, 500))[:5]
+        pool = ceiling.pool_of(4, audio(500))[:5]
         found.append(ceiling.ceiling(request, pool, model.clock, 0.01))
         model.close()
     assert found[0] == pytest.approx(found[1])

@@ -109,7 +109,7 @@ def place(tmp_path_factory) -> Place:
         patch.setenv("PYTHONPATH", str(PROJECT))
         plan = Plan(config)
         write_format(corpus, "memmap", Path(plan.location("ram", "plain").path), readers=1)
-        with Visitor(plan.sample.shape, random.Random(0)) as visitor:
+        with Visitor(plan.sample, random.Random(0)) as visitor:
             for proof in plan.proofs.values():
                 assert visitor.make(proof, Path(proof.path))["status"] == "ok"
     return Place(folder, plan)
@@ -188,10 +188,11 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
 VISIT = """
 import json, random, sys
 from pathlib import Path
+from scripts.common.sample import audio
 from scripts.measure.visits import Visitor
 from scripts.plan.runs import Run
 run = Run(**json.loads(sys.argv[2]))
-getattr(Visitor((1, 1600), random.Random(0)), sys.argv[1])(run, Path(run.path))
+getattr(Visitor(audio(1600), random.Random(0)), sys.argv[1])(run, Path(run.path))
 """
 
 

@@ -325,12 +325,12 @@ def count(_: Project) -> list[str]:
 
 
 def corpus(_: Project) -> list[str]:
-    words = ["--ledger", LEDGER, "--store", "results/clips/demo/store", "--seconds", "0.1", "--min-seconds", "0.01"]
+    words = ["--ledger", LEDGER, "--store", "results/clips/demo/store", "--kind-options", OF_KIND]
     return [*program_line("build_corpus"), *words, "--jobs", "2", "--out", SHARD]
 
 
 def index(_: Project) -> list[str]:
-    words = ["--shards-dir", f"{CORPUS}/shards", "--count", "1", "--seconds", "0.1", "--out", CORPUS]
+    words = ["--shards-dir", f"{CORPUS}/shards", "--count", "1", "--kind-options", OF_KIND, "--out", CORPUS]
     return [*program_line("index_corpus"), *words]
 
 
