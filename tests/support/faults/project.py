@@ -311,6 +311,7 @@ def digest(path: Path) -> Any:
 
 FORMAT = "memmap"
 LEDGER, SHARD, CORPUS = "results/clips/demo/ledger-0000.csv", "results/corpus/demo/shards/0000", "results/corpus/demo"
+OF_KIND = '{"seconds": 0.1, "min_seconds": 0.01}'  # options of the kind of data
 
 
 def fetch(project: Project) -> list[str]:
