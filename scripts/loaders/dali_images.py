@@ -58,7 +58,7 @@ $loop
 
 def PIXEL_LIMIT(settings):
     """Return what a value may differ by: on a GPU nvJPEG decodes."""
-    return 0 if settings.get("device", "cpu") == "cpu" else 160
+    return 0 if settings.get("device", "cpu") == "cpu" else 48
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scripts.common import plugins
 from scripts.common.corpus import clip_hash
 from scripts.common.decode import Rejected
 from scripts.common.ledger import LedgerRow
@@ -123,7 +124,7 @@ FAULTS = {
     "cropped 2 pixels too low and 1 too far right": lambda item: np.roll(item, (-2, -1), (1, 2)),
     "inverted": lambda item: 255 - item,
     "is image 1": None,
-    "by up to 3 of 255 (allowed are 1)": lambda item: np.where(item > 100, item - 3, item).astype(np.uint8),
+    "by up to 3 of 255 (allowed are 1": lambda item: np.where(item > 100, item - 3, item).astype(np.uint8),
 }
 
 
@@ -146,9 +147,12 @@ def test_the_gate_names_what_is_wrong_with_an_image(tmp_path, words, limit):
 def test_what_a_decoder_may_differ_by_is_measured(tmp_path):
     corpus = make_corpus(tmp_path / "made", clips=8, kind=image.Kind((32, 32)))
     clip = next(corpus.clips("train"))
-    near = np.clip(corpus.delivered(clip).astype(int) + 2, 0, 255).astype(np.uint8)
+    right = corpus.delivered(clip)
+    near = np.where(np.arange(right.size).reshape(right.shape) % 10, right, right ^ 2)  # one of ten, by 2
     assert image.examine(near, clip, corpus, {}.get, 2) == (None, 2.0)
-    assert "by up to 2 of 255 (allowed are 1)" in image.examine(near, clip, corpus, lambda _: None, 1).problem
+    everywhere = image.examine(right ^ 2, clip, corpus, lambda _: None, 2)
+    assert "by up to 2 of 255 (allowed are 2, and a sixth of it on average), by 2.00" in everywhere.problem
+    assert "by up to 2 of 255 (allowed are 1," in image.examine(near, clip, corpus, lambda _: None, 1).problem
 
 
 def test_of_floats_values_are_255ths(tmp_path):
@@ -187,3 +191,18 @@ def test_made_images_shrink_as_photographs_do():
     radius = np.hypot(*np.meshgrid(*(np.fft.fftfreq(side) for side in grey.shape), indexing="ij"))
     octaves = [power[(radius >= low) & (radius < 2 * low)].sum() for low in (1 / 64, 1 / 32, 1 / 16, 1 / 8)]
     assert max(octaves) < 2.5 * min(octaves)
+
+
+@pytest.mark.parametrize("words", [words for words in FAULTS if words.split()[0] not in ("by", "is")])
+def test_a_decoder_that_may_differ_is_no_cover_for_other_faults(tmp_path, words):
+    """With the limit of SPDL's decoder, on images as they are made here."""
+    limit = plugins.pixel_limit(plugins.load("loaders", "spdl_images"), {})
+    kind = image.Kind((64, 64))
+    recipe, rng = _synthetic_images.draw_recipe(7, 0, 80)
+    _synthetic_images.encode(tmp_path / "a.jpg", recipe, rng)
+    corpus = make_corpus(tmp_path / "made", clips=8, kind=kind)
+    clip = next(corpus.clips("train"))
+    right = kind.write(corpus.root / clip.path, pixels_of(tmp_path / "a.jpg", kind))
+    clip = clip._replace(hash=clip_hash(right))
+    assert image.examine(right, clip, corpus, lambda _: None, limit) == (None, 0.0)
+    assert image.examine(np.ascontiguousarray(FAULTS[words](right)), clip, corpus, lambda _: None, limit).problem
