@@ -78,9 +78,9 @@ def made_item(sample: Sample, random: np.random.Generator) -> np.ndarray:
         pcm = random.integers(-32768, 32768, size=int(samples * random.uniform(0.3, 1.2)), dtype=np.int16)
         pcm[:2] = -32768, 32767
         return pcm
-    if sample.kind == "image":  # smooth, since noise is what JPEG cannot keep
+    if sample.kind == "image":  # smooth, as photographs are: of hard edges between colours decoders differ
         channels, height, width = sample.shape
-        coarse = random.integers(0, 256, (5, 5, channels), dtype=np.uint8)
+        coarse = random.integers(64, 192, (4, 4, channels), dtype=np.uint8)
         planes = [Image.fromarray(coarse[..., one]).resize((width, height), 2) for one in range(channels)]
         return np.stack([np.asarray(plane) for plane in planes], axis=2)
     if np.dtype(sample.dtype).kind == "f":
