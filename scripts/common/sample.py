@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
+_FULL = {"int16": 32768, "uint8": 255}  # stored values that are delivered as 1.0
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -27,6 +29,11 @@ class Sample:
     def bytes(self) -> int:
         """The bytes of a delivered item."""
         return prod(self.shape) * _width(self.dtype)
+
+    @property
+    def scale(self) -> float | None:
+        """What a stored value is multiplied by as it is delivered; None: it is delivered as it is."""
+        return None if self.stored == self.dtype else 1 / _FULL[self.stored]
 
     @property
     def stored_bytes(self) -> int:

@@ -1,12 +1,14 @@
-"""FFCV's beton of 16-bit PCM padded to the fixed length: one file of 8 MB pages, a clip within a page, to be mapped.
+"""FFCV's beton of stored values, such as 16-bit PCM at the fixed length: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,), and `position`, the clip's position in
-the split, and the three label arrays of `common/labels.py`. The library's own writer runs a process that fills the
-pages, and waits for ever if that process fails; here the same functions of it are called in this process.
+A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,) (of other data `image` or `array`, its
+values as decoded, in one dimension), and `position`, the clip's position in the split, and the three label arrays of
+`common/labels.py`. A clip is within a page. The library's own writer runs a process that fills the pages, and waits for
+ever if that process fails; here the same functions of it are called in this process.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
-KINDS = ("audio",)
 SMALLEST_PAGE = 1 << 23  # bytes; the library's own choice
 FILE = "clips.beton"
 
@@ -33,7 +34,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from scripts.common.labels import write_labels
 
     write_labels(corpus, split, out)
-    fields = {"audio": NDArrayField(np.dtype("<i2"), (corpus.samples,)), "position": IntField()}
+    dtype = np.dtype(corpus.sample.stored)
+    fields = {corpus.sample.key: NDArrayField(dtype, (prod(corpus.sample.shape),)), "position": IntField()}
     page = max(SMALLEST_PAGE, 1 << (BYTES_PER_CLIP(corpus.sample) - 1).bit_length())  # a power of two
     writer = DatasetWriter(str(out / FILE), fields, page_size=page, num_workers=1)
     writer.num_samples = corpus.counts[split]
@@ -44,7 +46,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     try:
         with pages:
             for position, clip in enumerate(corpus.clips(split)):
-                sample = (corpus.padded(clip), position)
+                sample = (corpus.padded(clip).reshape(-1), position)
                 handle_sample(sample, position, table.dtype.names, table, pages, fields)
                 progress(1)
         writer.metadata_sm.buf[: table.nbytes] = table.tobytes()
@@ -57,14 +59,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, by the file's table of where clips are."""
+    """Yield (clip index, delivered clip, classes) in manifest order, by the file's table of where clips are."""
     import numpy as np
     from ffcv.reader import Reader
 
-    from scripts.common.labels import padded_float, with_labels
+    from scripts.common.labels import with_labels
 
     table = Reader(str(out / FILE)).metadata
     starts = table[table.dtype.names[0]].tolist()  # in the order of the positions, as they were written
     pages, size = np.memmap(out / FILE, dtype=np.uint8, mode="r"), BYTES_PER_CLIP(corpus.sample)
-    clips = (pages[start : start + size].view("<i2") for start in starts)
-    return with_labels(out, (padded_float(pcm, corpus.samples) for pcm in clips))
+    clips = (pages[start : start + size].view(corpus.sample.stored) for start in starts)
+    return with_labels(out, (corpus.kind.delivered(values, corpus.sample) for values in clips))

@@ -1,9 +1,10 @@
-"""LitData's chunks of 16-bit PCM in natural length: binary files of 64 MB with an index, to be mapped.
+"""LitData's chunks of stored values, such as 16-bit PCM: binary files of 64 MB with an index, to be mapped.
 
 A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
 and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
-position in the split}; audio is a tensor, which LitData gives back as a view of the mapped file. The time of
-writing that the library adds to the index is left out, so that equal clips make equal bytes.
+position in the split}, of other data "image" or "array" with its values as decoded, in one dimension; they are a
+tensor, which LitData gives back as a view of the mapped file. The time of writing that the library adds to the index is
+left out, so that equal clips make equal bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ ENV = "litdata"
 REQUIRES = ("litdata", "numpy", "torch")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
-KINDS = ("audio",)
 BLOCK_BYTES = 1 << 26  # of a chunk, which is held in memory until it is full; the library's own default
 
 
@@ -29,13 +29,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
     from scripts.common.files import read_json, write_json
     from scripts.common.labels import write_labels
+    from scripts.formats._flat import flattened
 
     write_labels(corpus, split, out)
     plain = {"no_header_tensor": NoHeaderTensorSerializer()}  # asked first: the one for video imports its decoder
     writer = BinaryWriter(str(out), chunk_bytes=BLOCK_BYTES, serializers=plain)
     for position, clip in enumerate(corpus.clips(split)):
-        pcm = torch.from_numpy(corpus.stored(clip)[: corpus.samples].copy())
-        writer[position] = {"audio": pcm, "position": position}
+        values = torch.from_numpy(flattened(corpus, clip).copy())
+        writer[position] = {corpus.sample.key: values, "position": position}
         progress(1)
     writer.done()
     writer.merge(1)
@@ -44,10 +45,11 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's StreamingDataset."""
+    """Yield (clip index, delivered clip, classes) in manifest order, through the library's StreamingDataset."""
     from litdata import StreamingDataset
 
-    from scripts.common.labels import padded_float, with_labels
+    from scripts.common.labels import with_labels
 
     items = StreamingDataset(str(out), shuffle=False, drop_last=False)
-    return with_labels(out, (padded_float(item["audio"].numpy(), corpus.samples) for item in items))
+    key, sample = corpus.sample.key, corpus.sample
+    return with_labels(out, (corpus.kind.delivered(item[key].numpy(), sample) for item in items))

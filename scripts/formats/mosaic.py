@@ -1,8 +1,8 @@
-"""MosaicML's MDS shards of 16-bit PCM in natural length: files of 64 MB with an index, for any clip at random.
+"""MosaicML's MDS shards of stored values, such as 16-bit PCM: files of 64 MB with an index, for any clip at random.
 
 A split's folder holds `shard.00000.mds`, `shard.00001.mds`, ... and `index.json`, as the library's MDSWriter makes
 them, and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
-position in the split}.
+position in the split}, of other data "image" or "array" with its values as decoded, in one dimension.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ ENV = "mosaic"
 REQUIRES = ("streaming", "numpy")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
-KINDS = ("audio",)
 BLOCK_BYTES = 1 << 26  # of a shard, which is held in memory until it is full; the library's own default
-COLUMNS = {"audio": "ndarray:int16", "position": "int"}
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
@@ -26,24 +24,28 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from streaming import MDSWriter
 
     from scripts.common.labels import write_labels
+    from scripts.formats._flat import flattened
 
-    with MDSWriter(columns=COLUMNS, out=str(out), size_limit=BLOCK_BYTES) as writer:  # it wants the folder empty
+    key = corpus.sample.key
+    columns = {key: f"ndarray:{corpus.sample.stored}", "position": "int"}
+    with MDSWriter(columns=columns, out=str(out), size_limit=BLOCK_BYTES) as writer:  # it wants the folder empty
         write_labels(corpus, split, out)
         for position, clip in enumerate(corpus.clips(split)):
-            writer.write({"audio": corpus.stored(clip)[: corpus.samples], "position": position})
+            writer.write({key: flattened(corpus, clip), "position": position})
             progress(1)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, through the library's reader of shards.
+    """Yield (clip index, delivered clip, classes) in manifest order, through the library's reader of shards.
 
     Not through its LocalDataset, which leaves it to the garbage collector to close the index.
     """
     from streaming.base.format import reader_from_json
 
     from scripts.common.files import read_json
-    from scripts.common.labels import padded_float, with_labels
+    from scripts.common.labels import with_labels
 
     shards = (reader_from_json(str(out), None, about) for about in read_json(out / "index.json")["shards"])
     items = (shard[number] for shard in shards for number in range(len(shard)))
-    return with_labels(out, (padded_float(item["audio"], corpus.samples) for item in items))
+    key, sample = corpus.sample.key, corpus.sample
+    return with_labels(out, (corpus.kind.delivered(item[key], sample) for item in items))

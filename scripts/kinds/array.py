@@ -142,8 +142,9 @@ def fixed(values: np.ndarray, sample: Sample) -> np.ndarray:  # noqa: ARG001
     return values
 
 
-def delivered(values: np.ndarray, sample: Sample, out: np.ndarray | None = None) -> np.ndarray:  # noqa: ARG001
-    """Return the same values; in `out`, where that is given."""
+def delivered(values: np.ndarray, sample: Sample, out: np.ndarray | None = None) -> np.ndarray:
+    """Return the same values, given in any shape; in `out`, where that is given."""
+    values = values.reshape(sample.shape)
     if out is None:
         return values
     out[...] = values

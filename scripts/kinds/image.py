@@ -168,9 +168,10 @@ def fixed(pixels: np.ndarray, sample: Sample) -> np.ndarray:  # noqa: ARG001
 
 
 def delivered(pixels: np.ndarray, sample: Sample, out: np.ndarray | None = None) -> np.ndarray:
-    """Return the image in the type that loaders deliver; in `out`, where that is given."""
+    """Return the image in the type that loaders deliver, of pixels in any shape; in `out`, where that is given."""
     import numpy as np
 
+    pixels = pixels.reshape(sample.shape)
     row = np.empty(sample.shape, sample.dtype) if out is None else out
     if sample.dtype == sample.stored:
         row[...] = pixels

@@ -19,13 +19,13 @@ class Batches:
 
     def __init__(self, request: LoaderRequest) -> None:
         self.request = request
-        self.clips: np.ndarray | None = None  # float32 (n, 1, samples), mapped by each process for itself
+        self.clips: np.ndarray | None = None  # (n, ...), mapped by each process for itself
         self.gathered: np.ndarray | None = None
         self.epoch = -1
         self.order: np.ndarray | None = None  # of that epoch
 
     def __call__(self, info: Any) -> Any:
-        """Return ([float32 (1, samples), ...], int64 (batch, 1) positions) of the batch that `info` (BatchInfo) names.
+        """Return ([a clip, ...], int64 (batch, 1) positions) of the batch that `info` (BatchInfo) names.
 
         The clips are views of the map: DALI copies them into the shared memory, and nothing else does. Raises
         StopIteration behind the last batch of an epoch.
@@ -44,7 +44,7 @@ class Batches:
 
     def _views(self, positions: np.ndarray) -> list[np.ndarray]:
         if self.clips is None:
-            path = self.request.data / "audio.npy"
+            path = self.request.array
             # a plain array, of which views are made much faster than of a numpy.memmap
             self.clips = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             if "read" in self.request.without:
@@ -58,5 +58,6 @@ class Batches:
         if "read" in self.request.without:
             return
         if self.gathered is None:
-            self.gathered = np.empty((self.request.batch_size, 1, self.request.samples), dtype=np.float32)
+            sample = self.request.sample
+            self.gathered = np.empty((self.request.batch_size, *sample.shape), sample.dtype)
         np.stack(self._views(positions), out=self.gathered[: len(positions)])

@@ -13,10 +13,37 @@ from scripts.common.request import LoaderRequest
 LIBRARIES = {
     "simplejpeg": "simplejpeg",
     "pillow": "pillow",
+    "pillow_simd": "pillow-simd",  # installed in Pillow's place, by the same name
     "opencv": "opencv-python-headless",
     "torchvision": "torchvision",
 }
 DECODER = {"decoder": {"enum": list(LIBRARIES), "default": "simplejpeg"}}
+_PILLOW = """import io
+from PIL import Image
+def decode(content):
+    with Image.open(io.BytesIO(content)) as image:
+        pixels = np.asarray(image)
+    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+"""
+DECODE_SNIPPET = f"""$when decoder=simplejpeg
+import simplejpeg
+def decode(content):
+    return simplejpeg.decode_jpeg(content, "GRAY" if shape[0] == 1 else "RGB").transpose(2, 0, 1)
+$when decoder=pillow
+{_PILLOW}$when decoder=pillow_simd
+{_PILLOW}$when decoder=opencv
+import cv2
+def decode(content):
+    flag = cv2.IMREAD_GRAYSCALE if shape[0] == 1 else cv2.IMREAD_COLOR_RGB
+    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
+    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+$when decoder=torchvision
+from torchvision.io import ImageReadMode, decode_image
+def decode(content):
+    encoded = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return decode_image(encoded, ImageReadMode.GRAY if shape[0] == 1 else ImageReadMode.RGB).numpy()
+$end
+"""  # of a program with the option `decoder`
 Decode = Callable[[bytes, Any], None]  # of a file's bytes into a row, an array (channels, height, width)
 
 
@@ -48,13 +75,12 @@ def decode_of(decoder: str, request: LoaderRequest) -> Decode:
     """Return the function that decodes by a library; it leaves zeros where decoding is left out."""
     if "decode" in request.without:
         return lambda _content, row: row.fill(0)
-    return {"simplejpeg": _simplejpeg, "pillow": _pillow, "opencv": _opencv, "torchvision": _torchvision}[decoder](
-        request.sample.shape[0] == 1
-    )
+    decoders = {"simplejpeg": _simplejpeg, "opencv": _opencv, "torchvision": _torchvision}
+    return decoders.get(decoder, _pillow)(request.sample.shape[0] == 1)
 
 
 def put(pixels: Any, row: Any) -> None:
-    """Write uint8 (channels, height, width) into a row of the batch, of float32 as 255ths."""
+    """Write uint8 (channels, height, width) into a row of the batch, or (n, ...) into n; of float32 as 255ths."""
     import numpy as np
 
     if row.dtype == np.uint8:

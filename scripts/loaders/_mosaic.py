@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.loaders._pcm import PcmBatches, first_again
+from scripts.loaders._stored import StoredBatches, first_again
 from scripts.loaders._torch import Batch, epochs_from, worker_arguments
 
 ORDER = "shards in random order, clips near to their shard"
@@ -32,11 +32,11 @@ def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int],
     kept = None
     try:
         if "transfer" in request.without:
-            kept = PcmBatches(request)([split[0]] * request.batch_size)
+            kept = StoredBatches(request)([split[0]] * request.batch_size)
         loader = StreamingDataLoader(
             split,
             batch_size=request.batch_size,
-            collate_fn=PcmBatches(request, counted=kept is not None),
+            collate_fn=StoredBatches(request, counted=kept is not None),
             **worker_arguments(request),
         )
 

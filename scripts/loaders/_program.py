@@ -66,7 +66,7 @@ DataLoader(
     collate_fn=lambda batch: batch,  # it is gathered already
     $worker_arguments
 )""",
-    "pcm_collate": """\
+    "stored_collate": """\
 def collate(items):
     audio = empty_batch(len(items))
     for item, row in zip(items, audio.numpy()[:, 0], strict=True):
@@ -93,6 +93,13 @@ for batch in loader:  # an epoch, each time in a new order
     batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
     # your training step, with batch["$item"], $dtype $batch_shape, and batch["target"]""",
 }
+STORED_COLLATE = """\
+def collate(items):
+    $item = empty_batch(len(items))
+    for item, row in zip(items, $item.numpy(), strict=True):
+        $stored_row
+    where = torch.tensor([int(item["position"]) for item in items])
+    return {"$item": $item, "target": target[where], "labels": labels[where]}"""  # of data that is no audio
 KEEP = """\
 import ctypes
 
@@ -108,7 +115,7 @@ IMPORTS = {  # what each of them needs
     "empty_batch": ("import math", *_TENSORS),
     "objects": ("import json", "import os"),
     "data_loader": ("import torch", "from torch.utils.data import DataLoader"),
-    "pcm_collate": _TENSORS,
+    "stored_collate": _TENSORS,
     "dali_decoded": ("from nvidia.dali import types",),
     "dali_iterator": ("import torch", _ITERATOR),
 }
@@ -182,7 +189,15 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
     found = dict(FRAGMENTS) | {"item": sample.key, "dtype": sample.dtype, "ending": sample.ending}
     found["batch_shape"] = "(n, 1, samples)" if sample.kind == "audio" else f"(n, {', '.join(map(str, sample.shape))})"
     found["sizes"] = _sizes(text, sample)
-    if "empty_batch(" not in text and "$pcm_collate" not in text:
+    if sample.kind != "audio":
+        found["stored_collate"] = STORED_COLLATE
+    rows, values = "values.view($item.shape)", 'np.asarray(item["$item"]).reshape(shape)'
+    found["stored_rows"], found["stored_row"] = f"$item.copy_({rows})", f"row[...] = {values}"
+    if sample.scale:
+        scale = f"1 / {round(1 / sample.scale)}"
+        found["stored_rows"] = f"torch.mul({rows}, {scale}, out=$item)"
+        found["stored_row"] = f"np.multiply({values}, np.float32({scale}), out=row)"
+    if "empty_batch(" not in text and "$stored_collate" not in text:
         found["empty_batch"] = ""
     if "__getitems__" not in text:  # torch collates
         found["data_loader"] = re.sub(r"\n *collate_fn=.*", "", found["data_loader"])

@@ -1,4 +1,4 @@
-"""What the loaders by WebDataset share: its pipeline over tar shards of WAV, from whichever streams they are read."""
+"""What the loaders by WebDataset share: its pipeline over tar shards, from whichever streams they are read."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +19,9 @@ from scripts.loaders._torch import (
 
 ORDER = "shards in random order, then a shuffle buffer"
 STAGES = (*_torch.STAGES, "decode")
-OPTIONS = {
-    "decoder": {"enum": ["wave", "soundfile"], "default": "wave"},
-    "shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000},
-}
-Shard = dict[str, Any]  # of the library: a name, and then its stream
+SHUFFLE = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
+OPTIONS = {"decoder": {"enum": ["wave", "soundfile"], "default": "wave"}, **SHUFFLE}
+Collate = Callable[[list[dict[str, Any]]], Batch]  # of raw samples: their members by ending
 BUFFER_BYTES = 256 * 1024  # of a shard's stream; the library reads 10 KiB at a time
 
 
@@ -32,10 +30,12 @@ def open_shards(
     request: LoaderRequest,
     shards: Sequence[str],
     opened: Callable[[Iterator[dict[str, Any]]], Iterator[dict[str, Any]]],
+    collate: Collate,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over this rank's part of the shards.
 
-    `opened` adds to each of the library's shards, {"url": name}, its open `stream`, and closes it.
+    `opened` adds to each of the library's shards, {"url": name}, its open `stream`, and closes it. `collate` makes a
+    batch of raw samples.
     """
     import webdataset as wds
     from webdataset.tariterators import group_by_keys, tar_file_expander
@@ -50,7 +50,6 @@ def open_shards(
     in_any_order = wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=request.seed)
     through_a_buffer = wds.detshuffle(bufsize=size, initial=min(size, 100), seed=request.seed)
     again = "read" in request.without
-    collate = _by_clip(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
 
     def pipeline(collate):
         return wds.DataPipeline(
@@ -79,13 +78,29 @@ def open_shards(
         stop_workers(torch_loader)
 
 
-def _by_batch(request: LoaderRequest) -> Callable[..., Batch]:
+def shards_of(request: LoaderRequest) -> list[str]:
+    """Return the shards of a split that is on a file system."""
+    return sorted(str(path) for path in request.data.glob("*.tar"))
+
+
+def opened(shards: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each such shard with its open stream, and close it: the library's own leaves that to the collector."""
+    for shard in shards:
+        with open(shard["url"], "rb", buffering=BUFFER_BYTES) as stream:
+            yield {**shard, "stream": stream}
+
+
+def of_audio(request: LoaderRequest) -> Collate:
+    """Return what makes a batch of clips, by the decoder that is asked for."""
+    return _by_clip(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
+
+
+def _by_batch(request: LoaderRequest) -> Collate:
     """Return a function from raw samples to a batch: each clip is padded and scaled where it is to be."""
     import io
     import wave
 
     import numpy as np
-    import torch
 
     def decode(content, row):
         pcm = b""
@@ -100,12 +115,12 @@ def _by_batch(request: LoaderRequest) -> Callable[..., Batch]:
         audio = empty_batch(len(samples), request.sample)
         for sample, row in zip(samples, audio.numpy()[:, 0], strict=True):
             decode(sample["wav"], row)
-        return {"audio": audio, **torch.utils.data.default_collate([_labels(sample, request) for sample in samples])}
+        return {"audio": audio, **with_labels(samples, request)}
 
     return collate
 
 
-def _by_clip(request: LoaderRequest) -> Callable[..., Batch]:
+def _by_clip(request: LoaderRequest) -> Collate:
     """Return a function from raw samples to a batch: each clip is decoded by itself, and torch collates them."""
     import io
 
@@ -125,6 +140,13 @@ def _by_clip(request: LoaderRequest) -> Callable[..., Batch]:
         return torch.utils.data.default_collate(items)
 
     return collate
+
+
+def with_labels(samples: list[dict[str, Any]], request: LoaderRequest) -> Batch:
+    """Return target, labels and clip of a batch of raw samples."""
+    import torch
+
+    return torch.utils.data.default_collate([_labels(sample, request) for sample in samples])
 
 
 def _labels(sample: dict[str, Any], request: LoaderRequest) -> dict[str, Any]:

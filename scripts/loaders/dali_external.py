@@ -24,7 +24,6 @@ from scripts.loaders._dali import SETTINGS, epochs_of, simplify  # noqa: F401
 from scripts.machine import gpu
 
 FORMAT = "memmap"
-KINDS = ("audio",)
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "transfer")  # which is of the parallel form: the serial one has none
@@ -35,7 +34,7 @@ from nvidia.dali import fn, pipeline_def
 $head
 $labels
 # a plain array, of which views are made much faster than of a numpy.memmap
-clips = np.asarray(np.load(data / "audio.npy", mmap_mode="r"))  # float32 (clips, 1, samples)
+clips = np.asarray(np.load(data / "$item.npy", mmap_mode="r"))
 $when source=serial
 
 
@@ -51,8 +50,8 @@ class Epochs:
 
 @pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
 def pipeline():
-    audio, where = fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True)
-    return (audio if device == "cpu" else audio.gpu()), where
+    $item, where = fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True)
+    return ($item if device == "cpu" else $item.gpu()), where
 $when source=parallel
 
 
@@ -78,16 +77,16 @@ class Batches:  # gives any batch of any epoch, as several processes are asked f
     py_start_method="spawn",  # DALI cannot fork once CUDA is in use
 )
 def pipeline():
-    audio, where = fn.external_source(
+    $item, where = fn.external_source(
         source=Batches(),
         num_outputs=2,
         batch=True,
         batch_info=True,
         parallel=True,
         prefetch_queue_depth=$workers * $prefetch,
-        bytes_per_sample_hint=4 * samples + 1024,  # a clip and what DALI notes of it
+        bytes_per_sample_hint=$clip_bytes + 1024,  # a clip and what DALI notes of it
     )
-    return (audio if device == "cpu" else audio.gpu()), where
+    return ($item if device == "cpu" else $item.gpu()), where
 $end
 
 
@@ -98,7 +97,7 @@ class Loader:
     def __iter__(self):
         for [batch] in self.batches:
             where = batch["where"].flatten()
-            yield {"audio": batch["audio"], "target": target[where].to(device), "labels": labels[where].to(device)}
+            yield {"$item": batch["$item"], "target": target[where].to(device), "labels": labels[where].to(device)}
 
 
 $when source=serial
@@ -125,7 +124,7 @@ def _serial(request):
     from nvidia.dali import fn
 
     # a plain array, of which views are made much faster than of a numpy.memmap
-    clips = np.asarray(np.load(request.data / "audio.npy", mmap_mode="r", allow_pickle=False))
+    clips = np.asarray(np.load(request.array, mmap_mode="r", allow_pickle=False))
 
     class Epochs:
         """Each iteration is one epoch of (audio, position) batches."""
@@ -161,11 +160,12 @@ def _parallel(request):
             batch_info=True,
             parallel=True,
             prefetch_queue_depth=workers * request.prefetch,
-            bytes_per_sample_hint=4 * request.samples + 1024,  # a clip and what DALI notes of it
+            bytes_per_sample_hint=request.sample.bytes + 1024,  # a clip and what DALI notes of it
         )
         if sent:
             return tuple(nodes)
-        return fn.constant(fdata=0.0, shape=[1, request.samples], dtype=types.FLOAT), *nodes
+        dtype = types.to_dali_type(request.sample.dtype)
+        return fn.constant(idata=0, shape=list(request.sample.shape), dtype=dtype), *nodes
 
     whole = replace(request, without=request.without & {gpu.COPY})  # what is left out, the workers leave out
     arguments = {"py_num_workers": workers, "py_start_method": "spawn"}

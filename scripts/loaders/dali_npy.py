@@ -1,4 +1,4 @@
-"""NVIDIA DALI numpy reader: numbered .npy files of float32 read by DALI's threads.
+"""NVIDIA DALI numpy reader: numbered .npy files read by DALI's threads.
 
 The reader gives no label, so each clip is known by the name of the file it came from (`source_info`). Its time goes
 into opening files and copying memory. Set workers (DALI's threads) to the number of cores.
@@ -20,7 +20,6 @@ from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simpl
 from scripts.machine import gpu
 
 FORMAT = "npy"
-KINDS = ("audio",)
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
@@ -35,7 +34,7 @@ order = np.random.default_rng($seed).permutation(len(target))  # of the first ep
 
 @pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
 def pipeline():
-    audio = fn.readers.numpy(
+    $item = fn.readers.numpy(
         device=$reader,
         files=[str(data / f"{position:06d}.npy") for position in order],
         shuffle_after_epoch=True,
@@ -43,8 +42,8 @@ def pipeline():
         cache_header_information=True,
         name="reader",
     )
-    name = fn.pad(fn.get_property(audio, key="source_info"), fill_value=0)  # of the file: the reader gives no label
-    return (audio if device == "cpu" else audio.gpu()), name
+    name = fn.pad(fn.get_property($item, key="source_info"), fill_value=0)  # of the file: the reader gives no label
+    return ($item if device == "cpu" else $item.gpu()), name
 
 
 def number_of(name):
@@ -58,7 +57,7 @@ class Loader:
     def __iter__(self):
         for [batch] in batches:
             where = torch.tensor([*map(number_of, batch["where"].cpu().numpy())], device=device)
-            yield {"audio": batch["audio"], "target": target[where], "labels": labels[where]}
+            yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
 
 
 loader = Loader()
@@ -86,7 +85,7 @@ def open_epochs(request):
     device = "cpu" if on_cpu else request.options["reader"]
 
     def outputs():
-        audio = fn.readers.numpy(
+        data = fn.readers.numpy(
             device=device,
             files=files,
             shuffle_after_epoch=request.shuffle,
@@ -94,7 +93,7 @@ def open_epochs(request):
             cache_header_information=True,
             name="reader",
         )
-        return audio, fn.pad(fn.get_property(audio, key="source_info"), fill_value=0)
+        return data, fn.pad(fn.get_property(data, key="source_info"), fill_value=0)
 
     def positions(names):
         stems = [bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy") for name in names.cpu().numpy()]

@@ -1,9 +1,10 @@
 """FFCV: a mapped beton copied into batches by compiled threads, without worker processes.
 
-Made for images in one large file that the page cache holds. Threads of compiled code (the setting `workers`, at least
-one and at most the cores) copy the clips of a batch out of the mapped file, `prefetch` batches ahead. Its own buffers
-are used again after so many batches; here each batch becomes float32 in new memory, by torch, in the process that
-trains. Its time goes into that and into the copying. Opening it takes seconds, in which the code is compiled.
+Made for images in one large file that the page cache holds; here decoded ones, as its field of arrays has them. Threads
+of compiled code (the setting `workers`, at least one and at most the cores) copy the clips of a batch out of the mapped
+file, `prefetch` batches ahead. Its own buffers are used again after so many batches; here each batch goes into new
+memory (of audio as float32), by torch, in the process that trains. Its time goes into that and into the copying.
+Opening it takes seconds, in which the code is compiled.
 
 The order is ours (a permutation of all clips): the library shares clips between ranks only by torch.distributed. It
 sets the number of torch's threads to its own when an epoch begins; that is put back.
@@ -42,11 +43,11 @@ class Batches:
     def __iter__(self):
         batches = iter(clips)
         torch.set_num_threads(threads)  # FFCV has set it to its own number
-        for pcm, position in batches:  # int16 (clips, samples), in buffers that are used again
-            audio = torch.from_numpy(np.empty((len(pcm), 1, samples), dtype=np.float32))
+        for values, position in batches:  # in buffers that are used again
             where = position.flatten()
-            torch.mul(pcm[:, None], 1 / 32768, out=audio)
-            yield {"audio": audio, "target": target[where], "labels": labels[where]}
+            $item = torch.from_numpy(np.empty((len(values), *shape), dtype=np.$dtype))
+            $stored_rows
+            yield {"$item": $item, "target": target[where], "labels": labels[where]}
 
 
 loader = Batches()
@@ -99,7 +100,7 @@ def open_epochs(request):
     opened = []
 
     def raw(number):
-        """Yield (int16 (batch, samples), positions (batch, 1)) in buffers that are used again."""
+        """Yield (stored values (batch, n), positions (batch, 1)) in buffers that are used again."""
         loader.next_epoch = number
         opened.append(iter(loader))
         torch.set_num_threads(request.threads)
@@ -108,13 +109,17 @@ def open_epochs(request):
         finally:
             _close(opened.pop())
 
-    def batch(pcm, where):
+    def batch(values, where):
         where = where.flatten()
+        data = empty_batch(len(values), request.sample)
+        shaped = values.view(data.shape)
         if "decode" in request.without:
-            audio = torch.zeros(len(pcm), 1, request.samples)
+            data.zero_()
+        elif request.sample.scale:
+            torch.mul(shaped, request.sample.scale, out=data)
         else:
-            audio = torch.mul(pcm[:, None], 1 / 32768, out=empty_batch(len(pcm), request.sample))
-        return {"audio": audio, "target": target[where], "labels": labels[where], "clip": clip[where]}
+            data.copy_(shaped)
+        return {request.sample.key: data, "target": target[where], "labels": labels[where], "clip": clip[where]}
 
     again = None
     if "read" in request.without:

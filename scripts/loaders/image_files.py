@@ -1,14 +1,15 @@
 """Image files in a DataLoader: JPEG or PNG, one file an image, decoded straight into the batch.
 
 What most training code does, but that a batch is collated once. `decoder` is the library: `simplejpeg` (libjpeg-turbo
-with nothing around it), `torchvision` (its C++ decoder), `opencv`, `pillow`. Its time goes into decoding: set workers
-to the number of cores. All four give the same pixels; the channels come first, as a model wants them.
+with nothing around it), `torchvision` (its C++ decoder), `opencv`, `pillow`, and `pillow_simd` where that is installed
+in Pillow's place. Its time goes into decoding: set workers to the number of cores. All give the same pixels; the
+channels come first, as a model wants them.
 """
 
 from contextlib import contextmanager
 
 from scripts.loaders import _torch
-from scripts.loaders._image import DECODER, cannot_decode, content_of, decode_of, path_of
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, content_of, decode_of, path_of
 from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
@@ -17,7 +18,8 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = DECODER
-SNIPPET = """
+SNIPPET = (
+    """
 from torch.utils.data import Dataset
 
 $head
@@ -27,30 +29,9 @@ $labels
 $empty_batch
 
 
-$when decoder=simplejpeg
-import simplejpeg
-def decode(content):
-    return simplejpeg.decode_jpeg(content, "GRAY" if shape[0] == 1 else "RGB").transpose(2, 0, 1)
-$when decoder=pillow
-import io
-from PIL import Image
-def decode(content):
-    with Image.open(io.BytesIO(content)) as image:
-        pixels = np.asarray(image)
-    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
-$when decoder=opencv
-import cv2
-def decode(content):
-    flag = cv2.IMREAD_GRAYSCALE if shape[0] == 1 else cv2.IMREAD_COLOR_RGB
-    pixels = cv2.imdecode(np.frombuffer(content, np.uint8), flag)
-    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
-$when decoder=torchvision
-from torchvision.io import ImageReadMode, decode_image
-def decode(content):
-    encoded = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    return decode_image(encoded, ImageReadMode.GRAY if shape[0] == 1 else ImageReadMode.RGB).numpy()
-$end
-
+"""
+    + DECODE_SNIPPET
+    + """
 
 class Clips(Dataset):
     def __len__(self):
@@ -72,6 +53,7 @@ loader = $data_loader
 
 $loop
 """
+)
 
 
 def unsuited(request):

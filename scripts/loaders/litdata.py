@@ -11,7 +11,7 @@ library would read it from torch.distributed, or from the environment of the pro
 
 from contextlib import contextmanager
 
-from scripts.loaders._pcm import STAGES, PcmBatches, first_again  # noqa: F401
+from scripts.loaders._stored import STAGES, StoredBatches, first_again  # noqa: F401
 from scripts.loaders._torch import epochs_from, simplify, worker_arguments  # noqa: F401
 
 FORMAT = "litdata"
@@ -30,7 +30,7 @@ $labels
 $empty_batch
 
 
-$pcm_collate
+$stored_collate
 
 
 dataset = StreamingDataset(str(data), shuffle=True, seed=$seed, drop_last=False)
@@ -71,13 +71,13 @@ def open_epochs(request):
     kept = None
     if "transfer" in request.without:
         first = dataset()
-        kept = PcmBatches(request)([next(iter(first))] * request.batch_size)
+        kept = StoredBatches(request)([next(iter(first))] * request.batch_size)
         _forget_chunks(first)
     split = dataset()
     loader = StreamingDataLoader(
         split,
         batch_size=request.batch_size,
-        collate_fn=PcmBatches(request, counted=kept is not None),
+        collate_fn=StoredBatches(request, counted=kept is not None),
         **worker_arguments(request),
     )
 

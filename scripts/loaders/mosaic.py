@@ -12,7 +12,7 @@ files, which here end with the loader, not with the program.
 """
 
 from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
-from scripts.loaders._pcm import STAGES  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "mosaic"
@@ -31,7 +31,7 @@ $labels
 $empty_batch
 
 
-$pcm_collate
+$stored_collate
 
 
 dataset = StreamingDataset(local=str(data), batch_size=batch_size, shuffle=True, shuffle_seed=$seed)

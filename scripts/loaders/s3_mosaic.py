@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from scripts.common.errors import UserError
 from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
-from scripts.loaders._pcm import STAGES  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 from scripts.machine.objects import bucket_of, read_index
 
@@ -39,7 +39,7 @@ limit = $cache_percent / 100 * total  # bytes of shards that are kept on this ma
 $empty_batch
 
 
-$pcm_collate
+$stored_collate
 
 
 dataset = StreamingDataset(

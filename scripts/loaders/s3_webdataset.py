@@ -10,7 +10,7 @@ import io
 
 from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, Wanted, pause  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
-from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, open_shards  # noqa: F401
+from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, of_audio, open_shards  # noqa: F401
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
@@ -122,7 +122,7 @@ def open_epochs(request):
         finally:
             pool.clear()
 
-    return open_shards(request, shards, opened)
+    return open_shards(request, shards, opened, of_audio(request))
 
 
 class Stream(io.RawIOBase):

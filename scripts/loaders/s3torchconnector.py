@@ -12,7 +12,6 @@ only.
 from contextlib import contextmanager
 
 from scripts.common.request import epoch_order
-from scripts.loaders._pcm import first_again
 from scripts.loaders._s3 import (
     ATTEMPTS,
     READS,  # noqa: F401
@@ -24,6 +23,7 @@ from scripts.loaders._s3 import (
     pause,
     read_into,
 )
+from scripts.loaders._stored import first_again
 from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     Clips,

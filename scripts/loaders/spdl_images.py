@@ -6,6 +6,7 @@ the colours of JPEG up in another way than libjpeg-turbo does: values differ (PI
 says by how much.
 """
 
+from collections import deque
 from contextlib import contextmanager
 
 from scripts.loaders._image import content_of, path_of, put
@@ -37,21 +38,20 @@ class Batches:
         yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
-def decode(content):
-    frames = spdl.io.decode_packets(spdl.io.demux_image(content), filter_desc=colours)
-    pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
-    return pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None]
+def frames_of(position):
+    content = (data / f"{position:06d}.$ending").read_bytes()
+    return spdl.io.decode_packets(spdl.io.demux_image(content), filter_desc=colours)
 
 
-def read(positions):  # a batch at a time
-    $item = torch.empty((len(positions), *shape), dtype=torch.$dtype, pin_memory=pin)
-    for position, row in zip(positions.tolist(), $item.numpy(), strict=True):
-        pixels = decode((data / f"{position:06d}.$ending").read_bytes())
-        $when dtype=uint8
-        row[...] = pixels
-        $when dtype=float32
-        np.multiply(pixels, np.float32(1 / 255), out=row)
-        $end
+def read(positions):  # a batch at a time: all its frames, then one copy
+    pixels = spdl.io.to_numpy(spdl.io.convert_frames([frames_of(position) for position in positions.tolist()]))
+    first = pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None]
+    $item = torch.empty(first.shape, dtype=torch.$dtype, pin_memory=pin)
+    $when dtype=uint8
+    $item.numpy()[...] = first
+    $when dtype=float32
+    np.multiply(first, np.float32(1 / 255), out=$item.numpy())
+    $end
     where = torch.from_numpy(positions)
     return {"$item": $item, "target": target[where], "labels": labels[where]}
 
@@ -69,7 +69,7 @@ $loop
 
 
 class ReadBatch:
-    """Reads and decodes the numbered files of a batch, each into its row."""
+    """Reads and decodes the numbered files of a batch: SPDL keeps the frames apart until one copy makes a batch."""
 
     def __init__(self, request):
         self.request = request
@@ -78,8 +78,14 @@ class ReadBatch:
     def __call__(self, positions):
         """Return (data (batch, channels, height, width), positions)."""
         batch = self._empty(len(positions))
-        for row, position in zip(batch.numpy(), positions.tolist(), strict=True):
-            self._fill(row, position)
+        rows = batch.numpy()
+        if "read" not in self.request.without:
+            self._read(positions, rows)
+        else:
+            if self.kept is None:
+                self._read(positions[:1], rows[:1])
+                self.kept = rows[0].copy()
+            rows[:] = self.kept
         return batch, positions
 
     def _empty(self, count):
@@ -91,26 +97,18 @@ class ReadBatch:
             return gpu.empty_pinned(shape, getattr(torch, dtype))
         return torch.from_numpy(np.empty(shape, dtype))
 
-    def _fill(self, row, position):
-        if "read" not in self.request.without:
-            self._read(row, position)
-            return
-        if self.kept is None:
-            self._read(row, position)
-            self.kept = row.copy()
-        row[:] = self.kept
-
-    def _read(self, row, position):
+    def _read(self, positions, rows):
         import spdl.io
 
-        content = content_of(path_of(self.request, position))
+        contents = (content_of(path_of(self.request, position)) for position in positions.tolist())
         if "decode" in self.request.without:
-            row.fill(0)
+            deque(contents, maxlen=0)
+            rows.fill(0)
             return
         colours = spdl.io.get_video_filter_desc(pix_fmt="gray" if self.request.sample.shape[0] == 1 else "rgb24")
-        frames = spdl.io.decode_packets(spdl.io.demux_image(content), filter_desc=colours)
+        frames = [spdl.io.decode_packets(spdl.io.demux_image(one), filter_desc=colours) for one in contents]
         pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
-        put(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None], row)
+        put(pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None], rows)
 
 
 @contextmanager

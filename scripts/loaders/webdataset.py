@@ -8,7 +8,7 @@ libsndfile knows, and lets torch collate, as most published code does. `shuffle_
 """
 
 from scripts.loaders._torch import simplify  # noqa: F401
-from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, open_shards  # noqa: F401
+from scripts.loaders._webdataset import OPTIONS, ORDER, STAGES, of_audio, open_shards, opened, shards_of  # noqa: F401
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
@@ -86,11 +86,4 @@ $loop
 
 def open_epochs(request):
     """Return what opens the epoch function over the shards."""
-    return open_shards(request, sorted(str(path) for path in request.data.glob("*.tar")), _opened)
-
-
-def _opened(shards):
-    """Yield each shard with its open stream, and close it: the library's own opener leaves that to the collector."""
-    for shard in shards:
-        with open(shard["url"], "rb", buffering=BUFFER_BYTES) as stream:
-            yield {**shard, "stream": stream}
+    return open_shards(request, shards_of(request), opened, of_audio(request))

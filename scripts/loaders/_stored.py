@@ -1,4 +1,4 @@
-"""What loaders share whose items are {"audio": int16 (frames,), "position": int}: whole batches, and parts left out.
+"""What loaders share whose items are {KEY: stored values (n,), "position": int}: whole batches, and parts left out.
 
 The items come out of a library's shards; the labels are beside these (`common/labels.py`), by position in the split.
 """
@@ -6,16 +6,17 @@ The items come out of a library's shards; the labels are beside these (`common/l
 from collections.abc import Iterator
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.request import LoaderRequest
 from scripts.loaders._torch import Batch, count_alone, empty_batch
 
 STAGES = ("read", "transfer", "decode")
 
 
-class PcmBatches:
-    """A collate function: a list of items becomes a batch of the loader contract, float32 and padded in one pass.
+class StoredBatches:
+    """A collate function: a list of items becomes a batch of the loader contract, of audio float32 padded in one pass.
 
-    In a worker process the audio is written into shared memory at once, as torch's own collating does it. `counted`:
+    In a worker process the data is written into shared memory at once, as torch's own collating does it. `counted`:
     whether only the number of clips is returned, which is sent when the transfer is left out.
     """
 
@@ -25,30 +26,33 @@ class PcmBatches:
         from scripts.common.labels import read_labels
 
         self.request, self.counted = request, counted
+        self.delivered = plugins.load("kinds", request.sample.kind).delivered
         self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __call__(self, items: list[dict[str, Any]]) -> Batch:
         import torch
 
+        key = self.request.sample.key
         positions = torch.tensor([int(item["position"]) for item in items])
         batch = {
-            "audio": self._audio([item["audio"] for item in items]),
+            key: self._data([item[key] for item in items]),
             "target": self.target[positions],
             "labels": self.labels[positions],
             "clip": self.clip[positions],
         }
         return count_alone(batch) if self.counted else batch
 
-    def _audio(self, clips: list[Any]) -> Any:
-        """Return float32 (batch, 1, samples): each clip padded or cut; silence where decoding is left out."""
+    def _data(self, stored: list[Any]) -> Any:
+        """Return (batch, ...), of audio padded or cut; zeros where decoding is left out."""
         import numpy as np
 
-        audio = empty_batch(len(clips), self.request.sample)
-        for pcm, row in zip(clips, audio.numpy()[:, 0], strict=True):
-            frames = 0 if "decode" in self.request.without else min(len(pcm), len(row))
-            np.multiply(pcm[:frames], np.float32(1 / 32768), out=row[:frames])
-            row[frames:] = 0
-        return audio
+        batch = empty_batch(len(stored), self.request.sample)
+        for values, row in zip(stored, batch.numpy(), strict=True):
+            if "decode" in self.request.without:
+                row[...] = 0
+            else:
+                self.delivered(np.asarray(values), self.request.sample, row)
+        return batch
 
 
 def first_again(items: Iterator[Any], request: LoaderRequest) -> Iterator[Any]:

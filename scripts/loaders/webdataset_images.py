@@ -1,0 +1,98 @@
+"""WebDataset of images: tar shards read as streams, a batch of JPEG or PNG members decoded at a time, in each worker.
+
+The order of an epoch is made of shards in random order and a shuffle buffer of 1,000 images, as its guide says. Each
+worker (and rank) reads its own shards and ends with its own short batch. Its time goes into decoding: set workers to
+the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buffer` trades memory for order.
+"""
+
+from scripts.loaders import _torch
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
+from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
+from scripts.loaders._webdataset import ORDER, SHUFFLE, open_shards, opened, shards_of, with_labels  # noqa: F401
+
+FORMAT = "webdataset"
+KINDS = ("image",)
+REQUIRES = ("torch", "webdataset", "numpy")
+LIFETIME = "lasting"
+SETTINGS = ("workers", "prefetch", "pin_memory")
+STAGES = (*_torch.STAGES, "decode")
+OPTIONS = {**DECODER, **SHUFFLE}
+SNIPPET = (
+    """
+import json
+import torch
+import webdataset as wds
+from webdataset.tariterators import group_by_keys, tar_file_expander
+
+$head
+shards = sorted(map(str, data.glob("*.tar")))
+
+
+def opened(shards):
+    for shard in shards:
+        with open(shard["url"], "rb", buffering=256 * 1024) as stream:  # the library's own opener reads less at once
+            yield {**shard, "stream": stream}
+
+
+def target_of(clip):
+    return json.loads(clip["json"])["classes"][0]  # the first class of an image; others follow it
+
+
+$empty_batch
+
+
+import numpy as np
+"""
+    + DECODE_SNIPPET
+    + """
+
+
+def collate(clips):
+    $item = empty_batch(len(clips))
+    for clip, row in zip(clips, $item.numpy(), strict=True):
+        pixels = decode(clip["$ending"])
+        $when dtype=uint8
+        row[...] = pixels
+        $when dtype=float32
+        np.multiply(pixels, np.float32(1 / 255), out=row)
+        $end
+    return {"$item": $item, "target": torch.tensor([target_of(clip) for clip in clips])}
+
+
+dataset = wds.DataPipeline(
+    wds.SimpleShardList(shards),
+    wds.split_by_worker,
+    wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=$seed),
+    opened,
+    tar_file_expander,
+    group_by_keys,
+    wds.detshuffle(bufsize=$shuffle_buffer, initial=min($shuffle_buffer, 100), seed=$seed),
+    wds.batched(batch_size, partial=True, collation_fn=collate),
+)
+loader = wds.WebLoader(
+    dataset,
+    batch_size=None,
+    $worker_arguments
+)
+
+$loop
+"""
+)
+
+
+def unsuited(request):
+    """Return why the decoder cannot decode the members, or None."""
+    return cannot_decode(request.options["decoder"], request)
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over the shards."""
+    decode = decode_of(request.options["decoder"], request)
+
+    def collate(samples):
+        images = empty_batch(len(samples), request.sample)
+        for sample, row in zip(samples, images.numpy(), strict=True):
+            decode(sample[request.sample.ending], row)
+        return {request.sample.key: images, **with_labels(samples, request)}
+
+    return open_shards(request, shards_of(request), opened, collate)
