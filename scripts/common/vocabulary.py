@@ -24,11 +24,20 @@ TASKS = {  # each a file in scripts/measure/tasks
     "read": Term("reading", about="every byte is read once"),
     "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
+    "train_compiled": Term(
+        "compiled training",
+        "training of the compiled model",
+        "the autoencoder goes through torch.compile, then it is trained in a bare loop",
+    ),
     "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
     "ddp": Term("DDP training", "training under DistributedDataParallel", "each rank trains one under DDP"),
+    "infer_tensorrt": Term(
+        "inference by TensorRT", "inference by TensorRT", "an autoencoder that TensorRT compiled, without training it"
+    ),
 }
-TRAINING = ("train", "lightning", "ddp")
-ONE_PROCESS = ("train", "lightning")  # trainings that know no other ranks, compared with one another
+TRAINING = ("train", "train_compiled", "lightning", "ddp")
+ONE_PROCESS = ("train", "train_compiled", "lightning")  # trainings that know no other ranks
+COMPARED = ("train", "lightning")  # of which one is what the other costs beside it
 CACHES = {
     "warm": Term("warm cache", about="the files are in the page cache"),
     "cold": Term("cold cache", "from a cold cache", "each epoch is read from the device"),

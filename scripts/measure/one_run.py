@@ -18,7 +18,7 @@ from scripts.common.serving import reached
 from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
-from scripts.measure import child, sampler
+from scripts.measure import child, sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
 from scripts.measure.timed_path import timed_code
@@ -164,6 +164,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
     record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
     reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
+    reason = reason or cannot_run(tasks.load(record["task"]), request)
     if reason:
         return without_speed(record, "skipped", reason)
     epochs, refused = epochs_for(str(asked.epochs), request)

@@ -9,14 +9,14 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.files import read_json
-from scripts.common.vocabulary import SPLIT, TRAINING
+from scripts.common.vocabulary import ONE_PROCESS, SPLIT, TRAINING
 from scripts.plan.experiment import Plan, Run
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
 VISIT_SECONDS = 1.0  # of a visit, beside its window
 PASSES = 4  # of what is measured by whole epochs
-PASS_BYTES_PER_SECOND = {"train": 80e6, "lightning": 80e6}  # of float32 audio; of any other task:
+PASS_BYTES_PER_SECOND = dict.fromkeys(ONE_PROCESS, 80e6)  # of float32 audio; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0

@@ -5,7 +5,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from scripts.common.blocks import compare
-from scripts.common.vocabulary import ONE_PROCESS, RESULT_SETTINGS
+from scripts.common.vocabulary import COMPARED, RESULT_SETTINGS
 from scripts.tables.groups import grouped
 
 Row = Mapping[str, Any]
@@ -19,10 +19,10 @@ def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
     `lightning_cost_percent` is how much longer a clip takes with Lightning than in the bare loop, with its 99 %
     interval (blank where a single run allows none).
     """
-    counting = (row for row in results if row["status"] == "ok" and row["task"] in ONE_PROCESS and _plain(row))
+    counting = (row for row in results if row["status"] == "ok" and row["task"] in COMPARED and _plain(row))
     for same in grouped(counting, *_SAME):
         both = {row["task"]: row for row in same}
-        bare, lightning = (both.get(task) for task in ONE_PROCESS)
+        bare, lightning = (both.get(task) for task in COMPARED)
         yield {
             **_names(same[0]),
             **{f"bare_{key}": bare and bare[key] for key in ("clips_per_second", "au_percent", "runs")},

@@ -16,6 +16,7 @@ import torch
 
 from scripts.common import plugins
 from scripts.measure.protocol import Times
+from scripts.measure.tasks import infer_tensorrt, train_compiled
 from scripts.measure.training import (
     StepTimes,
     Task,
@@ -157,6 +158,29 @@ def test_both_loops_see_the_same_and_learn_the_same(scene, workers):
     for name in ("first_loss", "last_loss", "epoch_losses", "validation_losses"):
         bare, lightning = (getattr(results[loop], name) for loop in LOOPS)
         assert bare == pytest.approx(lightning, rel=1e-5), name
+
+
+def test_the_compiled_model_learns_the_same(scene):
+    """Its shapes are those of a whole batch and of the last one; each is compiled before anything is timed."""
+    lacking = train_compiled.unsuited(request_for(scene.corpus, "numpy_memmap", scene.folder))
+    if lacking:
+        pytest.skip(lacking)
+    with nothing_left_open():
+        plain = scene.train("bare", scene.task(), validated=iter)[1]
+    made = scene.task(make=train_compiled.compiled)
+    times, training, verifier = scene.train("bare", made, validated=iter)
+    assert verifier.ok and len(times.epochs) == EPOCHS
+    assert training.epoch_losses == pytest.approx(plain.epoch_losses, rel=1e-3)
+    assert training.validation_losses == pytest.approx(plain.validation_losses, rel=1e-3)
+    assert training.parameters == plain.parameters
+
+
+def test_what_compiling_lacks_is_the_reason_of_a_row(scene, monkeypatch):
+    request = request_for(scene.corpus, "numpy_memmap", scene.folder)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "no-such-compiler is not there: apt-get install g++" in train_compiled.unsuited(request)
+    assert "needs device cuda" in infer_tensorrt.unsuited(request)
+    assert train_compiled.unsuited(replace(request, device="cuda")) is None
 
 
 @both

@@ -1,6 +1,6 @@
 """Clips per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
-from scripts.common.vocabulary import ONE_PROCESS
+from scripts.common.vocabulary import COMPARED
 from scripts.report.charts import _dots
 from scripts.report.charts._common import Figure, Row, Rows, Tables, about, grouped, key, tiers_of
 
@@ -14,7 +14,7 @@ CAPTION = (
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
-_METHODS = dict(zip(ONE_PROCESS, _dots.WAYS, strict=True))
+_METHODS = dict(zip(COMPARED, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:

@@ -1,0 +1,56 @@
+"""The same small model reconstructs each batch without training, compiled by TensorRT (Torch-TensorRT), on a GPU."""
+
+from collections.abc import Mapping
+from math import prod
+from time import perf_counter
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+from scripts.machine import gpu
+from scripts.measure import training
+from scripts.measure.sink import Receipt
+
+
+def unsuited(request: LoaderRequest) -> str | None:
+    """Return why TensorRT cannot be had, or None."""
+    from importlib.util import find_spec
+
+    if request.device == "cpu":
+        return "TensorRT runs on a GPU: it needs device cuda"
+    if find_spec("torch_tensorrt") is None:
+        return "not installed: torch-tensorrt"
+    return None
+
+
+def sink(request: LoaderRequest) -> "Inference":
+    """Return what puts each batch through the model."""
+    return Inference(request)
+
+
+class Inference:
+    """Consumes a batch by reconstructing it. Nothing is learnt: TensorRT knows no gradients."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        import torch
+        import torch_tensorrt  # noqa: F401  # which registers the backend
+
+        self.device, self.inputs = request.device, min(training.INPUTS, prod(request.sample.shape))
+        model = training.autoencoder(self.inputs, request.seed).to(self.device).eval()
+        self.model = torch.compile(model, backend="torch_tensorrt")
+        self.steps = training.StepTimes(self.device, perf_counter)
+
+    def consume(self, batch: Mapping[str, Any]) -> Receipt:
+        """Reconstruct a batch; return its receipt, without sums."""
+        import torch
+
+        with torch.no_grad(), self.steps:
+            training.reconstruction_loss(self.model, batch, self.inputs)
+        return training.receipt_of(batch)
+
+    def finish(self) -> None:
+        """Wait until the device is done."""
+        gpu.synchronize(self.device)
+
+    def computed(self) -> float:
+        """Return the seconds of the steps since this was last asked; after `finish`."""
+        return self.steps.taken()

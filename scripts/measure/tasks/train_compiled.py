@@ -1,0 +1,48 @@
+"""The same small model goes through torch.compile before it is trained in the bare loop.
+
+A faster model needs a faster loader. Each shape of a batch is compiled when it first comes, before epochs are timed.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from scripts.common.request import LoaderRequest
+from scripts.measure import training
+from scripts.measure.protocol import Times
+
+
+def unsuited(request: LoaderRequest) -> str | None:
+    """Return what torch.compile lacks on this machine, or None: for a CPU a C++ compiler and Python's headers."""
+    import os
+    import shutil
+    import sysconfig
+    from pathlib import Path
+
+    if request.device != "cpu":
+        return None
+    compiler = os.environ.get("CXX", "g++")
+    if not shutil.which(compiler):
+        return f"torch.compile needs a C++ compiler, and {compiler} is not there: apt-get install g++"
+    headers = Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").is_file():
+        return f"torch.compile needs Python's headers, and {headers} has none: apt-get install python3-dev"
+    return None
+
+
+def times(run: Any) -> Times:
+    """Return the times of a training; what came of it is noted in the run's record."""
+    return run.trained(run_compiled)
+
+
+def run_compiled(opened: Any, verifier: Any, task: training.Task, *arguments: Any) -> Any:
+    """Train as `training.run_bare`, whose arguments these are."""
+    return training.run_bare(opened, verifier, replace(task, make=compiled), *arguments)
+
+
+def compiled(inputs: int, seed: int) -> Any:
+    """Return the autoencoder, compiled when it is first called; the compiler starts no processes of its own."""
+    import torch
+    import torch._inductor.config
+
+    torch._inductor.config.compile_threads = 1
+    return torch.compile(training.autoencoder(inputs, seed))
