@@ -8,10 +8,12 @@ By hand: GOMP_SPINCOUNT=1000 python -m tests.bench.bench_loaders --only bound,st
 """
 
 import argparse
+import copy
 import gc
 import itertools
 import json
 import mmap
+import multiprocessing
 import os
 import random
 import shutil
@@ -30,6 +32,7 @@ from scripts.common import plugins
 from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
 from scripts.common.request import LoaderRequest
+from scripts.kinds import image
 from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import look
@@ -54,7 +57,17 @@ class Bench:
     def __init__(self, folder: Path, disk: Path, seconds: float) -> None:
         self.folder, self.disk, self.seconds = folder, disk, seconds
         self.corpus: Corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
+        self.images: Corpus | None = None
         self.results: list[dict[str, Any]] = []
+
+    def of_images(self) -> "Bench":
+        """Return the same bench on images as photographs have them, 224 x 224."""
+        other = copy.copy(self)
+        other.folder, other.disk = self.folder / "images", self.disk / "images"
+        if self.images is None:
+            self.images = make_corpus(other.folder / "corpus", clips=CLIPS, validation=0, kind=image.Kind((224, 224)))
+        other.corpus = self.images
+        return other
 
     def data(self, name: str, root: Path | None = None) -> Path:
         """Return the folder of a format, written once."""
@@ -74,18 +87,30 @@ class Bench:
 
     def race(self, one: Opener, other: Opener) -> tuple[float, float, float]:
         """Return how many times as fast `one` is as `other`: (median, low, high)."""
+        sink, numbers = Sink("cpu"), itertools.count()
         with ExitStack() as stack:
             epochs = [stack.enter_context(opener()) for opener in (one, other)]
-            sink, numbers = Sink("cpu"), itertools.count()
-            seconds: tuple[list[float], list[float]] = ([], [])
-            for epoch in epochs:
-                passed(epoch, next(numbers), sink)
-            end = time.perf_counter() + self.seconds
-            while time.perf_counter() < end or len(seconds[0]) < 5:
-                for which in random.sample((0, 1), 2):
-                    began = time.perf_counter()
-                    passed(epochs[which], next(numbers), sink)
-                    seconds[which].append(time.perf_counter() - began)
+            return self._turns([partial(self._passed, epoch, numbers, sink) for epoch in epochs])
+
+    def beside(self, opener: Opener, alone: Callable[[], None]) -> tuple[float, float, float]:
+        """Return how many times as fast a loader's epoch is as what is done `alone`: (median, low, high)."""
+        with opener() as epoch:
+            return self._turns([partial(self._passed, epoch, itertools.count(), Sink("cpu")), alone])
+
+    def _passed(self, epoch: Epoch, numbers: Iterator[int], sink: Any) -> None:
+        passed(epoch, next(numbers), sink)
+
+    def _turns(self, pair: list[Callable[[], None]]) -> tuple[float, float, float]:
+        """Return how many times as fast the first of a pair is: both in turns, in random order."""
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for turn in pair:
+            turn()
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end or len(seconds[0]) < 5:
+            for which in random.sample((0, 1), 2):
+                began = time.perf_counter()
+                pair[which]()
+                seconds[which].append(time.perf_counter() - began)
         gc.collect()
         return middle(slow / fast for fast, slow in zip(*seconds, strict=True))
 
@@ -271,12 +296,65 @@ def plain_uses(bench: Bench) -> None:
     from tests.support.plain_uses import PLAIN
 
     for loader, (changes, plain) in PLAIN.items():
-        request = bench.request(loader, **changes)
-        bench.note(
-            f"{loader} / its library's plain use",
-            bench.race(bench.opener(loader, **changes), partial(plain, request)),
-            1.0,
-        )
+        if loader.startswith("s3"):  # bench_objects.py
+            continue
+        own = bench if "audio" in plugins.kinds(plugins.load("loaders", loader)) else bench.of_images()
+        race = own.race(own.opener(loader, **changes), partial(plain, own.request(loader, **changes)))
+        bench.note(f"{loader} / its library's plain use", race, 1.0)
+
+
+def images(bench: Bench) -> None:
+    """Race each row of encoded images with decoding alone on all cores, and of decoded ones with the bare gather."""
+    bench, cores = bench.of_images(), cores_allowed()
+    with decoding_alone(bench.request("image_files"), cores) as alone:
+        found = {}
+        for name in ("image_files", "webdataset_images", "dali_images", "spdl_images", "spdl_image_dataset"):
+            found[name] = bench.beside(bench.opener(name, workers=cores, prefetch=2), alone)
+            print(f"{name}, {cores} workers / decoding alone on {cores} cores: {found[name][0]:.3f}", flush=True)
+    best = max(found, key=lambda name: found[name][0])
+    bench.note(f"best row of encoded images ({best}) / decoding alone on all cores", found[best], 0.9)
+    bound = partial(gathered, bench.request("resident"), "numpy")
+    found = {name: bench.race(bench.opener(name), bound) for name in ("ring", "resident", "numpy_memmap", "npy")}
+    for name, ratio in found.items():
+        print(f"{name}, decoded images / resident gather: {ratio[0]:.3f}", flush=True)
+    best = max(found, key=lambda name: found[name][0])
+    bench.note(f"best row of decoded images ({best}) / resident gather", found[best], 0.9)
+
+
+@contextmanager
+def decoding_alone(request: LoaderRequest, cores: int) -> Iterator[Callable[[], None]]:
+    """Yield what decodes every image once, in as many processes as there are cores, and keeps none."""
+    import simplejpeg
+
+    contents = [path.read_bytes() for path in sorted(request.data.glob("*.jpg"))]
+    shares = [range(core, len(contents), cores) for core in range(cores)]
+
+    def work(share: range, pipe: Any) -> None:
+        while pipe.recv():
+            for number in share:
+                simplejpeg.decode_jpeg(contents[number], "RGB")
+            pipe.send(True)
+
+    forked = multiprocessing.get_context("fork")
+    pipes, processes = [], []
+    for share in shares:
+        ours, theirs = forked.Pipe()
+        processes.append(forked.Process(target=work, args=(share, theirs), daemon=True))
+        processes[-1].start()
+        pipes.append(ours)
+
+    def alone() -> None:
+        for pipe in pipes:
+            pipe.send(True)
+        for pipe in pipes:
+            pipe.recv()
+
+    try:
+        yield alone
+    finally:
+        for pipe, process in zip(pipes, processes, strict=True):
+            pipe.send(False)
+            process.join()
 
 
 PARTS = {
@@ -288,6 +366,7 @@ PARTS = {
     "step": in_training,
     "memory": memory,
     "plain": plain_uses,
+    "images": images,
 }
 
 

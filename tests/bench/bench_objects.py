@@ -3,12 +3,14 @@
 256 clips of 10 s in a stand-in on loopback, a process of its own; batches of 32 in random order, which nothing reads.
 The ceiling is as many threads as there are requests in flight, each with a connection that receives every clip into the
 memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turns by the epoch, so that a ratio is of
-one moment; a ratio is the median over the turns, with the 95 % interval of that median.
+one moment; a ratio is the median over the turns, with the 95 % interval of that median. Rows are also raced with the
+plain use of their library, at the first of the latencies.
 
 By hand: python -m tests.bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3,s3_obstore
 """
 
 import argparse
+import copy
 import itertools
 import json
 import random
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ from scripts.tiers._objects.upload import upload
 from tests.bench.bench_loaders import middle
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
+from tests.support.plain_uses import PLAIN, Plain
 
 CLIPS, BATCH, BUCKET = 256, 32, "feedrate-bench"
 GOAL = 0.9  # of ours
@@ -84,27 +88,42 @@ class Ceiling:
             getter.close()
 
 
-def race(loader: str, request: LoaderRequest, in_flight: int, seconds: float) -> list[tuple[float, float]]:
-    """Return the seconds of (an epoch of the loader, one of the ceiling), turn by turn; a first one is not counted."""
-    numbers, sink = itertools.count(), PlainLoop()
+Turns = list[tuple[float, float]]  # seconds of an epoch of the one and of the other
+Pass = Callable[[int], float]  # of an epoch; returns its seconds
 
-    def passed(number: int) -> float:
-        began = time.perf_counter()
-        count = sum(len(sink.consume(batch).clip) for batch in epoch(number))
-        assert count == CLIPS, f"{count} of {CLIPS} clips came"
-        return time.perf_counter() - began
 
+def race(loader: str, request: LoaderRequest, in_flight: int, seconds: float) -> Turns:
+    """Return the turns of a loader and of the ceiling."""
     with ExitStack() as stack:
         ceiling = Ceiling(request, in_flight)
         stack.callback(ceiling.close)
         epoch = stack.enter_context(plugins.load("loaders", loader).open_epochs(request))
-        runs = (passed, ceiling.epoch)
-        for run in runs:
-            run(next(numbers))
-        turns, end = [], time.perf_counter() + seconds
-        while time.perf_counter() < end or len(turns) < TURNS:
-            found = {which: runs[which](next(numbers)) for which in random.sample((0, 1), 2)}
-            turns.append((found[0], found[1]))
+        return turns_of((partial(passed, epoch), ceiling.epoch), seconds)
+
+
+def race_plain(loader: str, request: LoaderRequest, plain: Plain, seconds: float) -> Turns:
+    """Return the turns of a loader and of the plain use of its library."""
+    with plugins.load("loaders", loader).open_epochs(request) as epoch, plain(request) as other:
+        return turns_of((partial(passed, epoch), partial(passed, other)), seconds)
+
+
+def passed(epoch: Callable[[int], Iterator[dict[str, Any]]], number: int) -> float:
+    """Pass an epoch to what reads nothing; return its seconds."""
+    began, sink = time.perf_counter(), PlainLoop()
+    count = sum(len(sink.consume(batch).clip) for batch in epoch(number))
+    assert count == CLIPS, f"{count} of {CLIPS} clips came"
+    return time.perf_counter() - began
+
+
+def turns_of(runs: tuple[Pass, Pass], seconds: float) -> Turns:
+    """Return the seconds of both, turn by turn in random order; a first one is not counted."""
+    numbers = itertools.count()
+    for run in runs:
+        run(next(numbers))
+    turns, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(turns) < TURNS:
+        found = {which: runs[which](next(numbers)) for which in random.sample((0, 1), 2)}
+        turns.append((found[0], found[1]))
     return turns
 
 
@@ -147,13 +166,19 @@ def main() -> None:
                 request = request_for(corpus, loader, where, batch_size=BATCH, **LOADERS[loader](count))
                 turns = race(loader, request, count, arguments.seconds)
                 note(f"{loader}, {latency:g} ms, {count} in flight / raw GETs", turns, GOALS.get(loader))
+            for loader, (changes, plain) in PLAIN.items():
+                if loader in (*arguments.loaders.split(","), "s3torchconnector") and loader.startswith("s3"):
+                    where = location(folder, plugins.load("loaders", loader).FORMAT, endpoints[latencies[0]])
+                    request = request_for(corpus, loader, where, batch_size=BATCH, **copy.deepcopy(changes))
+                    turns = race_plain(loader, request, plain, arguments.seconds)
+                    note(f"{loader}, {latencies[0]:g} ms / its library's plain use", turns, 1.0)
 
 
-def note(bench: str, turns: list[tuple[float, float]], goal: float | None) -> None:
-    """Print a ratio with the GETs a second behind it, and, where it has a goal, keep it for the table."""
-    ratio, low, high = middle(ceiling / loader for loader, ceiling in turns)
-    loader, ceiling = (CLIPS / middle(turn[which] for turn in turns)[0] for which in (0, 1))
-    print(f"{bench}: {ratio:.3f} (95 %: {low:.3f} to {high:.3f}); {loader:,.0f} of {ceiling:,.0f} GETs/s", flush=True)
+def note(bench: str, turns: Turns, goal: float | None) -> None:
+    """Print a ratio with the clips a second behind it, and, where it has a goal, keep it for the table."""
+    ratio, low, high = middle(other / loader for loader, other in turns)
+    loader, other = (CLIPS / middle(turn[which] for turn in turns)[0] for which in (0, 1))
+    print(f"{bench}: {ratio:.3f} (95 %: {low:.3f} to {high:.3f}); {loader:,.0f} and {other:,.0f} a second", flush=True)
     if goal is not None:
         print(json.dumps({"bench": bench, "ratio": ratio, "goal": goal}), flush=True)
 

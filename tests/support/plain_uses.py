@@ -12,11 +12,15 @@ then not raced. litdata, mosaic and ffcv are not here: their libraries are in is
 By hand, to see that they deliver what they should: python -m tests.support.plain_uses
 """
 
+import asyncio
+import copy
+import io
+import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +31,7 @@ from scripts.common.labels import read_labels
 from scripts.common.request import LoaderRequest
 from scripts.loaders import _program
 from scripts.machine.folders import location_of
+from scripts.machine.objects import bucket_of, read_index
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 
@@ -56,22 +61,22 @@ def plain_use(loader: str, changes: dict[str, Any]) -> Callable[[Callable[[Loade
 
 
 class Clips:
-    """A map-style data set: a clip's audio, float32 (1, samples), by a function of its position, and its labels."""
+    """A map-style data set: a clip's data, of audio float32 (1, samples), by a function of its position, and labels."""
 
-    def __init__(self, request: LoaderRequest, audio: Callable[[int], Any]) -> None:
+    def __init__(self, request: LoaderRequest, data: Callable[[int], Any]) -> None:
         import torch
 
-        self.audio = audio
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.data))
+        self.key, self.data = request.sample.key, data
+        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __len__(self) -> int:
         return len(self.clip)
 
     def __getitem__(self, position: int) -> dict[str, Any]:
-        return {"audio": self.audio(position), **self.labelled(position)}
+        return {self.key: self.data(position), **self.labelled(position)}
 
     def labelled(self, where: Any) -> dict[str, Any]:
-        """Return what is delivered beside the audio of one clip, or of many."""
+        """Return what is delivered beside the data of one clip, or of many."""
         return {"target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
 
 
@@ -243,18 +248,25 @@ def webdataset_pipeline(request: LoaderRequest) -> Epoch:
         labels[about["classes"]] = 1.0
         return fixed(waveform, request), about["classes"][0], labels, about["clip"]
 
+    return webdataset_epochs(request, wds.torch_audio, labelled, "wav")
+
+
+def webdataset_epochs(request: LoaderRequest, decoder: Any, labelled: Callable[..., Any], ending: str) -> Epoch:
+    """Return the epoch function of the fluid interface, members decoded by the library."""
+    import webdataset as wds
+
     shards = sorted(map(str, request.data.glob("*.tar")))
     dataset = (
         wds.WebDataset(shards, shardshuffle=len(shards))
         .shuffle(1000)
-        .decode(wds.torch_audio)
-        .to_tuple("wav", "json")
+        .decode(decoder)
+        .to_tuple(ending, "json")
         .map(labelled)
         .batched(request.batch_size)
     )
     forked = {"multiprocessing_context": "fork"} if request.workers else {}
     loader = wds.WebLoader(dataset, batch_size=None, num_workers=request.workers, **forked)
-    names = "audio", "target", "labels", "clip"
+    names = request.sample.key, "target", "labels", "clip"
     return lambda _number: (dict(zip(names, batch, strict=True)) for batch in loader)
 
 
@@ -440,7 +452,7 @@ def dali_epochs(
 
     iterator = DALIGenericIterator(
         pipeline(batch_size=request.batch_size, num_threads=request.workers, device_id=None),
-        ["audio", "where"],
+        [request.sample.key, "where"],
         last_batch_policy=LastBatchPolicy.PARTIAL,
         auto_reset=True,
         **size,
@@ -448,19 +460,247 @@ def dali_epochs(
 
     def epoch(_number: int) -> Iterator[dict[str, Any]]:
         for [batch] in iterator:
-            yield {"audio": batch["audio"], **labelled(read(batch["where"]))}
+            yield {request.sample.key: batch[request.sample.key], **labelled(read(batch["where"]))}
 
     return epoch
 
 
-def problems(corpus: Corpus, request: LoaderRequest, plain: Plain) -> list[str]:
-    """Return what is wrong with three epochs of a plain use, as the gate of a run sees it."""
+# Images.
+
+
+@plain_use("image_files", WORKERS)
+def image_dataset(request: LoaderRequest) -> Epoch:
+    """An image decoded in a Dataset; torch collates."""
+    import simplejpeg
+    import torch
+
+    def image(position: int) -> Any:
+        content = (request.data / f"{position:06}.jpg").read_bytes()
+        return torch.from_numpy(simplejpeg.decode_jpeg(content, "RGB").transpose(2, 0, 1))
+
+    return data_loader(request, Clips(request, image))
+
+
+@plain_use("spdl_image_dataset", WORKERS)
+def spdl_images_migrated(request: LoaderRequest) -> Epoch:
+    """A Dataset as it is, in the pipeline that the migration guide begins with."""
+    return spdl_pipeline(request, clips_of("spdl_image_dataset", request))
+
+
+@plain_use("spdl_images", WORKERS)
+def spdl_image_batches(request: LoaderRequest) -> Epoch:
+    """The guide's own image I/O: frames in threads, a batch of them converted by one of them."""
+    import spdl.io
+    from spdl.pipeline import PipelineBuilder
+    from torch.utils.data import RandomSampler, default_collate
+
+    clips = Clips(request, None)
+
+    def frames(position: int) -> tuple[Any, dict[str, Any]]:
+        packets = spdl.io.demux_image(str(request.data / f"{position:06}.jpg"))
+        return spdl.io.decode_packets(packets), clips.labelled(position)
+
+    def batch(items: list[tuple[Any, dict[str, Any]]]) -> dict[str, Any]:
+        decoded, labels = zip(*items, strict=True)
+        images = spdl.io.to_torch(spdl.io.convert_frames(list(decoded))).permute(0, 3, 1, 2)
+        return {request.sample.key: images, **default_collate(labels)}
+
+    def epoch(_number: int) -> Iterator[dict[str, Any]]:
+        pipeline = (
+            PipelineBuilder()
+            .add_source(RandomSampler(clips))
+            .pipe(frames, concurrency=request.workers, output_order="input")
+            .aggregate(request.batch_size)
+            .pipe(batch)
+            .add_sink(request.prefetch)
+            .build(num_threads=request.workers)
+        )
+        with pipeline.auto_stop():
+            yield from pipeline
+
+    return epoch
+
+
+@plain_use("dali_images", WORKERS)
+def dali_image_decoder(request: LoaderRequest) -> Epoch:
+    """The reader of files and the image decoder; channels first."""
+    from nvidia.dali import fn, pipeline_def
+
+    files = [str(request.data / f"{position:06}.jpg") for position in range(request.clips)]
+
+    @pipeline_def
+    def pipeline() -> Any:
+        encoded, position = fn.readers.file(
+            files=files, labels=list(range(request.clips)), random_shuffle=True, pad_last_batch=True, name="reader"
+        )
+        return fn.transpose(fn.decoders.image(encoded), perm=[2, 0, 1]), position
+
+    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels, reader_name="reader")
+
+
+@plain_use("webdataset_images", WORKERS)
+def webdataset_image_pipeline(request: LoaderRequest) -> Epoch:
+    """The fluid interface with the library's decoder for images."""
+    import torch
+
+    def labelled(pair: tuple[Any, dict[str, Any]]) -> tuple[Any, ...]:
+        image, about = pair
+        labels = torch.zeros(request.classes)
+        labels[about["classes"]] = 1.0
+        return image, about["classes"][0], labels, about["clip"]
+
+    return webdataset_epochs(request, "torchrgb8", labelled, "jpg")
+
+
+# Objects in a bucket: whole .npy files.
+
+
+class Bucket:
+    """A split's objects: where they are, by position, and what is in one."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        self.bucket = bucket_of(request.location)
+        self.prefix = read_index(request.location.index).prefix
+        who = self.bucket.who
+        self.client = {
+            **{"endpoint_url": self.bucket.endpoint, "region_name": self.bucket.region},
+            **{"aws_access_key_id": who.access_key, "aws_secret_access_key": who.secret_key},
+        }
+
+    def key(self, position: int) -> str:
+        """Return the key of a clip's object."""
+        return f"{self.prefix}/{position:06}.npy".lstrip("/")
+
+    @staticmethod
+    def tensor(content: bytes) -> Any:
+        """Return the clip of an object."""
+        import numpy as np
+        import torch
+
+        return torch.from_numpy(np.load(io.BytesIO(content)))
+
+
+@plain_use("s3_boto3", WORKERS)
+def boto3_objects(request: LoaderRequest) -> Epoch:
+    """An object in a Dataset, by a client in each process; torch collates."""
+    import boto3
+    from botocore.config import Config
+
+    bucket, clients = Bucket(request), {}
+
+    def clip(position: int) -> Any:
+        if os.getpid() not in clients:
+            config = Config(s3={"addressing_style": "path"})
+            clients[os.getpid()] = boto3.session.Session().client("s3", config=config, **bucket.client)
+        found = clients[os.getpid()].get_object(Bucket=bucket.bucket.name, Key=bucket.key(position))
+        return bucket.tensor(found["Body"].read())
+
+    return data_loader(request, Clips(request, clip))
+
+
+IN_FLIGHT: dict[str, Any] = {"workers": 0, "options": {"in_flight": 20}}
+
+
+@plain_use("s3_obstore", IN_FLIGHT)
+def obstore_batches(request: LoaderRequest) -> Epoch:
+    """The objects of a batch at once, by the library's calls for asyncio."""
+    from obstore.store import S3Store
+
+    bucket = Bucket(request)
+    who = bucket.bucket.who
+    store = S3Store(
+        bucket.bucket.name,
+        endpoint=bucket.bucket.endpoint,
+        region=bucket.bucket.region,
+        access_key_id=who.access_key,
+        secret_access_key=who.secret_key,
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
+
+    async def clip(position: int) -> Any:
+        found = await store.get_async(bucket.key(position))
+        return bucket.tensor(bytes(await found.bytes_async()))
+
+    return gathered_epochs(request, lambda: nullcontext(clip))
+
+
+@plain_use("s3_aiobotocore", IN_FLIGHT)
+def aiobotocore_batches(request: LoaderRequest) -> Epoch:
+    """The objects of a batch at once, by one client."""
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import get_session
+
+    bucket = Bucket(request)
+
+    @asynccontextmanager
+    async def opened() -> Any:
+        config = AioConfig(max_pool_connections=20, s3={"addressing_style": "path"})
+        async with get_session().create_client("s3", config=config, **bucket.client) as client:
+
+            async def clip(position: int) -> Any:
+                found = await client.get_object(Bucket=bucket.bucket.name, Key=bucket.key(position))
+                async with found["Body"] as body:
+                    return bucket.tensor(await body.read())
+
+            yield clip
+
+    return gathered_epochs(request, opened)
+
+
+def gathered_epochs(request: LoaderRequest, opened: Callable[[], Any]) -> Epoch:
+    """Return the epoch function of a loop of asyncio that gathers a batch; `opened` gives what fetches a clip."""
+    import torch
+    from torch.utils.data import default_collate
+
+    clips = Clips(request, None)
+
+    async def batch(positions: list[int], fetch: Any) -> dict[str, Any]:
+        fetched = await asyncio.gather(*map(fetch, positions))
+        items = [clips.labelled(position) for position in positions]
+        return {request.sample.key: torch.stack(fetched), **default_collate(items)}
+
+    def epoch(_number: int) -> Iterator[dict[str, Any]]:
+        with asyncio.Runner() as runner:
+            context = opened()
+            fetch = runner.run(context.__aenter__())
+            try:
+                for positions in torch.randperm(request.clips).split(request.batch_size):
+                    yield runner.run(batch(positions.tolist(), fetch))
+            finally:
+                runner.run(context.__aexit__(None, None, None))
+
+    return epoch
+
+
+@plain_use("s3torchconnector", WORKERS)
+def connector_map(request: LoaderRequest) -> Epoch:
+    """The connector's map-style data set in a DataLoader; torch collates."""
+    from s3torchconnector import S3ClientConfig, S3MapDataset
+
+    bucket = Bucket(request)
+    uris = [f"s3://{bucket.bucket.name}/{bucket.key(position)}" for position in range(request.clips)]
+    found = S3MapDataset.from_objects(
+        uris,
+        region=bucket.bucket.region,
+        endpoint=bucket.bucket.endpoint,
+        s3client_config=S3ClientConfig(force_path_style=True),
+        transform=lambda reader: bucket.tensor(reader.read()),
+    )
+    return data_loader(request, Clips(request, found.__getitem__))
+
+
+def problems(corpus: Corpus, request: LoaderRequest, plain: Plain, limit: int = 0) -> list[str]:
+    """Return what is wrong with three epochs of a plain use, as the gate of a run sees it.
+
+    `limit`: by how much of 255 a pixel may differ that its library decodes.
+    """
     found: list[str] = []
     orders: set[tuple[int, ...]] = set()
     with plain(request) as epoch:
         for number in range(3):
             sink = Sink("cpu")
-            verifier = Verifier(corpus, "train", request.batch_size, max(1, request.workers))
+            verifier = Verifier(corpus, "train", request.batch_size, max(1, request.workers), limit=limit)
             verifier.finish([sink.consume(batch) for batch in epoch(number) if verifier.check(batch)])
             found += verifier.problems
             orders.add(tuple(verifier.orders[-1]))
@@ -468,23 +708,47 @@ def problems(corpus: Corpus, request: LoaderRequest, plain: Plain) -> list[str]:
 
 
 def main() -> None:
-    """Make a small corpus, and check every plain use on it."""
+    """Make small corpora, and check every plain use on one."""
     import sys
 
-    from tests.support.loader_cases import request_for, write_format
-    from tests.support.made_corpus import make_corpus
-
     wrong = 0
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = make_corpus(Path(folder, "corpus"), clips=45, seconds=0.1)
-        for loader, (changes, plain) in PLAIN.items():
-            name = plugins.load("loaders", loader).FORMAT
-            if not Path(folder, name).exists():
-                write_format(corpus, name, Path(folder, name), readers=4)
-            found = problems(corpus, request_for(corpus, loader, Path(folder, name), **changes), plain)
-            print(f"{loader}: {'; '.join(found) or 'every clip once, bit-identical'}", flush=True)
+    with placed_kinds() as placed:
+        for loader in PLAIN:
+            found = problems_of(loader, placed)
+            print(f"{loader}: {'; '.join(found) or 'every clip once, and right'}", flush=True)
             wrong += bool(found)
     sys.exit(wrong)
+
+
+@contextmanager
+def placed_kinds() -> Iterator[dict[str, Any]]:
+    """Yield by kind of data a corpus in the formats that have been asked for, with a short last batch.
+
+    Of audio its clips are shorter and longer than the fixed length.
+    """
+    from scripts.kinds import image
+    from tests.support.loader_cases import Placed
+    from tests.support.made_corpus import make_corpus
+    from tests.support.object_stores import object_store
+
+    kinds = {"audio": None, "image": image.Kind((20, 24))}
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stores:
+        placed = {}
+        for name, kind in kinds.items():
+            folder = Path(place, name)
+            corpus = make_corpus(folder / "corpus", clips=45, seconds=0.1, kind=kind)
+            placed[name] = Placed(corpus, folder / "formats", stores.enter_context(object_store(folder / "objects")))
+        yield placed
+
+
+def problems_of(loader: str, placed: dict[str, Any]) -> list[str]:
+    """Return what is wrong with the plain use of a loader's library."""
+    from tests.support.loader_cases import request_for
+
+    module, (changes, plain) = plugins.load("loaders", loader), PLAIN[loader]
+    of_kind = placed[plugins.kinds(module)[0]]
+    request = request_for(of_kind.corpus, loader, of_kind.location(loader), **copy.deepcopy(changes))
+    return problems(of_kind.corpus, request, plain, plugins.pixel_limit(module, changes))
 
 
 if __name__ == "__main__":
