@@ -20,9 +20,10 @@ from scripts.common import plugins
 from scripts.common.compared import check_folder, check_once, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
+from scripts.common.published import published_names, read_published
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
-from scripts.machine.cores import physical_cores_allowed
+from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan.names import check as check_names
 from scripts.plan.names import key_path
 
@@ -39,12 +40,12 @@ PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator", "world")
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
-AUTO = "auto"
+AUTO, ALL_BUT_ONE = WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
 CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `raw` with every default filled in, and the numbers that `workers: auto` stands for.
+    """Return a copy of `raw` with every default filled in, and the numbers that a word for `workers` stands for.
 
     Raises UserError that names the key by its full path, the value found, what is allowed and the nearest valid name.
     """
@@ -52,8 +53,8 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     schema = schema_for(raw)
     config = _with_defaults(copy.deepcopy(dict(raw)), schema)
     _validate(config, schema)
-    for entry in with_auto_workers(config):
-        entry["workers"] = auto_workers(physical_cores_allowed())
+    for entry in with_counted_workers(config):
+        entry["workers"], _ = counted_workers(entry["workers"])
     for tier in config["storage"].values():
         for option, fragment in plugins.load("tiers", tier["kind"]).OPTIONS.items():
             if fragment.get("format") == "path" and isinstance(tier.get(option), str):
@@ -62,11 +63,24 @@ def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
     return config
 
 
-def with_auto_workers(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sweep and the entries of `loaders` that have `workers: auto`."""
+def with_counted_workers(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sweep and the entries of `loaders` whose `workers` are a word."""
     loaders = config.get("loaders")
     entries = [config.get("sweep"), *(loaders if isinstance(loaders, list) else ())]
-    return [entry for entry in entries if isinstance(entry, Mapping) and entry.get("workers") == AUTO]
+    return [entry for entry in entries if isinstance(entry, Mapping) and _is_word(entry.get("workers"))]
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value in WORDS
+
+
+def counted_workers(word: str) -> tuple[list[int], str]:
+    """Return the numbers of workers that a word stands for, and of which cores of this machine they were counted."""
+    if word == ALL_BUT_ONE:
+        cores = cores_allowed()
+        return [max(1, cores - 1)], f"{cores} core{'' if cores == 1 else 's'}"
+    cores = physical_cores_allowed()
+    return auto_workers(cores), f"{cores} physical core{'' if cores == 1 else 's'}"
 
 
 def auto_workers(cores: int) -> list[int]:
@@ -431,7 +445,8 @@ def _check_now(config: Mapping[str, Any]) -> None:
 
 
 def _check_compared(config: Mapping[str, Any]) -> None:
-    """Refuse folders to compare with that hold no tables, and a machine that is there twice."""
+    """Refuse folders to compare with that hold no tables, a machine that is there twice, and a wrong published
+    table."""
     report, dataset = config["report"], config["dataset"]
     folders = [("baseline", report["baseline"])] if report["baseline"] is not None else []
     folders += [("machines", folder) for _, folder in machine_folders(report["machines"])]
@@ -439,6 +454,8 @@ def _check_compared(config: Mapping[str, Any]) -> None:
         for key, folder in folders:
             check_folder(f"report.{key}", folder, dataset)
         check_once(report["machines"], Path("results", "tables", dataset))
+        for name in published_names(report["published"]):
+            read_published(name)
     except UserError as error:
         raise UserError(f"config: {error}") from None
 
@@ -475,8 +492,8 @@ def _explain(error: jsonschema.ValidationError) -> str:
     if error.validator == "uniqueItems":
         return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
     guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
-    if error.validator == "pattern" and (word := _word(schema)):
-        guess = nearest(error.instance, [word])
+    if error.validator == "pattern" and (words := _words(schema)):
+        guess = nearest(error.instance, words)
     return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} {_advice(error)}"
 
 
@@ -485,18 +502,18 @@ def _advice(error: jsonschema.ValidationError) -> str:
     schema, found, where = error.schema, error.instance, list(error.absolute_path)
     if error.validator == "type" and "array" in schema["type"] and VALIDATOR(schema).is_valid([found]):
         return f"Write [{_show(found)}]."
-    if where[:2] == ["sweep", "workers"] and found == AUTO:
-        return "Write workers: auto, without brackets: it stands for the whole list."
+    if where[:2] == ["sweep", "workers"] and _is_word(found):
+        return f"Write workers: {found}, without brackets: it stands for the whole list."
     if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
         value = found if isinstance(found, str) else "..."
         return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
     return "Change it."
 
 
-def _word(schema: Mapping[str, Any]) -> str | None:
-    """Return the one text that a schema fragment allows by its pattern, or None."""
-    found = re.fullmatch(r"\^(\w+)\$", schema.get("pattern", ""))
-    return found[1] if found else None
+def _words(schema: Mapping[str, Any]) -> list[str]:
+    """Return the words that a schema fragment allows by its pattern, such as ``^(auto|none)$``."""
+    found = re.fullmatch(r"\^\(?(\w+(?:\|\w+)*)\)?\$", schema.get("pattern", ""))
+    return found[1].split("|") if found else []
 
 
 def _show(value: Any) -> str:
@@ -512,8 +529,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
     texts = []
     for kind in kinds:
-        if kind == "string" and (word := _word(schema)):
-            texts.append(word)
+        if kind == "string" and (alone := _words(schema)):
+            texts += alone
         elif kind in ("integer", "number"):
             limits = [
                 f"{sign} {schema[key]}"

@@ -20,7 +20,7 @@ from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
-from scripts.machine.cores import cores_allowed, physical_cores_allowed
+from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
@@ -49,13 +49,13 @@ class Plan:
     ) -> None:
         raw, notices = renamed(raw)
         overrides, more = renamed(overrides or {})
-        self.notices = list(dict.fromkeys([*notices, *more]))  # of names of the config that were changed, and of `auto`
+        self.notices = list(dict.fromkeys([*notices, *more]))  # of names that were changed, and of words for workers
         wanted = configuration.requested(raw, overrides, asked)
         self.config = configuration.resolve(wanted)
-        if configuration.with_auto_workers(wanted):
-            cores = physical_cores_allowed()
-            numbers = ", ".join(map(str, configuration.auto_workers(cores)))
-            self.notices.append(f"workers: auto is {numbers} here: this process may use {cores} physical cores.")
+        for word in dict.fromkeys(entry["workers"] for entry in configuration.with_counted_workers(wanted)):
+            numbers, cores = configuration.counted_workers(word)
+            listed = ", ".join(map(str, numbers))
+            self.notices.append(f"workers: {word} is {listed} here: this process may use {cores}.")
         self.notices += self._over_budget()
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]

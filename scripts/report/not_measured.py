@@ -22,7 +22,7 @@ _COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it
     "ladder": "preset=ladder",
     "training": "sweep='{task: [read, train, lightning]}'",
     "seconds": "preset=tensordict",
-    "tensors": "preset=tensors",
+    "tensors": "preset=tensor_loading",
     "cold": "sweep='{cache: [warm, cold]}'",
     "scaling": "sweep='{workers: [0, 1, 2, 4]}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
@@ -47,7 +47,7 @@ _NEEDS = {  # by table, where that is empty
     "noise": ("How steady was the machine?", "control runs, which every session makes"),
     "tensors": (
         "What does moving tensors between processes cost?",
-        "`tensors: true` below `measure` in `config.yaml`, or `snakemake --config preset=tensors`",
+        "`tensors: true` below `measure` in `config.yaml`, or `snakemake --config preset=tensor_loading`",
     ),
 }
 

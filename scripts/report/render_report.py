@@ -27,6 +27,7 @@ from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.changes import changes, machines
 from scripts.report.charts._common import key
+from scripts.report.compiled import compiled
 from scripts.report.confidence import confidence
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
@@ -47,6 +48,7 @@ from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
+from scripts.report.published import published
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
@@ -177,6 +179,8 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "changes": _changes(tables),
         "beside": compared(tables),
         "away": away(tables),
+        "published": published(tables),
+        "compiled": compiled(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},

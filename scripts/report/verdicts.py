@@ -113,11 +113,16 @@ def compared(tables: Tables, row: Row) -> blocks.Table:
     Whatever a report says of how many times faster one is than another comes from here. Keys are (loader, tier, slug).
     """
     beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
-    speeds: dict[tuple[str, str, str], dict[int, float]] = {key(one): {} for one in (*beside, row)}
+    return blocks.Table(speeds_of(tables, (*beside, row)), blocks.FINAL_ERROR)
+
+
+def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[tuple[str, str, str], dict[int, float]]:
+    """Return {(loader, tier, slug): {block: clips per second}} of results, of the visits that count."""
+    speeds: dict[tuple[str, str, str], dict[int, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
             speeds[key(run)][run["repeat"]] = run["clips_per_second"]
-    return blocks.Table(speeds, blocks.FINAL_ERROR)
+    return speeds
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:

@@ -13,6 +13,8 @@ import yaml
 from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
+from scripts.common.published import published_names, read_published
+from scripts.common.vocabulary import EMULATED
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
 from scripts.plan.sweep import slug
@@ -21,7 +23,7 @@ from tests.support.programs import PROJECT
 SECTIONS = ("audio", "split", "sweep", "measure")
 OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
 NOTHING_ASKED = {"now": None, "step_ms": 20} | dict.fromkeys(
-    ("batch", "gigabytes", "ram_gigabytes", "storage_mbps", "baseline", "machines")
+    ("batch", "gigabytes", "ram_gigabytes", "storage_mbps", "baseline", "machines", "published")
 )
 OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
 
@@ -96,14 +98,17 @@ WRONG = [
     (lambda c: c["sweep"].update(workers="two"), ['sweep.workers: found "two"', "Change it."]),
     (
         lambda c: c["sweep"].update(workers="aut"),
-        ['sweep.workers: found "aut"', "is auto or a list", "'auto'?"],
+        ['sweep.workers: found "aut"', "is auto or all_but_one or a list", "'auto'?"],
     ),
     (
         lambda c: c["sweep"].update(workers=["auto"]),
         ['workers[0]: found "auto"', "an integer >= 0", "Write workers: auto"],
     ),
     (lambda c: c["sweep"].update(prefetch="auto"), ['sweep.prefetch: found "auto"', "a list of an integer >= 1"]),
-    (lambda c: c.update(loaders=[{"name": "npy", "workers": "all"}]), ['loaders[0].workers: found "all"', "auto or a"]),
+    (
+        lambda c: c.update(loaders=[{"name": "npy", "workers": "all"}]),
+        ['loaders[0].workers: found "all"', "auto or all_but_one or a"],
+    ),
     (lambda c: c["sweep"].update(workers=[]), ["sweep.workers: found an empty list"]),
     (lambda c: c["sweep"].update(workers=[1, 1]), ["sweep.workers: found [1, 1]", "each value once"]),
     (lambda c: c["sweep"].update(device=["gpu"]), ['sweep.device[0]: found "gpu"', '"cuda"']),
@@ -228,21 +233,30 @@ def test_a_loader_may_override_the_sweep(raw):
 )
 def test_workers_auto_are_shares_of_the_physical_cores(raw, monkeypatch, cores, numbers):
     """Of the sweep or of one loader; the plan holds the numbers and says them."""
-    for module in ("config", "experiment"):
-        monkeypatch.setattr(f"scripts.plan.{module}.physical_cores_allowed", lambda: cores)
+    monkeypatch.setattr("scripts.plan.config.physical_cores_allowed", lambda: cores)
     raw["loaders"] = ["soundfile", {"name": "npy", "workers": [3]}]
     raw["sweep"] = {"device": ["cpu"], "workers": "auto"}
     plan = Plan(raw)
     assert plan.as_json()["config"]["sweep"]["workers"] == numbers
     assert [settings["workers"] for settings in plan.settings("soundfile")] == numbers
     assert [settings["workers"] for settings in plan.settings("npy")] == [3]
-    assert plan.notices == [f"workers: auto is {str(numbers)[1:-1]} here: this process may use {cores} physical cores."]
+    counted = f"{cores} physical core{'s' if cores > 1 else ''}"
+    assert plan.notices == [f"workers: auto is {str(numbers)[1:-1]} here: this process may use {counted}."]
     raw["loaders"][1]["workers"], raw["sweep"]["workers"] = "auto", [0]
     plan = Plan(raw)
     assert [settings["workers"] for settings in plan.settings("npy")] == numbers
     assert plan.entries[1]["workers"] == numbers and plan.config["sweep"]["workers"] == [0] and plan.notices
     raw["loaders"][1]["workers"] = [0]
     assert Plan(raw).notices == []
+
+
+@pytest.mark.parametrize(("cores", "number", "counted"), [(1, 1, "1 core"), (2, 1, "2 cores"), (16, 15, "16 cores")])
+def test_workers_all_but_one_leave_a_core_to_the_training(raw, monkeypatch, cores, number, counted):
+    monkeypatch.setattr("scripts.plan.config.cores_allowed", lambda: cores)
+    raw["sweep"] = {"device": ["cpu"], "workers": "all_but_one"}
+    plan = Plan(raw)
+    assert plan.config["sweep"]["workers"] == [number]
+    assert f"workers: all_but_one is {number} here: this process may use {counted}." in plan.notices
 
 
 def test_every_combination_is_a_result_on_each_tier_with_one_proof_for_all_tasks(raw):
@@ -390,7 +404,7 @@ def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)
     assert (plan.config["measure"]["epochs"], plan.config["measure"]["repeats"]) == (5, 20)
-    assert {run.task for run in plan.runs} == {"iterate", "lightning"}
+    assert {run.task for run in plan.runs} == {"iterate", "train", "lightning"}
     assert Plan(raw, {"measure": {"repeats": 2}}).config["measure"]["repeats"] == 2
     assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).config["measure"]["minutes"] == "none"
     assert Plan(raw, {"preset": "none"}).config["measure"]["repeats"] == raw["measure"].get("repeats", 10)
@@ -461,10 +475,36 @@ def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
     assert (configuration.PRESETS / f"{preset}.yaml").read_text().startswith("# ")
 
 
+PUBLISHED = {path.stem: yaml.safe_load(path.read_text()) for path in configuration.PRESETS.glob("*.yaml")}
+PUBLISHED = {name: preset["report"]["published"] for name, preset in PUBLISHED.items() if "published" in str(preset)}
+
+
+@pytest.mark.parametrize(("preset", "named"), sorted(PUBLISHED.items()))
+def test_a_preset_measures_each_row_of_the_published_tables_that_it_names(raw, preset, named):
+    """But for the numbers of workers that only a larger machine has."""
+    compared = 0
+    plan = Plan({**raw, "preset": preset})
+    for table in map(read_published, published_names(named)):
+        if table.kind not in (None, plan.kind):
+            continue
+        for row in table.rows:
+            if row.loader and row.settings.get("workers") in (None, *plan.config["sweep"]["workers"]):
+                compared += 1
+                assert any(is_like(row, run, plan) for run in plan.runs), row
+    assert compared >= 4
+
+
+def is_like(row, run, plan) -> bool:
+    """Return whether a planned run is what a published row is compared with."""
+    settings = {**plugins.declared(plan.loaders[run.loader])["options"], **run.settings}
+    of_row = (row.loader, row.task, (row.tier or run.tier).removesuffix(EMULATED))
+    return of_row == (run.loader, run.task, run.tier) and row.settings.items() <= settings.items()
+
+
 def test_the_tensor_micro_benchmarks_are_made_where_they_are_asked_for(raw):
     least = {key: value for key, value in raw.items() if key != "measure"}
     assert Plan(least).tensors == [] == Plan(least, {"preset": "quick"}).tensors
-    plan = Plan(least, {"preset": "tensors"})
+    plan = Plan(least, {"preset": "tensor_loading"})
     asked = {(run.settings["device"], run.settings["batch_size"]) for run in plan.runs}
     assert len(plan.tensors) == 5 * len(asked) and plan.single_file == ["memmap"]
 

@@ -57,7 +57,7 @@ def test_it_says_how_long_a_command_takes_by_the_session_that_is_there(tmp_path)
     assert minutes_text(tables).startswith("2 results took 2.00 minutes here.")
     assert minutes_text({**tables, "ranking": []}) == ""
     takes = {one["command"]: one["takes"] for one in lacking(tables)}
-    assert takes["snakemake --config dataset=demo preset=tensors"] == "1 min at most"
+    assert takes["snakemake --config dataset=demo preset=tensor_loading"] == "1 min at most"
     assert takes["snakemake --config dataset=demo preset=ladder"] == "`snakemake -n` says how long"
     tables["dataset"]["measure"]["minutes"] = 5
     takes = {one["command"]: one["takes"] for one in lacking(tables)}

@@ -13,6 +13,7 @@ from scripts.common.code import code_hash
 from scripts.common.compared import machine_folders
 from scripts.common.errors import UserError
 from scripts.common.isolated import env_of
+from scripts.common.published import published_file, published_names
 from scripts.common.vocabulary import PROTOCOL
 from scripts.machine.at_work import of_other_calls
 from scripts.plan import outgoing
@@ -195,13 +196,15 @@ def last_words(logs):
     return "\n".join([*dict.fromkeys(errors), "The same command goes on where it was."])
 
 
-def compared_tables(*keys):
-    """Return a table of each session that the config puts beside this one below the report's `keys`."""
+def compared_files(*keys):
+    """Return a file of each of the report's `keys` that the config puts beside this session."""
+    asked = plan.config["report"]
     given = {
-        "baseline": [plan.config["report"]["baseline"]],
-        "machines": [f for _, f in machine_folders(plan.config["report"]["machines"])],
+        "baseline": [f"{folder}/runs.csv" for folder in [asked["baseline"]] if folder],
+        "machines": [f"{f}/runs.csv" for _, f in machine_folders(asked["machines"])],
+        "published": map(published_file, published_names(asked["published"])),
     }
-    return [f"{folder}/runs.csv" for key in keys for folder in given[key] if folder]
+    return [file for key in keys for file in given[key]]
 
 
 def others_at_work():

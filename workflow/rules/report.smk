@@ -2,7 +2,7 @@ rule draw_figures:
     """Draw the figures, for our own report and for Snakemake's."""
     input:
         tables=TABLES,
-        others=compared_tables("machines"),
+        others=compared_files("machines"),
     output:
         **{
             name: report(
@@ -34,7 +34,7 @@ rule render_report:
     input:
         tables=TABLES,
         figures=collect("report/figures/{chart}.svg", chart=CHARTS),
-        others=compared_tables("baseline", "machines"),
+        others=compared_files("baseline", "machines", "published"),
     output:
         report="report/index.html",
         light=report(

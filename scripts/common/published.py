@@ -1,0 +1,145 @@
+"""Tables that others published, as files in workflow/published (or of the user's own), to stand beside results.
+
+A file is YAML: `title`, `source` (an address), `hardware`, `settings`, `differs` (from what is measured here) and
+`corrected` (what was wrong, empty for nothing) in words; `item`, what was loaded, in the plural; `kind`, of data that
+the table is for, by default any; and `rows`, each with `name`, as it stands there, and either `lacking` (why nothing
+here is like it) or `loader` and, where they matter, `task` (by default read), `tier` and `settings`, of which all must
+be a result's. Its speed is `per_second`, or `seconds` of all of the file's `epochs` over its `items`; `printed` is the
+number as it stands there, where that is another.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.common.errors import UserError, nearest
+from scripts.common.files import PROJECT
+
+DATA_FILES = ("workflow/published/*.yaml",)
+FOLDER = PROJECT / "workflow" / "published"
+WORDS = ("title", "source", "hardware", "settings", "differs", "corrected", "item")
+KIND = "kind"
+NUMBERS = ("items", "epochs")
+ROW = ("name", "lacking", "loader", "task", "tier", "settings", "per_second", "seconds", "deviation_seconds", "printed")
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One published result, and which result here is like it."""
+
+    name: str
+    speed: float  # items per second
+    loader: str | None = None
+    task: str = "read"
+    tier: str | None = None  # None: any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    lacking: str = ""
+    seconds: float | None = None
+    deviation_seconds: float | None = None
+    printed: float | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published table."""
+
+    title: str
+    source: str
+    hardware: str
+    settings: str
+    differs: str
+    corrected: str
+    item: str
+    rows: tuple[PublishedRow, ...]
+    kind: str | None = None  # of data; None: any
+
+
+def published_names(given: str | Sequence[str] | None) -> list[str]:
+    """Return what `report.published` names: nothing, one table, or several, of which those of the data's kind count."""
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def published_file(name: str) -> Path:
+    """Return the file that `report.published` names. Raises UserError for a name that is neither ours nor a file."""
+    known = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+    if name in known:
+        return known[name]
+    if Path(name).is_file():
+        return Path(name)
+    raise UserError(
+        f"report.published: found {name!r}, allowed are null, {', '.join(known)} and the path of a file like those in "
+        f"workflow/published.{nearest(name, known)} Name one of them."
+    )
+
+
+def read_published(name: str) -> Published:
+    """Return the table that `report.published` names. Raises UserError where it is absent or of another form."""
+    path = published_file(name)
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: found what is no YAML: {' '.join(str(error).split())}. Correct it.") from None
+    keys = (*WORDS, KIND, *NUMBERS, "rows")
+    _check(path, "", found, keys, required=(*WORDS, "rows"), words=(*WORDS, KIND), numbers=NUMBERS)
+    if not isinstance(found["rows"], list) or not found["rows"]:
+        raise UserError(f"{path}: rows: found {found['rows']!r}, allowed is a list of at least one. Add one.")
+    rows = []
+    for number, row in enumerate(found["rows"]):
+        where = f"rows[{number}]"
+        numbers = ("per_second", "seconds", "deviation_seconds", "printed")
+        words = ("name", "lacking", "loader", "task", "tier")
+        _check(path, f"{where}.", row, ROW, required=("name",), words=words, numbers=numbers)
+        if ("loader" in row) == ("lacking" in row):
+            raise UserError(f"{path}: {where}: found both or none of loader and lacking; allowed is one. Write one.")
+        if not isinstance(row.get("settings", {}), dict):
+            raise UserError(f"{path}: {where}.settings: found {row['settings']!r}, allowed is a mapping. Change it.")
+        rows.append(PublishedRow(speed=_speed(path, where, row, found), **_without(row, "per_second")))
+    return Published(rows=tuple(rows), kind=found.get(KIND), **{name: found[name] for name in WORDS})
+
+
+def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}
+
+
+def _speed(path: Path, where: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> float:
+    """Return items per second."""
+    if ("per_second" in row) == ("seconds" in row):
+        raise UserError(f"{path}: {where}: found both or none of per_second and seconds; allowed is one. Write one.")
+    if "per_second" in row:
+        return row["per_second"]
+    if any(name not in found for name in NUMBERS):
+        raise UserError(f"{path}: {where}.seconds: found no {' and '.join(NUMBERS)} of the file to divide. Add them.")
+    return found["items"] * found["epochs"] / row["seconds"]
+
+
+def _check(
+    path: Path,
+    where: str,
+    found: Any,
+    keys: tuple[str, ...],
+    *,
+    required: tuple[str, ...],
+    words: tuple[str, ...],
+    numbers: tuple[str, ...],
+) -> None:
+    """Raise UserError for what is no mapping, an unknown or absent key, and a value of another type."""
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: {where or 'it'}: found {found!r}, allowed is a mapping. Change it.")
+    for key in found:
+        if key not in keys:
+            raise UserError(
+                f"{path}: {where}{key}: found an unknown key, allowed are {', '.join(keys)}."
+                f"{nearest(str(key), keys)} Rename or remove it."
+            )
+    for key in required:
+        if key not in found:
+            raise UserError(f"{path}: {where}{key}: found nothing. Add a line {key}: ...")
+    for key, value in found.items():
+        positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        if key in words and not isinstance(value, str):
+            raise UserError(f"{path}: {where}{key}: found {value!r}, allowed is text. Change it.")
+        if key in numbers and not positive:
+            raise UserError(f"{path}: {where}{key}: found {value!r}, allowed is a number above 0. Change it.")
