@@ -161,8 +161,9 @@ def test_plugins_keep_their_contract(env, kind):
     names = [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
     assert names
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NOISY.get(env, [])]
+    suites = [f"tests/{kind}/test_{kind}.py", *(["tests/loaders/test_kinds.py"] if kind == "loaders" else [])]
     done = subprocess.run(
-        [*command, f"tests/{kind}/test_{kind}.py", "-k", " or ".join(names)],
+        [*command, *suites, "-k", " or ".join(names)],
         cwd=PROJECT,
         env={**os.environ, "PYTHONPATH": isolated.search_path(env, os.environ.get("PYTHONPATH", ""))},
         capture_output=True,
