@@ -49,6 +49,7 @@ WANTED = {
     r"simplejpeg decodes JPEG": "are of a decoder of JPEG on PNG files: nothing is to be done",
     r"torch\.compile": "want a C++ compiler and Python's headers: install g++ and python3-dev",
     r"C compiler": "want a C compiler: install gcc",
+    r"network namespaces": "want network namespaces: run them as root, with iproute2, outside a container",
     r"mount namespace|bound its processes": "want namespaces and setpriv: run them as root, outside a container",
     r"SeaweedFS": "want SeaweedFS: type make test, which installs what is locked",
     r"setpriv": "want setpriv: install util-linux",

@@ -19,15 +19,17 @@ from scripts.plan.runs import Run
 def main() -> None:
     """Measure as the rank that the environment says; end with status 1, which ends the others, without a speed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--job", required=True, type=json.loads, help='JSON: {"run": {...}, "cores": [[0], [1]]}')
+    parser.add_argument(
+        "--job", required=True, type=json.loads, help='JSON: {"run": {...}, "cores": [[0], [1]]}, of this node'
+    )
     parser.add_argument("--folder", required=True, type=Path, help="where the record is left")
     arguments = parser.parse_args()
     launcher = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != launcher:
         sys.exit(1)
-    number, world, node = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "GROUP_RANK"))
-    cores = arguments.job["cores"][number]
+    number, world, node, here = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK"))
+    cores = arguments.job["cores"][here]
     os.sched_setaffinity(0, cores)  # before torch counts them
     run = Run(**arguments.job["run"])
 

@@ -2,7 +2,8 @@
 
 The measuring process becomes the launcher (torch.distributed's elastic agent, by which torchrun works too); each rank
 is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its clips in a
-folder. One rank that fails ends the others. Only this machine's own interface is used.
+folder. One rank that fails ends the others. On one machine only its own interface is used; on several nodes
+(`run_on_nodes.py`) each is a launcher, and the one at which they meet makes the record.
 """
 
 import json
@@ -18,17 +19,17 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common.corpus import Corpus
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.request import Share
 from scripts.common.vocabulary import EXACT, SPLIT, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
-from scripts.measure import across, one_run, receipts
+from scripts.measure import across, nodes, one_run, receipts
 from scripts.measure.record import without_speed
 from scripts.plan.runs import Run
 
-LOOPBACK = "127.0.0.1"
-INTERFACES = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 WAITING_SHARE = 0.5  # of measure.limit_minutes: how long ranks wait for one another, so that who is late is known
 LATE = "not all ranks came to "  # begins the reason of a rank that waited for another
 FOLLOWS = (LATE, "gloo", "NCCL")  # in the reason of a rank that failed since another did
@@ -85,43 +86,60 @@ class Rank:
 
     def leave(self, record: Mapping[str, Any]) -> None:
         """Leave this rank's record, and the clips that it delivered."""
-        write_json(
-            self.folder / f"{self.share.rank}.json", {"record": record, "orders": self.orders, "cores": self.cores}
-        )
+        found = {"record": record, "orders": self.orders, "cores": self.cores, "node": self.share.node}
+        write_json(self.folder / f"{self.share.rank}.json", found)
 
 
-def measure(module: ModuleType, run: Run) -> dict[str, Any]:
-    """Return the record of a run of ranks, started here and waited for."""
+def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
+    """Return the record of a run of ranks, started here and waited for; None on a node that does not make it.
+
+    Raises UserError where the ranks cannot be shared among the nodes.
+    """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    world = ranks_of(run.settings)
-    cores = cores_of_ranks(world)
+    world, several = ranks_of(run.settings), nodes.told()
+    each, rest = divmod(world, several.count)
+    if rest or not each:
+        raise UserError(
+            f"--settings: world: found {world} ranks on {several.count} nodes; allowed is as many on each. Write "
+            f'"world": {max(1, each) * several.count}.'
+        )
+    cores = cores_of_ranks(each)
     threads = str(len(cores[0]) if run.threads == "auto" else run.threads)
     os.environ.update({name: threads for name in os.environ if name.endswith("_NUM_THREADS")})
-    for name, interface in INTERFACES.items():
-        os.environ.setdefault(name, interface)
-    with tempfile.TemporaryDirectory(prefix="feedrate-") as name:
-        folder = Path(name)
+    for name in INTERFACES:
+        os.environ.setdefault(name, several.interface)
+    hosts = several.hosts
+    with several.folder() as folder, tempfile.TemporaryDirectory(prefix="feedrate-") as logs:
         config = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=world,
+            min_nodes=several.count,
+            max_nodes=several.count,
+            nproc_per_node=each,
             run_id=folder.name,
             rdzv_backend="c10d",
-            rdzv_endpoint=f"{LOOPBACK}:0",
-            local_addr=LOOPBACK,
+            rdzv_endpoint=several.rendezvous,
+            rdzv_configs={"is_host": hosts, "join_timeout": WAITING_SHARE * run.limit_minutes * 60},
+            local_addr=several.address,
             max_restarts=0,
-            logs_specs=DefaultLogsSpecs(log_dir=name),
+            logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
-        told = json.dumps({"run": asdict(run), "cores": cores})
+        job = json.dumps({"run": asdict(run), "cores": cores})
         crash = None
         try:
-            elastic_launch(config, sys.executable)("-m", "scripts.measure.one_rank", "--job", told, "--folder", name)
+            elastic_launch(config, sys.executable)(
+                "-m", "scripts.measure.one_rank", "--job", job, "--folder", str(folder)
+            )
         except ChildFailedError as error:
             number, first = error.get_first_failure()
             crash = number, first.exitcode
+        except (RendezvousConnectionError, RendezvousTimeoutError) as error:
+            reason = f"not all of {several.count} nodes met at {several.rendezvous}: {' '.join(str(error).split())}"
+            return without_speed({**one_run.new_record(module, run), "ranks": None}, "failed", reason)
+        if not hosts:
+            return None
         return joined(module, run, [_left(folder, number) for number in range(world)], folder, crash)
 
 
@@ -159,7 +177,7 @@ def joined(
     record = {
         **records[0],
         "verification": {"ok": not problems, "expected": len(clips), "delivered": delivered, "problems": problems},
-        "ranks": {"world": world, "cores": cores, "sharing": sharing, **counts},
+        "ranks": {"world": world, "nodes": nodes.told().count, "cores": cores, "sharing": sharing, **counts},
         "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(run, cores)],
     }
     if problems:
@@ -185,7 +203,8 @@ def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> 
     slowest = min(range(len(rates)), key=rates.__getitem__)
     epochs = [_epoch(same, slowest) for same in zip(*(one["times"]["epochs"] for one in records), strict=True)]
     clips, seconds = (sum(epoch[key] for epoch in epochs) for key in ("clips", "seconds"))
-    used = record["resources"]  # by the tree of all ranks, which the first looked at
+    used = record["resources"]  # by the tree of all ranks of its node, which the first looked at
+    of_node = clips / record["ranks"]["nodes"]
     moments = [one["sampled"] for one in records]
     return {
         "clips_per_second": clips / seconds,
@@ -197,7 +216,7 @@ def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> 
             "slowest_clips_per_second": rates[slowest],
             "spread_percent": 100 * (max(rates) / min(rates) - 1),
         },
-        "resources": {**used, "cpu_seconds_per_1000_clips": 1000 * used["cpu_seconds"] / clips},
+        "resources": {**used, "cpu_seconds_per_1000_clips": 1000 * used["cpu_seconds"] / of_node},
         "sampled": {
             "begin": min(one["begin"] for one in moments),
             "end": max(one["end"] for one in moments),
@@ -226,6 +245,7 @@ def _each_once(warnings: Any) -> list[Mapping[str, str]]:
 
 def _over_budget(run: Run, cores: Sequence[Sequence[int]]) -> list[dict[str, str]]:
     """Return a warning where a rank has more workers than cores, or cores that another rank has too."""
+    cores = cores[: len(cores) // nodes.told().count]  # of one node: each has the same
     workers, each = run.settings.get("workers") or 0, len(cores[0])
     together = len(set(chain(*cores))) < sum(map(len, cores))
     if workers <= each and not together:

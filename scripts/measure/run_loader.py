@@ -27,7 +27,9 @@ def main() -> None:
     aside = out.with_name(f".{out.name}.measured")
     if child.is_child():
         measure = ranks.measure if ranks.shared(run) else one_run.measure
-        write_json(aside, {**measure(module, run), "started_by": "interpreter"})
+        record = measure(module, run)
+        if record:  # None: another node's
+            write_json(aside, {**record, "started_by": "interpreter"})
         return
     for path in (out, aside):
         path.unlink(missing_ok=True)

@@ -113,7 +113,9 @@ def _order_text(tables: Tables, ordered: Sequence[Pair]) -> str:
         same += found.faster
         if found.slower:
             other.append((1 / found.ratio, f"{slower.name} before {faster.name}"))
-    text = f"Of {pairs} pair{'s' if pairs != 1 else ''} {same} have the published order here, {len(other)} the other one"
+    text = (
+        f"Of {pairs} pair{'s' if pairs != 1 else ''} {same} have the published order here, {len(other)} the other one"
+    )
     named = [f"{words} ({number_text(times, 2)} times)" for times, words in sorted(other, reverse=True)[:MOST_NAMED]]
     text += f": {', '.join(named)}{', ...' if len(other) > MOST_NAMED else ''}" if named else ""
     left = pairs - same - len(other)

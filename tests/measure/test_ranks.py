@@ -22,15 +22,19 @@ from torch.utils.data import DistributedSampler
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
+from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, training, training_ddp
+from scripts.measure import across, nodes, training, training_ddp
+from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.verify import Verifier
+from scripts.plan.runs import Run
 from scripts.tables.records import read_record
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT
+from tests.support.two_nodes import ADDRESSES, started_on, two_nodes
 
 CLIPS = 45  # 34 in train
 WORLD = 2
@@ -329,3 +333,71 @@ def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, forma
     record = record_of(corpus, formats, tmp_path / "p.json", "--loader", "mine", "--file", str(file), "--mode", "proof")
     assert record["status"] == "failed" and record["clips_per_second"] is None
     assert "rank 1 delivered the clips of rank 0: the loader does not use its share" in record["reason"]
+
+
+# Several nodes
+
+
+def record_of_nodes(corpus, formats, folder: Path, *arguments: str, world: int = WORLD) -> dict[str, Any]:
+    """Return the record of a run of ranks on two nodes, typed on both; the first of them writes it."""
+    settings = json.dumps({"batch_size": BATCH_SIZE, "workers": 0, "world": world})
+    program = ["scripts.measure.run_on_nodes", "--nodes", "2", "--rendezvous", f"{ADDRESSES[0]}:29413"]
+    program += ["--together", str(folder / "together"), "--", "--corpus", str(corpus.root), "--seconds", "0"]
+    program += ["--data", str(formats / "memmap"), "--settings", settings, *arguments]
+    with two_nodes() as names:
+        started = [started_on(name, [*program, "--out", str(folder / f"{name}.json")]) for name in names]
+        said = [one.communicate(timeout=PATIENCE)[0] for one in started]
+        assert [one.returncode for one in started] == [0, 0], said
+        written = sorted(path.stem for path in folder.glob("*.json"))
+        assert written == [names[0]], "the node at which they meet writes the record, and no other"
+        return read_record(folder / f"{names[0]}.json")
+
+
+def test_ranks_of_two_nodes_are_proven_and_measured_together(tmp_path, corpus, formats):
+    record = record_of_nodes(corpus, formats, tmp_path, "--loader", "numpy_memmap")
+    assert (record["status"], record["reason"]) == ("ok", None)
+    assert record["verification"] == {"ok": True, "expected": 34, "delivered": 34, "problems": []}
+    ranks = record["ranks"]
+    assert (ranks["world"], ranks["nodes"], ranks["repeated"], ranks["missing"]) == (WORLD, 2, 0, 0)
+    assert len(ranks["clips_per_second"]) == WORLD and record["clips_per_second"] > 0
+    left = [json.loads(path.read_text())["node"] for path in (tmp_path / "together").glob("*.json")]
+    assert sorted(left) == [0, 1], "a rank on each"
+
+
+def test_what_is_wrong_across_nodes_is_named(tmp_path, corpus, formats):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    found = record_of_nodes(corpus, formats, tmp_path, "--loader", "mine", "--file", str(file), "--mode", "proof")
+    assert found["status"] == "failed" and "rank 1 delivered the clips of rank 0" in found["reason"]
+
+
+def test_a_node_that_does_not_come_is_the_reason(tmp_path, corpus, formats):
+    """The one that waits for it ends after half of the limit."""
+    program = [sys.executable, "-m", "scripts.measure.run_on_nodes", "--nodes", "2", "--rendezvous", "127.0.0.1:29414"]
+    program += ["--together", str(tmp_path / "together"), "--", "--corpus", str(corpus.root), "--loader", "npy"]
+    program += ["--data", str(formats / "memmap"), "--settings", json.dumps({"batch_size": BATCH_SIZE, "world": 2})]
+    program += ["--limit-minutes", "0.4", "--out", str(tmp_path / "record.json")]
+    subprocess.run(program, cwd=PROJECT, capture_output=True, timeout=PATIENCE)
+    record = read_record(tmp_path / "record.json")
+    assert record["status"] == "failed" and record["reason"].startswith("not all of 2 nodes met at 127.0.0.1:29414")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--nodes", "1", "--rendezvous", "a:1"], "--nodes: found 1, allowed is 2 or more"),
+    (["--nodes", "2", "--rendezvous", "head"], "--rendezvous: found 'head', allowed is HOST:PORT"),
+])  # fmt: skip
+def test_what_is_no_run_of_nodes_is_refused(tmp_path, arguments, words):
+    program = [sys.executable, "-m", "scripts.measure.run_on_nodes", *arguments, "--together", str(tmp_path)]
+    done = subprocess.run([*program, "--", "--loader", "npy"], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 2 and words in done.stderr
+
+
+def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus, monkeypatch):
+    """What an earlier run left would be taken for this one's."""
+    (tmp_path / "0.json").write_text("{}")
+    monkeypatch.setenv(nodes.TOLD, json.dumps({"count": 2, "rendezvous": "127.0.0.1:1", "together": str(tmp_path)}))
+    with pytest.raises(UserError, match=r"found '0\.json' of an earlier run"), nodes.told().folder():
+        pass
+    run = Run(settings={"world": 3}, corpus=str(corpus.root))
+    with pytest.raises(UserError, match=r'found 3 ranks on 2 nodes; allowed is as many on each\. Write "world": 2'):
+        ranks_of_run.measure(None, run)
