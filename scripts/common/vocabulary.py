@@ -31,11 +31,15 @@ TASKS = {  # each a file in scripts/measure/tasks
     ),
     "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
     "ddp": Term("DDP training", "training under DistributedDataParallel", "each rank trains one under DDP"),
+    "lightning_ddp": Term(
+        "DDP training by Lightning", "training by Lightning's ddp", "each rank trains one by Lightning's ddp strategy"
+    ),
     "infer_tensorrt": Term(
         "inference by TensorRT", "inference by TensorRT", "an autoencoder that TensorRT compiled, without training it"
     ),
 }
-TRAINING = ("train", "train_compiled", "lightning", "ddp")
+OF_RANKS = ("ddp", "lightning_ddp")  # trainings that are of ranks, also of one
+TRAINING = ("train", "train_compiled", "lightning", *OF_RANKS)
 ONE_PROCESS = ("train", "train_compiled", "lightning")  # trainings that know no other ranks
 COMPARED = ("train", "lightning")  # of which one is what the other costs beside it
 CACHES = {

@@ -22,7 +22,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.request import Share
-from scripts.common.vocabulary import EXACT, SPLIT, ranks_of
+from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
 from scripts.measure import across, nodes, one_run, receipts
@@ -41,7 +41,7 @@ class LateError(Exception):
 
 def shared(run: Run) -> bool:
     """Return whether a run is one of ranks, under torchrun's launcher: several, or one of a task that is theirs."""
-    return ranks_of(run.settings) > 1 or run.task == "ddp"
+    return ranks_of(run.settings) > 1 or run.task in OF_RANKS
 
 
 class Rank:

@@ -1,13 +1,18 @@
-"""The same training by `lightning.Trainer.fit` instead of the bare loop; see measure/training.py."""
+"""The same training by `lightning.Trainer.fit` instead of the bare loop; see measure/training.py.
+
+In a process that has joined a process group it is a rank of Lightning's `ddp` strategy. That knows no ranks that have a
+batch less than others, which its own sampler prevents by repeating clips: such shares are refused here.
+"""
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from scripts.machine import gpu
 from scripts.measure import protocol
@@ -54,7 +59,8 @@ def run_lightning(
     training = None
     with protocol.verified(opened, verifier, verified, course.times, clock) as epoch:
         if verifier.ok:
-            enough = partial(course.enough, epochs, least_seconds)
+            _same_batches(verified.batches)
+            enough = lambda: task.agreed(course.enough(epochs, least_seconds))  # noqa: E731
             training = _Fit(task, course, epoch, verified.batches, enough, clock, around).run()
     check_epochs(course, verifier)
     return course.times, training
@@ -133,14 +139,11 @@ class _Fit:
         """Fit; return the result."""
         from lightning.pytorch import Trainer
         from lightning.pytorch.loggers import TensorBoardLogger
-        from lightning.pytorch.plugins.environments import LightningEnvironment
 
-        on_cpu = self.task.device == "cpu"
         with _quiet():
             trainer = Trainer(
-                accelerator="cpu" if on_cpu else "gpu",
-                devices=1 if on_cpu else [gpu.current()],
-                plugins=[LightningEnvironment()],  # a job of SLURM is one process here, whatever its variables say
+                **(_of_ranks() if dist.is_initialized() else _of_one(self.task.device)),
+                accelerator="cpu" if self.task.device == "cpu" else "gpu",
                 logger=TensorBoardLogger(emptied(self.task.logs), name="", version="") if self.task.logs else False,
                 max_epochs=-1,  # until `enough`
                 num_sanity_val_steps=0,
@@ -204,6 +207,35 @@ class _Fit:
         self.training = self.course.training(self.model, self.task.inputs)
         if logger:
             self.course.write(logger.experiment, self.training)
+
+
+def _of_one(device: str) -> dict[str, Any]:
+    """Return the Trainer's arguments for one process: a job of SLURM is that here, whatever its variables say."""
+    from lightning.pytorch.plugins.environments import LightningEnvironment
+
+    return {"devices": 1 if device == "cpu" else [gpu.current()], "plugins": [LightningEnvironment()]}
+
+
+def _of_ranks() -> dict[str, Any]:
+    """Return those of a rank that torchrun's launcher has started, which the environment describes."""
+    from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+
+    each = int(os.environ["LOCAL_WORLD_SIZE"])
+    nodes = dist.get_world_size() // each
+    return {"strategy": "ddp", "devices": each, "num_nodes": nodes, "plugins": [TorchElasticEnvironment()]}
+
+
+def _same_batches(own: int) -> None:
+    """Raise RuntimeError where ranks have different numbers of batches: one would wait for ever."""
+    if not dist.is_initialized():
+        return
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, own)
+    if len(set(found)) > 1:
+        raise RuntimeError(
+            f"the ranks have {', '.join(map(str, found))} batches, and Lightning's ddp needs as many on each: measure "
+            "with another batch_size, or with the task ddp, whose join lets a rank have one less"
+        )
 
 
 def _module(fit: _Fit) -> Any:

@@ -335,6 +335,22 @@ def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, forma
     assert "rank 1 delivered the clips of rank 0: the loader does not use its share" in record["reason"]
 
 
+def test_lightnings_ddp_trains_ranks_with_as_many_batches(tmp_path, corpus, formats):
+    """17 clips each, three batches."""
+    record = record_of(corpus, formats, tmp_path / "0.json", "--loader", "numpy_memmap", "--task", "lightning_ddp")
+    assert (record["status"], record["reason"]) == ("ok", None)
+    assert record["ranks"]["repeated"] == record["ranks"]["missing"] == 0
+    assert record["training"]["last_loss"] > 0 and 0 < record["au_percent"] <= 100.001
+
+
+def test_lightnings_ddp_refuses_shares_that_would_hang(tmp_path, corpus, formats):
+    """34 clips over 3 ranks are 12, 11 and 11: in batches of 11 two, one and one."""
+    settings = json.dumps({"batch_size": 11, "workers": 0, "world": 3})
+    options = ("--loader", "numpy_memmap", "--task", "lightning_ddp", "--settings", settings)
+    record = record_of(corpus, formats, tmp_path / "0.json", *options)
+    assert record["status"] == "failed" and "the ranks have 2, 1, 1 batches" in record["reason"]
+
+
 # Several nodes
 
 
