@@ -1,6 +1,8 @@
 """What loaders do where object storage fails: they deliver every clip once, or name the object; no secret is shown."""
 
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +21,7 @@ LOADERS = [
 ]
 BY_CHOICE = {name: {"dataset": ["map", "iterable"]} for name in LOADERS if name == "s3torchconnector"}
 UNNAMED = ("s3_mosaic",)  # an error ends the epoch; its library names a shard at best
-PASSING = ("internal", "retry_after", "reset", "truncated")
+PASSING = ("internal", "retry_after", "reset", "truncated", "slow")
 LASTING = ("expired", "forbidden", "truncated")
 NOT_NOTICED = ("s3torchconnector",)  # its library says nothing of an object but its bytes
 CASES = [
@@ -50,6 +52,25 @@ def test_what_fails_for_now_is_asked_for_again(corpus, placed, loader, options, 
         placed.store.plant(key, fault)
     assert epoch_of(corpus, placed, loader, options) == []
     assert [placed.store.planted(key) for key in objects_of(placed, loader)] == [""] * len(objects_of(placed, loader))
+
+
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_keys_with_blanks_quotes_and_unicode_are_read(corpus, placed, loader, options):
+    placed.store.prefix = "bl ank/quo'te\"/ümlaut Ω/plus+and&is=100%"
+    assert epoch_of(corpus, placed, loader, options) == []
+
+
+@pytest.mark.parametrize(("loader", "options"), CASES)
+def test_storage_that_is_gone_is_an_error(corpus, placed, loader, options, monkeypatch):
+    """Nothing listens there any more; it ends by itself, within the attempts that each library makes."""
+    found = placed.location(loader)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    monkeypatch.setattr(placed, "location", lambda _loader: replace(found, endpoint=nowhere))
+    with pytest.raises(Exception) as raised:
+        epoch_of(corpus, placed, loader, options)
+    assert MADE_UP not in str(raised.value) and "Signature" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("loader", "options"), CASES)

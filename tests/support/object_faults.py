@@ -72,6 +72,19 @@ class Faulty(Handler):
         time.sleep(self.server.silence)
         raise ConnectionResetError
 
+    def slow(self):
+        self.send_bytes = self._in_parts
+        try:
+            super().get()
+        finally:
+            del self.send_bytes
+
+    def _in_parts(self, file, start, stop):
+        step = -(-(stop - start) // 5) or 1
+        for position in range(start, stop, step):
+            Handler.send_bytes(self, file, position, min(stop, position + step))
+            time.sleep(0.05)
+
     def dribble(self):
         self.send_bytes = self._drops
         try:

@@ -43,11 +43,12 @@ class ObjectStore:
 
     def __init__(self, server: PlantedServer, aistore: str, folder: Path) -> None:
         self.server, self.aistore, self.folder = server, aistore, folder
+        self.prefix = "kept"
 
     def location(self, name: str) -> Location:
         """Return where the copy of this name is."""
         return Location(
-            f"s3://{BUCKET}/kept/{name}",
+            f"s3://{BUCKET}/{self.prefix}/{name}",
             index=self.folder / "index" / name,
             endpoint=self.server.endpoint,
             region="us-east-1",
