@@ -6,7 +6,7 @@ was there to measure its speed on, so that it has none here and no rank.
 """
 
 from scripts.loaders import _torch
-from scripts.loaders._s3 import IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, pause  # noqa: F401
+from scripts.loaders._s3 import ATTEMPTS, IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, pause  # noqa: F401
 from scripts.loaders._torch import STAGES  # noqa: F401
 
 FORMAT = "npy"
@@ -86,9 +86,15 @@ class Clips(Objects):
     def open(self):
         """Return a client, with threads or without."""
         from aistore import Client
+        from aistore.sdk.retry_config import RetryConfig
+        from tenacity import stop_after_attempt, wait_random_exponential
 
         location, in_flight = self.request.location, self.request.options["in_flight"]
-        client = Client(location.endpoint, max_pool_size=in_flight or 1, timeout=SECONDS)
+        retry = RetryConfig.default()  # what is tried again stays the library's choice; how often is as elsewhere
+        retry.http_retry = retry.http_retry.new(total=ATTEMPTS - 1, backoff_factor=0.1)
+        stop, wait = stop_after_attempt(ATTEMPTS), wait_random_exponential(multiplier=0.1, max=2)
+        retry.network_retry = retry.network_retry.copy(stop=stop, wait=wait)
+        client = Client(location.endpoint, max_pool_size=in_flight or 1, timeout=SECONDS, retry_config=retry)
         bucket = client.bucket(self.wanted(0).bucket)
 
         def close():
@@ -112,16 +118,29 @@ class Batched:
         self.client, self.bucket, self.close = client, bucket, close
 
     def fill(self, rows, wanted):
-        """Fetch each of `wanted` into its row. Raises UserError, which names an object that is not there."""
+        """Fetch each of `wanted` into its row.
+
+        Raises UserError, which names an object that is not there, or the first of a batch that did not come.
+        """
+        import time
+
+        from urllib3.exceptions import ProtocolError
+
         wanted = list(wanted)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._fill(rows, wanted)
+            except Exception as error:  # the SDK does not ask again for an archive that breaks off
+                seconds = pause(error, wanted[0], attempt, (ProtocolError,))
+            time.sleep(seconds)
+
+    def _fill(self, rows, wanted):
         found = self.client.batch([one.key for one in wanted], bucket=self.bucket).get()
         for one, row, (about, content) in zip(wanted, rows, found, strict=True):
-            try:
-                if about.obj_name != one.key or len(content) != one.stored.size:
-                    raise EOFError(f"{about.obj_name}, {len(content)} bytes, {about.err_msg or 'no error'}")
-                row[:] = content[one.first :]
-            except EOFError as error:
-                pause(error, one, 1, ())
+            if about.obj_name != one.key or len(content) != one.stored.size:
+                said = f"{about.obj_name}, {len(content)} bytes, {about.err_msg or 'no error'}"
+                pause(EOFError(said), one, 1, ())
+            row[:] = content[one.first :]
 
 
 def open_epochs(request):

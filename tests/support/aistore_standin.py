@@ -2,7 +2,8 @@
 
 GET and HEAD /v1/objects/BUCKET/NAME with Range, and GET /v1/ml/moss/BUCKET (GetBatch): a TAR in the order that is asked
 for, where an absent object is an empty member below __404__. The objects are those of a stand-in for S3. It is not
-AIStore: it proves that a program uses the SDK as it must, and says nothing of AIStore's speed.
+AIStore: it proves that a program uses the SDK as it must, and says nothing of AIStore's speed. Faults can be planted as
+in the stand-in for S3; one of an object in a batch is of the whole answer.
 """
 
 import io
@@ -10,15 +11,20 @@ import json
 import os
 import tarfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from scripts.machine.object_protocol import Handler, ObjectServer
+from tests.support.object_faults import Faulty, FaultyServer
 
 
-class Target(Handler):
+class Target(Faulty):
     """What holds the objects."""
+
+    server: FaultyServer
 
     def answer(self) -> None:
         """Answer the requests of a reader."""
@@ -33,6 +39,9 @@ class Target(Handler):
 
     def _batch(self, bucket: str) -> None:
         asked, archive = json.loads(b"".join(self._body())), io.BytesIO()
+        planted = [fault for one in asked["in"] if (fault := self.server.plan(one["objname"], 0))]
+        if planted and planted[0] not in ("truncated", "wrong_length", "slow"):
+            getattr(self, planted[0])()
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for one in asked["in"]:
                 name, found = one["objname"], self.server.store.open(one.get("bucket") or bucket, one["objname"])
@@ -43,8 +52,17 @@ class Target(Handler):
                 member = tarfile.TarInfo(name if found else f"__404__/{name}")
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))
-        self.head(200, len(archive.getvalue()), {"Content-Type": "application/x-tar"})
-        self.wfile.write(archive.getvalue())
+        content = archive.getvalue()
+        if "wrong_length" in planted:
+            content = content[: len(content) // 2]
+        self.head(200, len(content), {"Content-Type": "application/x-tar"})
+        if "truncated" in planted:
+            self.wfile.write(content[: len(content) // 2])
+            raise ConnectionResetError
+        step = -(-len(content) // 5) if "slow" in planted else len(content)
+        for start in range(0, len(content), step):
+            self.wfile.write(content[start : start + step])
+            time.sleep(0.05 if "slow" in planted else 0)
 
 
 class Proxy(Handler):
@@ -52,16 +70,18 @@ class Proxy(Handler):
 
     def answer(self) -> None:
         """Send the request on to the target."""
-        query = "&".join(f"{name}={value}" for name, value in self.query.items())
-        where = f"{self.server.target}/{self.bucket}/{self.key}{f'?{query}' if query else ''}"
+        query = f"?{urlencode(self.query)}" if self.query else ""
+        where = f"{self.server.target}/{self.bucket}/{quote(self.key)}{query}"
         self.reply(307, "", {"Location": where})
 
 
 @contextmanager
-def aistore(root: Path) -> Iterator[str]:
-    """Serve the objects in a folder; the block gets the proxy's endpoint."""
+def aistore(root: Path, plan: Callable[[str, int], str] = lambda _key, _number: "") -> Iterator[str]:
+    """Serve the objects in a folder; the block gets the proxy's endpoint. `plan`: as that of `FaultyServer`."""
     with ExitStack() as stack:
-        target, proxy = (stack.enter_context(ObjectServer(root, handler=kind)) for kind in (Target, Proxy))
+        target = stack.enter_context(FaultyServer(root, handler=Target))
+        target.plan = plan
+        proxy = stack.enter_context(ObjectServer(root, handler=Proxy))
         proxy.target = target.endpoint
         for server in (target, proxy):
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -101,8 +101,8 @@ class Faulty(Handler):
 class FaultyServer(ObjectServer):
     """The stand-in, with a plan of faults."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, handler=Faulty)
+    def __init__(self, root: Path, handler: type[Faulty] = Faulty) -> None:
+        super().__init__(root, handler=handler)
         self.plan = lambda _key, _number: None
         self.asked: Counter[str] = Counter()
         self.lock = threading.Lock()

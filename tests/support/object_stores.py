@@ -68,7 +68,7 @@ class ObjectStore:
 
     def key(self, location: Location, name: str) -> str:
         """Return the whole key of an object of a split."""
-        return f"{location.uri.removeprefix(f's3://{BUCKET}/')}/{name}"
+        return f"{location.uri.partition(f'://{BUCKET}/')[2]}/{name}"
 
     def plant(self, key: str, *faults: str) -> None:
         """Let the next answers for a key be these, and then the object again; also from a fork."""
@@ -97,7 +97,7 @@ class ObjectStore:
 @contextmanager
 def object_store(folder: Path) -> Iterator[ObjectStore]:
     """Serve a bucket, whose data and indexes are in a folder, and have credentials for it in the environment."""
-    with PlantedServer(folder / "data") as server, aistore(folder / "data") as proxy, made_up():
+    with PlantedServer(folder / "data") as server, aistore(folder / "data", server.plan) as proxy, made_up():
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         store = ObjectStore(server, proxy, folder)
