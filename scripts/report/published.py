@@ -63,7 +63,7 @@ def _places(table: Published, results: Sequence[Row]) -> Iterator[tuple[str, lis
             for tier in tiers:
                 here = [row for row in results if row["device"] == device and tier in (None, row["tier"])]
                 pairs = [(one, _best(one, here)) for one in table.rows if one.loader and one.task == task]
-                place = ", ".join([TASKS[task].word, device] + ([f"from {tier}"] if tier else []))
+                place = ", ".join([TASKS[task].word, device.upper()] + ([f"from {tier}"] if tier else []))
                 yield place[:1].upper() + place[1:], [(one, row) for one, row in pairs if row]
 
 

@@ -77,9 +77,9 @@ def test_each_tier_and_task_stands_by_itself(tmp_path):
     rows = ROWS + [{**row, "name": f"{row['name']}, trained", "task": "train"} for row in ROWS[1:3]]
     [one] = published(tables(tmp_path, *results, rows=rows))
     assert [panel["place"] for panel in one["panels"]] == [
-        "Reading, cpu, from a",
-        "Reading, cpu, from b",
-        "Training, cpu, from disk",
+        "Reading, CPU, from a",
+        "Reading, CPU, from b",
+        "Training, CPU, from disk",
     ]
 
 
