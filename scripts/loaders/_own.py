@@ -2,8 +2,8 @@
 
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
 imports it, with what is beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
-map-style Dataset whose item is the audio of a clip; `_own_epochs.py` then adds labels, padding, batches, workers and
-ranks.
+map-style Dataset whose item is the audio of a clip, an image or an array; `_own_epochs.py` then adds labels, padding,
+batches, workers and ranks.
 """
 
 import ast
@@ -65,7 +65,6 @@ def declared(name: str, file: str) -> ModuleType:
     if set(module.SETTINGS) & {"workers", "prefetch"} == {"workers", "prefetch"}:
         module.simplify = simplify
     if "dataset" in _defined(tree):
-        module.KINDS = ("audio",)  # what is added to its items is for audio
         module.STAGES = module.STAGES or STAGES
     return module
 

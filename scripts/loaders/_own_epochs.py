@@ -13,6 +13,7 @@ from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
+from scripts.common.sample import Sample
 from scripts.loaders import _torch
 
 
@@ -46,12 +47,12 @@ def _opener(make: Any, path: Path) -> Any:
 
 
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
-    """Return a Dataset that adds a clip's labels to its audio, and pads or cuts it to the fixed length.
+    """Return a Dataset that adds a clip's labels to its data, and pads or cuts audio to the fixed length.
 
-    `make(request)` returns the user's own, whose file is in `folder`. The audio: a float32 tensor or array (samples,)
-    or (1, samples), or the first part of a tuple or list, or "audio" of a dict. Raises UserError for a Dataset that
-    cannot be one, here, and for an item that is none, when it is read: to read one here could open a file that worker
-    processes would then share.
+    `make(request)` returns the user's own, whose file is in `folder`. The data: a tensor or array, or the first part of
+    a tuple or list, or "audio" ("image", "array") of a dict; of audio float32 (samples,) or (1, samples), else of the
+    type and shape of the request's sample. Raises UserError for a Dataset that cannot be one, here, and for an item
+    that is none, when it is read: to read one here could open a file that worker processes would then share.
     """
     import numpy as np
     import torch
@@ -61,21 +62,24 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
     dataset = make(request)
     _check_dataset(dataset, make, request, folder)
     clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    sample, dtype = request.sample, getattr(torch, request.sample.dtype)
 
     class Labelled(torch.utils.data.Dataset):
         def __getitem__(self, position: int) -> dict[str, Any]:
-            item = audio = dataset[position]
+            item = values = dataset[position]
             if isinstance(item, dict):
-                audio = item.get("audio")
+                values = item.get(sample.key)
             elif isinstance(item, tuple | list):
-                audio = item[0] if item else None
-            if isinstance(audio, np.ndarray) and audio.dtype == np.float32:
-                audio = torch.as_tensor(audio)
-            if not isinstance(audio, torch.Tensor) or audio.dtype != torch.float32 or not _one_channel(audio.shape):
-                raise _refused(position, item, audio, dataset, folder)
-            audio = audio.reshape(1, -1)[:, : request.samples]
+                values = item[0] if item else None
+            if isinstance(values, np.ndarray) and values.dtype == sample.dtype:
+                values = torch.as_tensor(values)
+            if not isinstance(values, torch.Tensor) or values.dtype != dtype or not _fits(values.shape, sample):
+                raise _refused(position, item, values, dataset, folder, sample)
+            if sample.kind == "audio":
+                values = values.reshape(1, -1)[:, : request.samples]
+                values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
             return {
-                "audio": torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1])),
+                sample.key: values,
                 "target": target[position],
                 "labels": labels[position],
                 "clip": clip[position],
@@ -102,32 +106,45 @@ def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path
         )
 
 
-def _one_channel(shape: tuple[int, ...]) -> bool:
+def _fits(shape: tuple[int, ...], sample: Sample) -> bool:
+    """Return whether an item may have this shape: of audio one channel of any length."""
+    if sample.kind != "audio":
+        return tuple(shape) == sample.shape
     return len(shape) == 1 or (len(shape) == 2 and shape[0] == 1)
 
 
-def _refused(position: int, item: Any, audio: Any, dataset: Any, folder: Path) -> UserError:
-    """Return the error of an item whose `audio` is none that is allowed: what was found, and what to do."""
+def _refused(position: int, item: Any, values: Any, dataset: Any, folder: Path, sample: Sample) -> UserError:
+    """Return the error of an item whose `values` are none that are allowed: what was found, and what to do."""
     import numpy as np
     import torch
 
-    place = _place(type(dataset).__getitem__, folder)
-    allowed = "allowed is float32 (samples,) or (1, samples)"
-    if not isinstance(audio, np.ndarray | torch.Tensor):
-        found, do = _named(item), "return the audio, or a tuple that begins with it, or a dict with 'audio'"
-        if isinstance(item, dict) and "audio" in item:
-            found, do = f"{_named(audio)} in 'audio'", "let 'audio' be an array or tensor"
+    place, key = _place(type(dataset).__getitem__, folder), sample.key
+    shapes = "(samples,) or (1, samples)" if sample.kind == "audio" else str(sample.shape)
+    allowed = f"allowed is {sample.dtype} {shapes}"
+    if not isinstance(values, np.ndarray | torch.Tensor):
+        found, do = _named(item), f"return the {key}, or a tuple that begins with it, or a dict with {key!r}"
+        if isinstance(item, dict) and key in item:
+            found, do = f"{_named(values)} in {key!r}", f"let {key!r} be an array or tensor"
         elif isinstance(item, tuple | list) and item:
-            found, do = f"a {type(item).__name__} that begins with {_named(audio)}", "let it begin with the audio"
+            found, do = f"a {type(item).__name__} that begins with {_named(values)}", f"let it begin with the {key}"
         return UserError(f"item {position} of your Dataset: found {found}, {allowed}: {do}{place}")
-    kind, shape = str(audio.dtype).removeprefix("torch."), tuple(audio.shape)
-    do = [] if kind == "float32" else ["read with dtype='float32'"]
-    if not _one_channel(shape):
-        column = len(shape) == 2 and shape[1] == 1
-        do.append(
-            "return audio[:, 0]" if column else "mix it down to one channel" if len(shape) == 2 else "return one axis"
-        )
+    kind, shape = str(values.dtype).removeprefix("torch."), tuple(values.shape)
+    read = "read with" if sample.kind == "audio" else "return"
+    do = [] if kind == sample.dtype else [f"{read} dtype={sample.dtype!r}"]
+    if not _fits(shape, sample):
+        do.append(_reshaped(shape, sample))
     return UserError(f"item {position} of your Dataset: found {kind} {shape}, {allowed}: {' and '.join(do)}{place}")
+
+
+def _reshaped(shape: tuple[int, ...], sample: Sample) -> str:
+    """Return what to do with values of a shape that is not allowed."""
+    if sample.kind == "audio":
+        if len(shape) != 2:
+            return "return one axis"
+        return "return audio[:, 0]" if shape[1] == 1 else "mix it down to one channel"
+    if len(shape) == len(sample.shape) == 3 and (shape[2], *shape[:2]) == sample.shape:
+        return "put the channels first: permute(2, 0, 1)"
+    return f"return the shape {sample.shape}"
 
 
 def _named(value: Any) -> str:

@@ -15,6 +15,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.request import LoaderRequest
+from scripts.kinds import image
 from scripts.loaders import _own, _own_epochs
 from scripts.machine.folders import location_of
 from scripts.measure.run import _one_line
@@ -429,3 +430,42 @@ def test_an_edit_beside_it_measures_it_again():
         (disk / "user" / "gain.py").write_text("GAIN = 1.0\n")
         jobs = [job for job in project.planned(*target) if job.rule == "prove_loader"]
         assert jobs and {job.wildcards["loader"] for job in jobs} == {"mine"}
+
+
+IMAGES = '''"""My images, as in my training."""
+
+import numpy as np
+from PIL import Image
+from torch.utils.data import Dataset
+
+FORMAT = "files"
+
+
+class MyImages(Dataset):
+    def __init__(self, folder):
+        self.files = sorted(folder.glob("*.jpg"))
+
+    def __getitem__(self, index):
+        with Image.open(self.files[index]) as image:
+            return np.asarray(image)CHANGE
+
+
+def dataset(request):
+    return MyImages(request.data)
+'''
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (".transpose(2, 0, 1)", None),
+    ("", "found uint8 (20, 24, 3), allowed is uint8 (3, 20, 24): put the channels first: permute(2, 0, 1)"),
+    (".transpose(2, 0, 1) / 255", "found float64 (3, 20, 24), allowed is uint8 (3, 20, 24): return dtype='uint8'"),
+    (".transpose(2, 0, 1)[:, 1:]", "found uint8 (3, 19, 24), allowed is uint8 (3, 20, 24): return the shape (3, 20,"),
+])  # fmt: skip
+def test_a_dataset_of_images_goes_through_the_same_gate(tmp_path, change, words):
+    corpus = make_corpus(tmp_path / "corpus", clips=40, kind=image.Kind((20, 24)))
+    write_format(corpus, "files", tmp_path / "files", readers=1)
+    record = run(tmp_path, tmp_path, IMAGES.replace("CHANGE", change), data="files", batch_size=8, workers=2)
+    if words is None:
+        assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
+    else:
+        assert record["status"] == "failed" and words in record["reason"] and "mine.py, line" in record["reason"]
