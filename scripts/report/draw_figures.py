@@ -17,12 +17,14 @@ import matplotlib
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from scripts.common.errors import run_main
 from scripts.common.files import whole_file
 from scripts.report import charts
 from scripts.report.charts._common import INK, PAPER, RULE, Tables
 from scripts.report.charts._print import nothing
+from scripts.report.noun import CLIP, noun_of, worded
 from scripts.report.others import with_others
 from scripts.tables.columns import read_tables
 
@@ -52,8 +54,10 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
 
     The layout's solver differs from call to call by less than a millionth, which is enough for other bytes.
     """
-    rows = chart.rows(tables)
+    rows, noun = chart.rows(tables), noun_of(tables)
     figure = chart.draw(rows) if rows else nothing(chart.NEEDS)
+    for text in figure.findobj(Text) if noun != CLIP else ():
+        text.set_text(worded(text.get_text(), noun))
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axis in figure.axes:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from scripts.common.errors import run_main
+from scripts.report.noun import noun_of, worded
 from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
 from scripts.tables.columns import read_tables
 
@@ -23,7 +24,7 @@ def main() -> None:
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
     tables = read_tables(arguments.tables)
     said = [*ranking_lines(tables, colour), *verdict_lines(tables, colour), *baseline_lines(tables)]
-    print("\n".join([*said, *machines_lines(tables)]))
+    print(worded("\n".join([*said, *machines_lines(tables)]), noun_of(tables)))
     for path in arguments.reports:
         print(f"Report: {path}")
 

@@ -47,6 +47,7 @@ from scripts.report.light import lightened, picture_address
 from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
+from scripts.report.noun import noun_of, worded_page
 from scripts.report.others import with_others
 from scripts.report.published import published
 from scripts.report.snippets import companions, snippet
@@ -127,7 +128,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
     if too_large:
         return environment.get_template("too_large.html.j2").render(style=style)
-    main = environment.get_template("main.html.j2").render()
+    main = worded_page(environment.get_template("main.html.j2").render(), parts["noun"])
     scripts = [script(TEMPLATE / name) for name in SCRIPTS]
     return environment.get_template("report.html.j2").render(
         main=Markup(main),
@@ -180,6 +181,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "beside": compared(tables),
         "away": away(tables),
         "published": published(tables),
+        "noun": noun_of(tables),
         "compiled": compiled(tables),
         "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
