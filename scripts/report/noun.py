@@ -25,7 +25,8 @@ def worded(text: str, noun: str) -> str:
 def _put(found: re.Match[str], noun: str) -> str:
     article, clip, plural = found.groups()
     word = noun.capitalize() if clip[0].isupper() else noun
-    return f"{f'{article}n ' if article else ''}{word}{plural}"
+    article = f"{article}{'n' if noun[0] in 'aeiou' else ''} " if article else ""
+    return f"{article}{word}{plural}"
 
 
 def worded_page(html: str, noun: str) -> str:

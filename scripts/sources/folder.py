@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.ledger import LedgerRow, SourceRequest
 from scripts.sources._names import escape, is_utf8
 
-KINDS = ("audio", "image", "array")
+KINDS = ("audio", *(name for name in plugins.names("kinds") if name != "audio"))  # all: files are files
 OPTIONS = {
     "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},
     "shards": {

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import whole_file
 from scripts.common.ledger import LedgerRow, SourceRequest
@@ -22,7 +23,7 @@ from scripts.sources._names import escape, is_utf8
 BLOCK = 1 << 20
 DOWNLOADS = True
 FETCH_OPTIONS = ("credentials", "profile")
-KINDS = ("audio", "image", "array")
+KINDS = ("audio", *(name for name in plugins.names("kinds") if name != "audio"))  # all: files are files
 OPTIONS = {
     "index": {"type": "string", "minLength": 1, "description": "JSON file: a list of keys, or {files: [...]}"},
     "folder": {

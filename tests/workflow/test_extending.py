@@ -42,7 +42,7 @@ def run(project: Path, *command: str) -> str:
 
 
 def test_the_page_has_its_files():
-    folders = ["formats", "loaders", "loaders", "loaders", "measure/tasks", "report/charts", "sources", "tiers"]
+    folders = ["formats", "kinds", *["loaders"] * 3, "measure/tasks", "report/charts", "sources", "tiers"]
     assert sorted(str(Path(path).parent) for path in EXAMPLES) == [".", *(f"scripts/{folder}" for folder in folders)]
 
 
@@ -131,6 +131,29 @@ def test_the_workflow_runs_them(project):
     assert reasons["wave_module", "packed"] == "it reads path, and data on this tier is read by tar"
     [record] = (project / "results" / "placed" / "my_beeps" / "packed").glob("*.json")
     assert json.loads(record.read_text())["uri"].startswith("tar:///")
+
+
+def test_a_kind_of_data_is_measured_by_what_reads_decoded_data(project, tmp_path):
+    """A text that is too short is left out by name; the others are proven, by two loaders of two formats."""
+    for number in range(40):
+        (tmp_path / f"{number}.txt").write_text(f"{number} " * (100 if number else 1))
+    config = {
+        "dataset": "my_texts",
+        "datasets": {"my_texts": {"source": "folder", "kind": "text", "path": str(tmp_path), "length": 64}},
+        "loaders": ["numpy_memmap", "npy", "soundfile"],
+        "storage": {"ram": None},
+        "sweep": {"workers": [0], "task": ["read"]},
+        "measure": {**ONE_BLOCK, "seconds": 0.05, "profile_seconds": 0.2},
+    }
+    words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in config.items()]
+    asked = ["results/numpy_memmap.json", "results/npy.json"]
+    output = run(project, "snakemake", *asked, "--quiet", "all", "--config", *words)
+    assert "of the kind text: soundfile" in output
+    for name in asked:
+        statuses = {run["status"] for run in json.loads((project / name).read_text())}
+        assert "ok" in statuses and statuses <= {"ok", "skipped"}, "skipped: without a GPU"
+    rejected = (project / "results/corpus/my_texts/rejected.csv").read_text()
+    assert "too short: 2 bytes, length asks for 64" in rejected and rejected.count("\n") == 2
 
 
 def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
