@@ -160,6 +160,7 @@ def test_both_loops_see_the_same_and_learn_the_same(scene, workers):
         assert bare == pytest.approx(lightning, rel=1e-5), name
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch's own compiler, about itself
 def test_the_compiled_model_learns_the_same(scene):
     """Its shapes are those of a whole batch and of the last one; each is compiled before anything is timed."""
     lacking = train_compiled.unsuited(request_for(scene.corpus, "numpy_memmap", scene.folder))

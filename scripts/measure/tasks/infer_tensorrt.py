@@ -1,6 +1,7 @@
 """The same small model reconstructs each batch without training, compiled by TensorRT (Torch-TensorRT), on a GPU."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from math import prod
 from time import perf_counter
 from typing import Any
@@ -32,7 +33,8 @@ class Inference:
 
     def __init__(self, request: LoaderRequest) -> None:
         import torch
-        import torch_tensorrt  # noqa: F401  # which registers the backend
+
+        import_module("torch_tensorrt")  # which registers the backend; in no environment of ours
 
         self.device, self.inputs = request.device, min(training.INPUTS, prod(request.sample.shape))
         model = training.autoencoder(self.inputs, request.seed).to(self.device).eval()
