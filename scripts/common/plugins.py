@@ -221,6 +221,11 @@ def pixel_limit(module: ModuleType, settings: Mapping[str, Any]) -> int:
     return found(settings) if callable(found) else found
 
 
+def every_kind() -> tuple[str, ...]:
+    """Return the kinds of data that there are; audio first, which a data set is unless it says otherwise."""
+    return tuple(sorted(names("kinds"), key=lambda name: name != "audio"))
+
+
 def kinds(module: ModuleType) -> tuple[str, ...]:
     """Return the kinds of data that a source, a format or a loader is for: its KINDS, a loader's those of its format.
 
@@ -230,7 +235,7 @@ def kinds(module: ModuleType) -> tuple[str, ...]:
         return tuple(module.KINDS)
     if hasattr(module, "FORMAT"):
         return kinds(load("formats", module.FORMAT))
-    return ("audio",) if hasattr(module, "fetch") else tuple(names("kinds"))
+    return ("audio",) if hasattr(module, "fetch") else every_kind()
 
 
 def describe(module: ModuleType) -> str:

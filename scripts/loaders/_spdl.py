@@ -12,9 +12,40 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.loaders._torch import Again, Batch, to_device
 from scripts.machine import gpu
 
 SETTINGS = ("workers", "prefetch", "pin_memory")
+
+# Of the programs around a map-style Dataset: what stands above its class `Clips`, and what below.
+DATASET_SNIPPET = """\
+from spdl.pipeline import PipelineBuilder
+from torch.utils.data import Dataset, RandomSampler, default_collate
+
+$head
+$labels
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+"""
+COLLATED_SNIPPET = """
+
+def collate(items):
+    batch = default_collate(items)
+    return {name: tensor.pin_memory() for name, tensor in batch.items()} if pin else batch
+
+
+dataset = Clips()
+loader = (
+    PipelineBuilder()
+    .add_source(RandomSampler(dataset, generator=torch.Generator().manual_seed($seed)), continuous=True)
+    .pipe(dataset.__getitem__, concurrency=$workers, output_order="input")
+    .aggregate(batch_size)
+    .pipe(collate)
+    .add_sink($prefetch)
+    .build(num_threads=$workers, max_failures=0)
+)
+
+$loop
+"""
 
 Passes = AbstractContextManager[Iterable[Any]]  # an iterable that gives one epoch each time it is gone through
 
@@ -158,3 +189,24 @@ def epochs_of(started: Callable[[int], Passes]) -> Iterator[Callable[[int], Iter
             ready = number + 1
 
         yield epoch
+
+
+@contextmanager
+def epochs_around(dataset: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function of a pipeline around a map-style Dataset: items are made in threads, then collated."""
+    from spdl.pipeline import PipelineBuilder
+    from torch.utils.data import default_collate
+
+    dataset = Again(dataset, sent=False) if "read" in request.without else dataset
+
+    def collate(items):
+        batch = default_collate(items)
+        return {key: gpu.pinned(value) for key, value in batch.items()} if request.pin_memory else batch
+
+    def started(number):
+        builder = PipelineBuilder().add_source(Clips(request, number), continuous=True)
+        builder.pipe(dataset.__getitem__, concurrency=threads_of(request), output_order="input")
+        return in_threads(builder.aggregate(request.batch_size).pipe(collate), request)
+
+    with epochs_of(started) as epoch:
+        yield lambda number: to_device(epoch(number), request)

@@ -11,22 +11,21 @@ import io
 from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, Wanted, pause  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, of_audio, open_shards  # noqa: F401
+from scripts.loaders._webdataset_snippet import PIPELINE, WAV
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy", "urllib3", "boto3")
 LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
-SNIPPET = """
+SNIPPET = (
+    """
 import boto3
 import io
 import json
 import os
-import torch
 import urllib3
-import webdataset as wds
 from botocore.config import Config
-from webdataset.tariterators import group_by_keys, tar_file_expander
 
 $head
 index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed
@@ -45,58 +44,10 @@ def opened(shards):
             if stream.status != 200:
                 raise OSError(f"{shard['url']}: status {stream.status}")
             yield {**shard, "stream": io.BufferedReader(stream, 256 * 1024)}
-
-
-def target_of(clip):
-    return json.loads(clip["json"])["classes"][0]  # the first class of a clip; others follow it
-
-
-$empty_batch
-
-
-import numpy as np
-$when decoder=wave
-import wave
-def collate(clips):
-    audio = empty_batch(len(clips))
-    for clip, row in zip(clips, audio.numpy()[:, 0], strict=True):
-        with wave.open(io.BytesIO(clip["wav"])) as file:
-            pcm = np.frombuffer(file.readframes(samples), dtype="<i2")
-        np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
-        row[len(pcm) :] = 0
-    return {"audio": audio, "target": torch.tensor([target_of(clip) for clip in clips])}
-$when decoder=soundfile
-import soundfile
-def decode(clip):
-    audio = np.zeros((1, samples), dtype=np.float32)
-    pcm, _ = soundfile.read(io.BytesIO(clip["wav"]), dtype="float32")
-    audio[0, : len(pcm)] = pcm[:samples]
-    return {"audio": audio, "target": target_of(clip)}
-
-
-def collate(clips):
-    return torch.utils.data.default_collate([decode(clip) for clip in clips])
-$end
-
-
-dataset = wds.DataPipeline(
-    wds.SimpleShardList(shards),
-    wds.split_by_worker,
-    wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=$seed),
-    opened,
-    tar_file_expander,
-    group_by_keys,
-    wds.detshuffle(bufsize=$shuffle_buffer, initial=min($shuffle_buffer, 100), seed=$seed),
-    wds.batched(batch_size, partial=True, collation_fn=collate),
-)
-loader = wds.WebLoader(
-    dataset,
-    batch_size=None,
-    $worker_arguments
-)
-
-$loop
 """
+    + WAV
+    + PIPELINE
+)
 
 
 def open_epochs(request):

@@ -6,26 +6,18 @@ thread does for all; the guide itself goes on from here to `spdl_images`. `worke
 are cores. The pipeline runs on from one epoch into the next.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders import _torch
 from scripts.loaders._image import content_of, decode_of, path_of
-from scripts.loaders._spdl import SETTINGS, Clips, epochs_of, in_threads, simplify, threads_of  # noqa: F401
-from scripts.loaders._torch import Again, to_device
-from scripts.machine import gpu
+from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around, simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "pillow", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")
-SNIPPET = """
+SNIPPET = (
+    DATASET_SNIPPET
+    + """
 from PIL import Image
-from spdl.pipeline import PipelineBuilder
-from torch.utils.data import Dataset, RandomSampler, default_collate
-
-$head
-$labels
-pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
 
 
 class Clips(Dataset):
@@ -40,35 +32,15 @@ class Clips(Dataset):
         $item = $item * np.float32(1 / 255)
         $end
         return {"$item": $item, "target": target[position], "labels": labels[position]}
-
-
-def collate(items):
-    batch = default_collate(items)
-    return {name: tensor.pin_memory() for name, tensor in batch.items()} if pin else batch
-
-
-dataset = Clips()
-loader = (
-    PipelineBuilder()
-    .add_source(RandomSampler(dataset, generator=torch.Generator().manual_seed($seed)), continuous=True)
-    .pipe(dataset.__getitem__, concurrency=$workers, output_order="input")
-    .aggregate(batch_size)
-    .pipe(collate)
-    .add_sink($prefetch)
-    .build(num_threads=$workers, max_failures=0)
+"""
+    + COLLATED_SNIPPET
 )
 
-$loop
-"""
 
-
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered image files."""
+    """Return what opens the epoch function over numbered image files."""
     import numpy as np
     import torch
-    from spdl.pipeline import PipelineBuilder
-    from torch.utils.data import default_collate
 
     decode = decode_of("pillow", request)
 
@@ -78,16 +50,4 @@ def open_epochs(request):
             decode(content_of(path_of(request, position)), row)
             return torch.from_numpy(row)
 
-    dataset = Again(Files(request), sent=False) if "read" in request.without else Files(request)
-
-    def collate(items):
-        batch = default_collate(items)
-        return {key: gpu.pinned(value) for key, value in batch.items()} if request.pin_memory else batch
-
-    def started(number):
-        builder = PipelineBuilder().add_source(Clips(request, number), continuous=True)
-        builder.pipe(dataset.__getitem__, concurrency=threads_of(request), output_order="input")
-        return in_threads(builder.aggregate(request.batch_size).pipe(collate), request)
-
-    with epochs_of(started) as epoch:
-        yield lambda number: to_device(epoch(number), request)
+    return epochs_around(Files(request), request)

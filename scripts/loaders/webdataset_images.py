@@ -9,6 +9,7 @@ from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
 from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
 from scripts.loaders._webdataset import ORDER, SHUFFLE, open_shards, opened, shards_of, with_labels  # noqa: F401
+from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
 
 FORMAT = "webdataset"
 KINDS = ("image",)
@@ -18,31 +19,9 @@ SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {**DECODER, **SHUFFLE}
 SNIPPET = (
-    """
-import json
-import torch
-import webdataset as wds
-from webdataset.tariterators import group_by_keys, tar_file_expander
-
-$head
-shards = sorted(map(str, data.glob("*.tar")))
-
-
-def opened(shards):
-    for shard in shards:
-        with open(shard["url"], "rb", buffering=256 * 1024) as stream:  # the library's own opener reads less at once
-            yield {**shard, "stream": stream}
-
-
-def target_of(clip):
-    return json.loads(clip["json"])["classes"][0]  # the first class of an image; others follow it
-
-
-$empty_batch
-
-
-import numpy as np
-"""
+    OPENED
+    + TARGET
+    + "\n\nimport numpy as np\n"
     + DECODE_SNIPPET
     + """
 
@@ -59,24 +38,8 @@ def collate(clips):
     return {"$item": $item, "target": torch.tensor([target_of(clip) for clip in clips])}
 
 
-dataset = wds.DataPipeline(
-    wds.SimpleShardList(shards),
-    wds.split_by_worker,
-    wds.detshuffle(bufsize=len(shards), initial=len(shards), seed=$seed),
-    opened,
-    tar_file_expander,
-    group_by_keys,
-    wds.detshuffle(bufsize=$shuffle_buffer, initial=min($shuffle_buffer, 100), seed=$seed),
-    wds.batched(batch_size, partial=True, collation_fn=collate),
-)
-loader = wds.WebLoader(
-    dataset,
-    batch_size=None,
-    $worker_arguments
-)
-
-$loop
 """
+    + PIPELINE
 )
 
 

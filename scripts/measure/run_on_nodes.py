@@ -9,8 +9,10 @@ srun --nodes 2 --ntasks-per-node 1 python -m scripts.measure.run_on_nodes ... Th
 """
 
 import argparse
+import ipaddress
 import os
 import re
+import socket
 import sys
 
 from scripts.common.errors import UserError, run_main
@@ -35,10 +37,25 @@ def main() -> None:
         raise UserError(
             f"--rendezvous: found {arguments.rendezvous!r}, allowed is HOST:PORT of a node. Write head:29400."
         )
+    check_name(arguments.rendezvous.rpartition(":")[0])
     nodes = Nodes(arguments.nodes, arguments.rendezvous, os.path.abspath(arguments.together))
     os.environ.update(environment(nodes))
     run = [word for number, word in enumerate(arguments.run) if (number, word) != (0, "--")]
     os.execv(sys.executable, [sys.executable, "-m", PROGRAM, *run])
+
+
+def check_name(host: str) -> None:
+    """Raise UserError where a node's name leads nowhere, or to this machine by an address that is no other's way."""
+    do = "Write its address, as `ip -brief address` there shows it."
+    try:
+        address = socket.gethostbyname(host)
+    except OSError:
+        raise UserError(f"--rendezvous: found {host!r}, which is no name that is known on this machine. {do}") from None
+    if ipaddress.ip_address(address).is_loopback and host not in (address, "localhost"):
+        raise UserError(
+            f"--rendezvous: found {host!r}, which is {address} on this machine (/etc/hosts): the other nodes do not "
+            f"reach it there. {do}"
+        )
 
 
 if __name__ == "__main__":

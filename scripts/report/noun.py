@@ -7,13 +7,18 @@ from typing import Any
 _APART = re.compile(r"(<(script|style|code|pre|textarea)\b.*?</\2>)", re.DOTALL | re.IGNORECASE)  # of a page
 _TEXT = re.compile(r"(?:\A|(?<=>))[^<]+")
 _SAID = re.compile(r'( (?:alt|title|aria-label)=")([^"]*)')
-_CLIP = re.compile(r"\b(?:(a) )?(clip)(s?)\b", re.IGNORECASE)
+_CLIP = re.compile(r"(?:\b(a) )?(?<![\w/.-])(clip)(s?)(?![\w-])", re.IGNORECASE)  # no part of a name or a path
 CLIP = "clip"
+
+
+def kind_of(tables: Mapping[str, Any]) -> str:
+    """Return the kind of the tables' data."""
+    return ((tables["dataset"]["corpus"] or {}).get("sample") or {}).get("kind", "audio")
 
 
 def noun_of(tables: Mapping[str, Any]) -> str:
     """Return what an item of the tables' data is called."""
-    kind = ((tables["dataset"]["corpus"] or {}).get("sample") or {}).get("kind", "audio")
+    kind = kind_of(tables)
     return CLIP if kind == "audio" else kind
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.published import Published, PublishedRow, published_names, read_published
 from scripts.common.vocabulary import TASKS
+from scripts.report.noun import kind_of
 from scripts.report.verdict_texts import asked, key
 from scripts.report.verdicts import speeds_of
 from scripts.tables.columns import number_text
@@ -36,8 +37,7 @@ def published(tables: Tables) -> list[dict[str, Any]]:
     Raises UserError where a file is absent or wrong.
     """
     found = [read_published(name) for name in published_names(asked(tables, "published"))]
-    kind = ((tables["dataset"]["corpus"] or {}).get("sample") or {}).get("kind", "audio")
-    return [_beside(tables, table) for table in found if table.kind in (None, kind)]
+    return [_beside(tables, table) for table in found if table.kind in (None, kind_of(tables))]
 
 
 def _beside(tables: Tables, table: Published) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
+from scripts.report.noun import noun_of, worded
 from scripts.report.others import with_others
 from scripts.report.verdict_texts import asked, choice_text, rank_text
 from scripts.report.verdict_texts import place as place_of
@@ -31,7 +32,7 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     names = conditions(best)
     for condition in names:
         rows = [row for row in best if row["condition"] == condition]
-        lines += [_title(tables, condition), *_table(rows, colour), ""]
+        lines += [_title(tables, condition), *_table(rows, noun_of(tables), colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
@@ -45,8 +46,8 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     return lines
 
 
-def _table(rows: Sequence[Row], colour: bool) -> list[str]:
-    cells = [(*_HEADS, "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
+def _table(rows: Sequence[Row], noun: str, colour: bool) -> list[str]:
+    cells = [(*(worded(head, noun) for head in _HEADS), "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
@@ -154,7 +155,7 @@ def summary_lines(tables: Mapping[str, Any]) -> list[str]:
     condition = first["row"]["condition"]
     rows = [row for row in tables["best"] if row["condition"] == condition]
     texts = [(0, "What to use", ""), (2, confidence(tables, first).text, ""), *_verdict_texts(first)]
-    return [_title(tables, condition), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
+    return [_title(tables, condition), *_table(rows, noun_of(tables), colour=False), "", *_wrapped(texts, colour=False)]
 
 
 def _title(tables: Mapping[str, Any], condition: str) -> str:

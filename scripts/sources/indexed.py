@@ -23,7 +23,7 @@ from scripts.sources._names import escape, is_utf8
 BLOCK = 1 << 20
 DOWNLOADS = True
 FETCH_OPTIONS = ("credentials", "profile")
-KINDS = ("audio", *(name for name in plugins.names("kinds") if name != "audio"))  # all: files are files
+KINDS = plugins.every_kind()  # files are files
 OPTIONS = {
     "index": {"type": "string", "minLength": 1, "description": "JSON file: a list of keys, or {files: [...]}"},
     "folder": {

@@ -6,6 +6,7 @@ import pickle
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, nodes, training, training_ddp
+from scripts.measure import across, nodes, run_on_nodes, training, training_ddp
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.verify import Verifier
@@ -406,6 +407,24 @@ def test_what_is_no_run_of_nodes_is_refused(tmp_path, arguments, words):
     program = [sys.executable, "-m", "scripts.measure.run_on_nodes", *arguments, "--together", str(tmp_path)]
     done = subprocess.run([*program, "--", "--loader", "npy"], cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 2 and words in done.stderr
+
+
+def test_a_name_at_which_the_other_nodes_do_not_reach_this_one_is_refused(monkeypatch):
+    """Debian has a machine's own name as 127.0.1.1 in /etc/hosts."""
+    known = {"head": "127.0.1.1", "localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "other": "10.0.0.7"}
+
+    def looked_up(host):
+        if host not in known:
+            raise socket.gaierror(-2, "Name or service not known")
+        return known[host]
+
+    monkeypatch.setattr(socket, "gethostbyname", looked_up)
+    for host in ("localhost", "127.0.0.1", "other"):
+        run_on_nodes.check_name(host)
+    with pytest.raises(UserError, match=r"found 'head', which is 127\.0\.1\.1 on this machine .* Write its address"):
+        run_on_nodes.check_name("head")
+    with pytest.raises(UserError, match="found 'nowhere', which is no name that is known"):
+        run_on_nodes.check_name("nowhere")
 
 
 def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 from scripts.common.files import read_json, write_json
 from scripts.report.draw_figures import picture, style
 from scripts.report.noun import worded, worded_page
+from scripts.report.terminal import ranking_lines
 from tests.support.made_runs import Made, make_results
 from tests.support.report_pages import rendered, spaced
 
@@ -13,6 +14,7 @@ from tests.support.report_pages import rendered, spaced
     ("1,234 clips/s of a clip", "1,234 images/s of an image"),
     ("A clip. Clips per second", "An image. Images per second"),
     ("clips_per_second, eclipse, clipped", "clips_per_second, eclipse, clipped"),
+    ("clips/s of my-clips in /data/clips, a.clips", "images/s of my-clips in /data/clips, a.clips"),
 ])  # fmt: skip
 def test_words_are_replaced_and_parts_of_words_are_not(text, said):
     assert worded(text, "image") == said and worded(text, "clip") == text
@@ -34,6 +36,9 @@ def test_a_page_of_images_says_images(tmp_path):
     main = html[html.index("<main") : html.index("</main>")]
     text = spaced(main.partition("Data set, method, machine")[0])
     assert "images/s" in text and "clips/s" not in text.replace("clips_per_second", "")
+    _, heads, first, *_ = ranking_lines(tables, colour=False)
+    end = heads.index(" images/s") + len(" images/s")
+    assert first[:end].endswith("1,000") and first[end] == " ", "the column is as wide as its head"
     from scripts.report import charts
 
     with style():
