@@ -167,9 +167,10 @@ class Race:
                 grouped.setdefault(self.conditions[one], {})[one] = visits
         return [{one: speeds for one, speeds in counting(same).items() if speeds} for same in grouped.values()]
 
-    def leaders(self) -> set[Hashable]:
-        """Return the results than which none is surely faster, over all conditions."""
-        return {one for speeds in self.speeds() for one in leading(Table(speeds, FINAL_ERROR))}
+    def leaders(self) -> list[tuple[Table, list[Hashable]]]:
+        """Return the table of each condition, and the results in it than which none is surely faster."""
+        tables = [Table(speeds, FINAL_ERROR) for speeds in self.speeds()]
+        return [(table, leading(table)) for table in tables]
 
     def _look(self) -> None:
         """After a block: let those leave that are no answer to any goal, and stop where nothing is left to find out."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import plugins
+from scripts.common.choice import choose
 from scripts.common.counting import Visit, visit_of
 from scripts.common.errors import reading, run_main
 from scripts.common.files import read_json, write_json
@@ -111,7 +112,7 @@ class Session:
             race.run()
         race_seconds = time.monotonic() - began
         finalists = self._finalists(race)
-        leading = race.leaders()
+        leading = {path for _, first in race.leaders() for path in first}
         for path in finalists:
             self._search(visitor, path, path in leading)
         ended = race.ended or "nothing to measure"
@@ -144,21 +145,17 @@ class Session:
                 visitor.control(bound, Path(bound.path).with_name(f"{block * 10 + number}.json"))
 
     def _finalists(self, race: Race) -> list[str]:
-        """Return what is explained of each device, from a warm cache: the fastest, the cheapest of those that lead with
-        it, and what one has now; of a session of a few loaders only the cheapest of its fastest.
+        """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
+        what one has now; of a session of a few loaders only what the report will name first.
         """
-        leading, found = race.leaders(), []
-        middle = middles(race)
-        for device in sorted({run.settings["device"] for run in self.runs.values()}):
-            plain = [
-                path
-                for path in sorted(middle, key=middle.__getitem__, reverse=True)
-                if (run := self.runs.get(path)) and run.settings["device"] == device and plain_read(run)
-            ]
-            first = [path for path in plain if path in leading]
-            had = [path for path in plain if self.runs[path].loader == self.now]
-            cheapest = sorted(first, key=self._expense)[:1]
-            found += dict.fromkeys(cheapest if self.asked else [*first[:1], *cheapest, *had[:1]])
+        middle, found = middles(race), []
+        for table, first in race.leaders():
+            if not first or not plain_read(self.runs[first[0]]):
+                continue
+            chosen = choose(table, first, self._expense).key
+            had = [one for one in table.place if self.runs[one].loader == self.now]
+            had = sorted(had, key=middle.__getitem__)[-1:]
+            found += dict.fromkeys([chosen] if self.asked else [max(first, key=middle.__getitem__), chosen, *had])
         return found
 
     def _expense(self, path: str) -> tuple[bool, bool, int]:

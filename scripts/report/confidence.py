@@ -1,10 +1,10 @@
 """How far the first answer may be trusted: one grade from A to D, its cause, and what to do about it."""
 
 from collections.abc import Mapping
-from math import ceil, isfinite, log
+from math import ceil, isfinite
 from typing import Any, NamedTuple
 
-from scripts.report.verdicts import CLOSE
+from scripts.common.choice import CLOSE
 from scripts.tables.drift import DRIFT_PERCENT
 
 FEW_VISITS = 3  # below it nothing is concluded
@@ -41,11 +41,10 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
     if row["runs"] < FEW_VISITS:
         return Confidence("D", f"{_visits(row)}.", _longer(tables, 3.0))
     if verdict["form"] == "noisy":
-        within = verdict["within"]
-        if not isfinite(within):
+        if not isfinite(verdict["longer"]):
             return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, 3.0))
-        cause = f"the first ones may differ by up to {100 * (within - 1):.0f} %."
-        return Confidence("C", cause, _longer(tables, (log(within) / log(CLOSE)) ** 2))
+        cause = f"each of the first ones may be more than {100 * (CLOSE - 1):.0f} % behind another."
+        return Confidence("C", cause, _longer(tables, verdict["longer"]))
     return _of_the_machine(tables, row) or Confidence("A", _quiet(tables, row), "")
 
 

@@ -51,7 +51,7 @@ from scripts.report.noun import noun_of, worded_page
 from scripts.report.others import with_others
 from scripts.report.published import published
 from scripts.report.snippets import companions, snippet
-from scripts.report.verdict_texts import bound_text, choice_text, rank_text, unusual_settings
+from scripts.report.verdict_texts import bound_text, choice_text, most_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
@@ -115,6 +115,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "rank": rank_text,
         "speed_and_rank": speed_and_rank,
         "choice": choice_heading,
+        "most": most_text,
         "percent": percent_text,
         "step": step_text,
         "epochs": epochs_text,

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
@@ -21,7 +21,7 @@ _FIXED = {  # by status: what makes a result of it
     "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
 }
 RECOMMENDED, NOW, BOTH = "Recommended", "What you have now", "Recommended, and what you have now"
-FIRST = "The cheapest of the first ones"  # of which none is recommended
+FIRST = "The safest of the first ones"  # of which none is recommended
 LACKING = {
     "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type snakemake.",
     "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml, name a tier on "
@@ -92,17 +92,23 @@ def _between(row: Row) -> str:
 def choice_text(verdict: Mapping[str, Any]) -> str:
     """Return in words which of the three forms a verdict by speed has: use one, equal ones, or too noisy to choose."""
     names = [place(row) for row in (verdict["row"], *verdict["ties"])]
+    most = most_text(verdict)
     if verdict["form"] == "use":
-        return f"use {names[0]}"
+        return f"use {names[0]}" + (f": {most}" if most else "")
     if verdict["form"] == "equal":
-        return (
-            f"{_listed(names, 'or')}: equal here (within {100 * (verdict['within'] - 1):.0f} %), the first is cheapest"
-        )
+        return f"{_listed(names, 'or')}: equal here ({most}), the first is cheapest"
     certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
-    cheapest = names[0]
-    if isfinite(verdict["behind"]):
-        cheapest += f", at most {number_text(verdict['behind'], 2)} times slower than any of them"
-    return f"too noisy to choose among {_listed(names, 'and')}; the cheapest is {cheapest}. Certain: {certain}"
+    safest = f"; the safest is {names[0]} ({most})" if most else ""
+    return f"too noisy to choose among {_listed(names, 'and')}{safest}. Certain: {certain}"
+
+
+def most_text(verdict: Mapping[str, Any]) -> str:
+    """Return how much faster than what a verdict by speed names another result may be; empty where that is unknown."""
+    times = verdict["behind"]
+    if not verdict["ties"] or times is None or not isfinite(times):
+        return ""
+    most = f"{number_text(times, 2)} times as fast" if times >= 2 else f"{ceil(100 * (times - 1))} % faster"
+    return f"nothing here is more than {most}"
 
 
 def contrasted(verdict: Row) -> list[tuple[str, Row]]:

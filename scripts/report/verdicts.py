@@ -4,11 +4,11 @@ One winner does not serve all: the fastest may take all memory, or need a conver
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from math import inf
 from typing import Any
 
 from scripts.common import blocks
+from scripts.common.choice import CLOSE, choose
 from scripts.common.statistics import compare
 from scripts.common.text import duration_text
 from scripts.report.verdict_texts import (
@@ -31,10 +31,9 @@ from scripts.tables.columns import bytes_text, condition_order, conditions, numb
 from scripts.tables.step_au import MEASURED
 
 CHEAPEST_RULE = (
-    "Of those that cannot be distinguished, the cheapest: no copy in RAM, batches that last, the fewest workers, the "
-    "least CPU time, the least memory. "
+    f"Of those that are surely at most {100 * (CLOSE - 1):.0f} % slower than any other, the cheapest: no copy in RAM, "
+    "batches that last, the fewest workers, the least CPU time, the least memory. "
 )
-CLOSE = 1.25  # results that surely differ by less are called equal; beyond it the machine is too noisy to choose
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
 Row = Mapping[str, Any]
@@ -49,9 +48,10 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
       are not distinguishable from it by this goal. Single visits distinguish nothing.
-    - `form`, of goals by speed: `use` (one is surely the fastest), `equal` (those that tie surely differ by less than
-      CLOSE) or `noisy` (they may differ by more: none is recommended); `within`, that factor; `behind`: how many
-      times slower than any of them the cheapest is at most; `certain`: what is sure.
+    - `form`, of goals by speed: `use` (it is surely the fastest, or at most CLOSE times slower than any that ties),
+      `equal` (all that tie surely differ by less than CLOSE) or `noisy` (none is recommended; the first is the least
+      behind). `behind`: how many times slower than any of the ties it is at most; `longer`: how many times as many
+      blocks would settle it; `certain`: what is surely slower.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
@@ -99,12 +99,14 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     table = compared(tables, ranked[0])
-    equals = [row for row in ranked if not any(table.compare(key(one), key(row)).faster for one in ranked)]
-    first, *ties = sorted(equals, key=lambda row: _expense(tables, row))
+    equals = {key(row): row for row in ranked if not any(table.compare(key(one), key(row)).faster for one in ranked)}
+    choice = choose(table, list(equals), lambda one: _expense(tables, equals[one]))
+    first = equals.pop(choice.key)
     fact = f"{number_text(first['clips_per_second'])} clips/s"
-    rule = CHEAPEST_RULE if ties else ""
-    found = _verdict(tables, named, [first, *ties], fact, rule)
-    return found | _choice(table, ranked, [first, *ties], had_now(tables, first))
+    rule = CHEAPEST_RULE if equals and choice.form != "noisy" else ""
+    found = _verdict(tables, named, [first, *equals.values()], fact, rule)
+    certain = _certain(table, ranked, [first, *equals.values()], had_now(tables, first)) if equals else ""
+    return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
 
 
 def compared(tables: Tables, row: Row) -> blocks.Table:
@@ -140,28 +142,18 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     )
 
 
-def _choice(table: blocks.Table, rows: Rows, equals: Rows, had: Row | None) -> Verdict:
-    """Return `form`, `within`, `behind` and `certain` of a verdict by speed (see `verdicts`); `had` is named first.
-
-    The first of the `equals` is the cheapest.
-    """
-    if len(equals) == 1:
-        return {"form": "use", "within": None, "behind": None, "certain": ""}
-    pairs = [table.compare(key(one), key(other)) for one, other in combinations(equals, 2)]
-    within = max(max(pair.high, 1 / pair.low) if pair.low else inf for pair in pairs)
-    behind = max(table.compare(key(one), key(equals[0])).high or inf for one in equals[1:])
+def _certain(table: blocks.Table, rows: Rows, equals: Rows, had: Row | None) -> str:
+    """Return which of the `rows` is surely slower than each of the `equals`: `had`, else the slowest one; or empty."""
     slower = {}
     for row in rows:
         if row not in equals:
             lows = [table.compare(key(one), key(row)).low for one in equals]
             if all(lows) and min(lows) > 1:
-                slower[place(row)] = min(lows), row is had
-    certain = ""
-    if slower:
-        name = max(slower, key=lambda one: (slower[one][1], slower[one][0]))
-        certain = f"{name} is at least {number_text(slower[name][0], 2)} times slower than each of these"
-    form = "equal" if within <= CLOSE else "noisy"
-    return {"form": form, "within": within, "behind": behind, "certain": certain}
+                slower[place(row)] = row is had, min(lows)
+    if not slower:
+        return ""
+    name = max(slower, key=slower.__getitem__)
+    return f"{name} is at least {number_text(slower[name][1], 2)} times slower than each of these"
 
 
 def _least_memory(tables: Tables, device: str) -> Verdict:
@@ -266,8 +258,8 @@ def _none(named: Verdict, lacking: str) -> Verdict:
     return named | {
         **{
             "form": "use",
-            "within": None,
             "behind": None,
+            "longer": None,
             "certain": "",
             "row": None,
             "ties": [],
@@ -286,8 +278,8 @@ def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -
     return named | {
         **{
             "form": "use",
-            "within": None,
             "behind": None,
+            "longer": None,
             "certain": "",
             "row": row,
             "ties": ties,

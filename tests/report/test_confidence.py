@@ -8,14 +8,14 @@ ROW = {"loader": "ring", "device": "cpu", "runs": 9, "left_out": 0}
 NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_percent": 0.0}
 
 
-def graded(row=None, form="use", within=None, noise=None, warnings=(), minutes=5):
+def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
         "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
         "dataset": {"measure": {"minutes": minutes}},
     }
     return confidence(
-        tables, {"row": row and {**ROW, **row} if row is not None else ROW, "form": form, "within": within}
+        tables, {"row": row and {**ROW, **row} if row is not None else ROW, "form": form, "longer": longer}
     )
 
 
@@ -23,23 +23,23 @@ def graded(row=None, form="use", within=None, noise=None, warnings=(), minutes=5
     ("given", "grade", "said"),
     [
         ({}, "A", "ring has 9 visits, the same work varied by 2.0 %."),
-        ({"form": "equal", "within": 1.1}, "A", "9 visits"),
+        ({"form": "equal"}, "A", "9 visits"),
         ({"row": {"runs": 4}}, "B", "ring has 4 visits. About 10 minutes would settle it: `measure.minutes: 10`"),
         ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
         ({"noise": {"variation_percent": 17.0}}, "B", "the same work varied by 17 % over the session."),
         ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "changed its speed by 8 % over the session."),
         ({"noise": {"drift_seen": False, "drift_percent": -8.0}}, "A", "9 visits"),
-        ({"form": "noisy", "within": 1.56}, "C", "up to 56 %. About 20 minutes would settle it"),
-        ({"form": "noisy", "within": float("inf")}, "C", "too few visits are shared"),
-        ({"form": "noisy", "within": 30.0}, "C", "The machine is too noisy for this question"),
-        ({"form": "noisy", "within": 1.56, "minutes": "none"}, "C", "Raise `measure.repeats`"),
+        ({"form": "noisy", "longer": 3.97}, "C", "more than 25 % behind another. About 20 minutes would settle it"),
+        ({"form": "noisy", "longer": float("inf")}, "C", "too few visits are shared"),
+        ({"form": "noisy", "longer": 230.0}, "C", "The machine is too noisy for this question"),
+        ({"form": "noisy", "longer": 3.97, "minutes": "none"}, "C", "Raise `measure.repeats`"),
         ({"row": {"runs": 1}}, "D", "ring has 1 visit. About 15 minutes"),
         (
             {"warnings": ["disturbed", "mixed-code"]},
             "D",
             "a: two versions, and one ranking puts them side by side. Type this.",
         ),
-        ({"form": "noisy", "within": 1.56, "warnings": ["mixed-code"]}, "D", "two versions"),
+        ({"form": "noisy", "longer": 3.97, "warnings": ["mixed-code"]}, "D", "two versions"),
     ],
 )
 def test_the_worst_decides(given, grade, said):
