@@ -185,3 +185,34 @@ def test_equal_results_stay_equal(seed):
 def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
     session = SimpleNamespace(measure={"minutes": minutes}, planned=20, _explains=lambda: explained)
     assert run_session.Session._race_seconds(session, results, spent) == seconds
+
+
+RUN = {"device": "cpu", "workers": 0}
+
+
+def finalists(speeds, asked=(), now=None, **settings):
+    """The finalists of a race over results of these loaders, of a session that was asked for some of them."""
+    runs = {
+        one: SimpleNamespace(
+            **{"loader": one, "tier": "disk", "task": "read", "cache": "warm", "step_ms": 0},
+            settings={**RUN, **settings.get(one, {})},
+        )
+        for one in speeds
+    }
+    played = Played(speeds, blocks=8, noise=0.02, condition=lambda one: run_session.condition(runs[one]))
+    session = SimpleNamespace(runs=runs, now=now, asked=set(asked), _expense=lambda one: runs[one].settings["workers"])
+    return run_session.Session._finalists(session, played.race)
+
+
+def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has_now():
+    speeds = {"dear": 100.0, "cheap": 99.5, "far": 20.0, "now": 10.0, "gpu": 5.0}
+    settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
+    assert set(finalists(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
+    assert finalists(speeds, asked=["dear", "cheap"], now="now", **settings) == ["cheap", "gpu"]
+
+
+def test_of_trainings_nothing_is_explained():
+    run = SimpleNamespace(settings=RUN, task="train", cache="warm", step_ms=0)
+    played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
+    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one: 0)
+    assert run_session.Session._finalists(session, played.race) == []
