@@ -2,10 +2,11 @@
 
 fio is run as a program (https://fio.readthedocs.io), one job at a time. A reader is a thread with blocking reads
 (`psync`), so that as many reads are in flight as there are readers; each reads a part of the file that is its own.
-Three patterns: `sequential` in blocks of 1 MiB, `random` in blocks of a clip's size, and `readahead`: sequential,
-through the page cache, by one reader, for whom the kernel reads ahead, which may pass what O_DIRECT gets at depth 1.
-(On slow storage it needs a few seconds: what the kernel had read ahead when the time was up is not counted.)
-`measure_reads` says in the record which method the first two were read:
+Four patterns: `sequential` in blocks of 1 MiB; `random` in blocks of a clip's size; where that is past the page cache,
+`positioned`: the same through it, as a loader's plain pread of a clip does, for which the kernel may merge and read
+ahead; and `readahead`: sequential, through the page cache, by one reader. The last two may pass what O_DIRECT gets at
+depth 1. (On slow storage they need a few seconds: what was read ahead when the time was up is not counted.)
+`measure_reads` says in the record by which method the first two were read:
 
 - `direct`: O_DIRECT, past the page cache, for as long as asked;
 - `buffered`: where the file system refuses O_DIRECT; the file's pages are dropped first (`posix_fadvise`), and each
@@ -35,7 +36,7 @@ FEWEST_BLOCKS = 4  # of each reader
 class _Job(NamedTuple):
     """What one fio job reads, and how."""
 
-    pattern: str  # sequential, random or readahead
+    pattern: str  # sequential, random, positioned or readahead
     method: str  # direct, buffered or memory
     readers: int
     block_bytes: int
@@ -54,7 +55,7 @@ def measure_reads(
 
     A file of random bytes, of `largest_file` bytes or a quarter of the free space, is laid out in `folder` and read by
     each number of `readers`, and by one, sequentially and at random in blocks of each of `clip_bytes` (`block_of`);
-    then, where there is a device, once through readahead; each for at most `seconds`. The file has no name, so that it
+    then, where there is a device, through the page cache; each for at most `seconds`. The file has no name, so that it
     vanishes with this process, however that ends. `inside` are the folders of control groups in which fio runs.
 
     The measurement: `version` of fio, `method` (see above), `file_bytes`, and `reads`, a list with for each job
@@ -79,6 +80,8 @@ def measure_reads(
             method = "memory" if in_memory else "direct" if _allows_direct(path) else "buffered"
             patterns = [("sequential", MEBIBYTE), *(("random", block) for block in blocks)]
             jobs = [_Job(pattern, method, count, block) for count in counts for pattern, block in patterns]
+            if method == "direct":
+                jobs += [_Job("positioned", "buffered", count, block) for count in counts for block in blocks]
             if not in_memory:
                 jobs.append(_Job("readahead", "buffered", 1, MEBIBYTE))
             reads = [_run(program, file.fileno(), job, size, seconds, inside) for job in jobs]
@@ -122,7 +125,7 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
     part = (
         size // job.readers // job.block_bytes * job.block_bytes
     )  # each reader's own: what another has read would come from a cache
-    rw = "randread" if job.pattern == "random" else "read"
+    rw = "randread" if job.pattern in ("random", "positioned") else "read"
     command = [
         *(program, "--name=reads", f"--filename=/proc/self/fd/{handle}", "--output-format=json"),
         *(f"--rw={rw}", f"--bs={job.block_bytes}", f"--size={part}", f"--offset_increment={part}", "--ioengine=psync"),
@@ -133,6 +136,8 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     else:
         command.append("--time_based")
+    if job.pattern == "positioned":
+        command.append("--fadvise_hint=0")  # nothing is said to the kernel of the order, as a plain read says nothing
     line = control_groups.command_inside(inside, command)
     done = subprocess.run(line, capture_output=True, text=True, pass_fds=[handle], timeout=seconds + 120)
     start = done.stdout.find("{")

@@ -21,7 +21,7 @@ OTHER_PASS_BYTES_PER_SECOND = 1e9
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
-PROFILE_MEASUREMENTS = 12  # of fio on a tier, each `measure.profile_seconds` long
+PROFILE_MEASUREMENTS = 18  # of fio on a tier, each `measure.profile_seconds` long
 CLIPS = 1000  # of a data set of unknown size
 
 

@@ -61,12 +61,13 @@ def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator
 def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
     """Return clips/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
 
-    The fastest way to read counts, whichever a loader uses: at random in reads of a clip, one after the other, or,
-    since the kernel reads ahead of those that do not ask it not to, through the page cache. Fewer readers that are
-    faster count too, since a loader with more workers could keep some of them idle.
+    The fastest way to read counts, whichever a loader uses: at random in reads of a clip, past the page cache or
+    through it, or one after the other, for which the kernel reads ahead. Fewer readers that are faster count too, since
+    a loader with more workers could keep some of them idle.
     """
     reads = [read for read in reads if read["pattern"] != GET]
-    fitting = [read for read in reads if read["pattern"] != "random" or read["block_bytes"] == block_of(clip_bytes)]
+    sized = ("random", "positioned")
+    fitting = [read for read in reads if read["pattern"] not in sized or read["block_bytes"] == block_of(clip_bytes)]
     ahead = [read for read in fitting if read["pattern"] == "readahead"]
     some = [read for read in fitting if read["pattern"] != "readahead" and read["readers"] <= readers]
     measured = any(read["readers"] == readers for read in some)

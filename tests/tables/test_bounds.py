@@ -116,6 +116,8 @@ def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
     ]
     assert bounds.storage(reads, 640 * 1024, 1) == pytest.approx(200e6 / (640 * 1024))
     assert bounds.storage([*reads, fio_read("readahead", 1, 300.0)], 640 * 1024, 2) == pytest.approx(300e6 / 655360)
+    plain = [fio_read("positioned", 1, 400.0, 640 * 1024), fio_read("positioned", 1, 800.0, 4 * 2**20)]
+    assert bounds.storage([*reads, *plain], 640 * 1024, 1) == pytest.approx(400e6 / 655360)
     assert bounds.storage(reads, 640 * 1024, 2) == pytest.approx(200e6 / (640 * 1024)), "one reader alone was faster"
     assert bounds.storage(reads, 640 * 1024, 8) is None
     assert bounds.storage([], 640 * 1024, 1) is None
