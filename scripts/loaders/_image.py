@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.request import LoaderRequest
+from scripts.machine import gpu
 
 LIBRARIES = {
     "simplejpeg": "simplejpeg",
@@ -87,6 +88,40 @@ def put(pixels: Any, row: Any) -> None:
         row[...] = pixels
     else:
         np.multiply(pixels, np.float32(1 / 255), out=row)
+
+
+class ReadImages:
+    """Reads and decodes the numbered files of a batch, in a thread: what comes from it is `read`, of a subclass."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        self.request = request
+        self.kept: Any = None  # the first image, where reading is left out
+
+    def __call__(self, positions: Any) -> tuple[Any, Any]:
+        """Return (data (batch, channels, height, width), positions)."""
+        batch = self._empty(len(positions))
+        rows = batch.numpy()
+        if "read" not in self.request.without:
+            self.read(positions, rows)
+        else:
+            if self.kept is None:
+                self.read(positions[:1], rows[:1])
+                self.kept = rows[0].copy()
+            rows[:] = self.kept
+        return batch, positions
+
+    def _empty(self, count: int) -> Any:
+        import numpy as np
+        import torch
+
+        shape, dtype = (count, *self.request.sample.shape), self.request.sample.dtype
+        if self.request.pin_memory:
+            return gpu.empty_pinned(shape, getattr(torch, dtype))
+        return torch.from_numpy(np.empty(shape, dtype))
+
+    def read(self, positions: Any, rows: Any) -> None:
+        """Write the decoded images at `positions`, int64 (n,), into `rows`, an array (n, channels, height, width)."""
+        raise NotImplementedError
 
 
 def _simplejpeg(grey: bool) -> Decode:

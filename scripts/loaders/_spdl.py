@@ -17,6 +17,36 @@ from scripts.machine import gpu
 
 SETTINGS = ("workers", "prefetch", "pin_memory")
 
+# Of the programs whose threads make whole batches: what comes before the function `read`, and what after it.
+BATCHES_SNIPPET = """\
+from spdl.pipeline import PipelineBuilder
+
+$head
+$labels
+pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
+
+
+class Batches:
+    def __init__(self):
+        self.random = np.random.default_rng($seed)
+
+    def __iter__(self):  # an epoch of positions, each time in a new order
+        order = self.random.permutation(len(target))
+        yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+"""
+READ_SNIPPET = """
+
+loader = (
+    PipelineBuilder()
+    .add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
+    .pipe(read, concurrency=$workers, output_order="input")
+    .add_sink($prefetch)
+    .build(num_threads=$workers, max_failures=0)
+)
+
+$loop
+"""
+
 # Of the programs around a map-style Dataset: what stands above its class `Clips`, and what below.
 DATASET_SNIPPET = """\
 from spdl.pipeline import PipelineBuilder
@@ -189,6 +219,31 @@ def epochs_of(started: Callable[[int], Passes]) -> Iterator[Callable[[int], Iter
             ready = number + 1
 
         yield epoch
+
+
+@contextmanager
+def epochs_in_batches(read: Callable[[Any], tuple[Any, Any]], request: LoaderRequest) -> Iterator[Any]:
+    """Yield the epoch function of threads that make whole batches: `read` of positions returns (data, positions)."""
+    import torch
+    from spdl.pipeline import PipelineBuilder
+
+    from scripts.common.labels import read_labels
+
+    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+
+    def started(number):
+        builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
+        builder.pipe(read, concurrency=threads_of(request), output_order="input")
+        return in_threads(builder, request)
+
+    def batches(parts):
+        for data, positions in parts:
+            where = torch.from_numpy(positions)
+            names = {"target": target[where], "labels": labels[where], "clip": clip[where]}
+            yield {request.sample.key: data, **names}
+
+    with epochs_of(started) as epoch:
+        yield lambda number: to_device(batches(epoch(number)), request)
 
 
 @contextmanager

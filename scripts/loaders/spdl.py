@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from scripts.loaders import _torch
 from scripts.loaders._spdl import (
+    BATCHES_SNIPPET,
     SETTINGS,  # noqa: F401
     Batches,
     ReadBatch,
@@ -29,22 +30,10 @@ REQUIRES = ("torch", "spdl", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
-SNIPPET = """
+SNIPPET = (
+    BATCHES_SNIPPET
+    + """
 import spdl.io
-from spdl.pipeline import PipelineBuilder
-
-$head
-$labels
-pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
-
-
-class Batches:
-    def __init__(self):
-        self.random = np.random.default_rng($seed)
-
-    def __iter__(self):  # an epoch of positions, each time in a new order
-        order = self.random.permutation(len(target))
-        yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 def fill(audio, positions):
@@ -106,6 +95,7 @@ $end
 
 $loop
 """
+)
 
 
 @contextmanager

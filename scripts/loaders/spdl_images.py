@@ -7,35 +7,26 @@ says by how much.
 """
 
 from collections import deque
-from contextlib import contextmanager
 
-from scripts.loaders._image import content_of, path_of, put
-from scripts.loaders._spdl import SETTINGS, Batches, epochs_of, in_threads, simplify, threads_of  # noqa: F401
-from scripts.loaders._torch import to_device
-from scripts.machine import gpu
+from scripts.loaders._image import ReadImages, content_of, path_of, put
+from scripts.loaders._spdl import (  # noqa: F401
+    BATCHES_SNIPPET,
+    READ_SNIPPET,
+    SETTINGS,
+    epochs_in_batches,
+    simplify,
+)
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")
 PIXEL_LIMIT = 48  # of 255; 27 was the most of 120 made images, 163 of noise of pure colours, which is refused
-SNIPPET = """
+SNIPPET = (
+    BATCHES_SNIPPET
+    + """
 import spdl.io
-from spdl.pipeline import PipelineBuilder
-
-$head
-$labels
-pin = $pin_memory  # page-locked memory makes the copy to a GPU faster
 colours = spdl.io.get_video_filter_desc(pix_fmt="gray" if shape[0] == 1 else "rgb24")
-
-
-class Batches:
-    def __init__(self):
-        self.random = np.random.default_rng($seed)
-
-    def __iter__(self):  # an epoch of positions, each time in a new order
-        order = self.random.permutation(len(target))
-        yield from (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 
 
 def frames_of(position):
@@ -55,49 +46,16 @@ def read(positions):  # a batch at a time: all its frames, then one copy
     where = torch.from_numpy(positions)
     return {"$item": $item, "target": target[where], "labels": labels[where]}
 
-
-loader = (
-    PipelineBuilder()
-    .add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
-    .pipe(read, concurrency=$workers, output_order="input")
-    .add_sink($prefetch)
-    .build(num_threads=$workers, max_failures=0)
+"""
+    + READ_SNIPPET
 )
 
-$loop
-"""
 
+class Frames(ReadImages):
+    """Reads and decodes by SPDL, which keeps the frames of a batch apart until one copy makes the batch."""
 
-class ReadBatch:
-    """Reads and decodes the numbered files of a batch: SPDL keeps the frames apart until one copy makes a batch."""
-
-    def __init__(self, request):
-        self.request = request
-        self.kept = None  # the first image, where reading is left out
-
-    def __call__(self, positions):
-        """Return (data (batch, channels, height, width), positions)."""
-        batch = self._empty(len(positions))
-        rows = batch.numpy()
-        if "read" not in self.request.without:
-            self._read(positions, rows)
-        else:
-            if self.kept is None:
-                self._read(positions[:1], rows[:1])
-                self.kept = rows[0].copy()
-            rows[:] = self.kept
-        return batch, positions
-
-    def _empty(self, count):
-        import numpy as np
-        import torch
-
-        shape, dtype = (count, *self.request.sample.shape), self.request.sample.dtype
-        if self.request.pin_memory:
-            return gpu.empty_pinned(shape, getattr(torch, dtype))
-        return torch.from_numpy(np.empty(shape, dtype))
-
-    def _read(self, positions, rows):
+    def read(self, positions, rows):
+        """Write the decoded images at `positions` into `rows`, an array (batch, channels, height, width)."""
         import spdl.io
 
         contents = (content_of(path_of(self.request, position)) for position in positions.tolist())
@@ -111,31 +69,6 @@ class ReadBatch:
         put(pixels.transpose(0, 3, 1, 2) if pixels.ndim == 4 else pixels[:, None], rows)
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered image files."""
-    import torch
-    from spdl.pipeline import PipelineBuilder
-
-    from scripts.common.labels import read_labels
-
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
-    read = ReadBatch(request)
-
-    def started(number):
-        builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
-        builder.pipe(read, concurrency=threads_of(request), output_order="input")
-        return in_threads(builder, request)
-
-    def batches(parts):
-        for data, positions in parts:
-            where = torch.from_numpy(positions)
-            yield {
-                request.sample.key: data,
-                "target": target[where],
-                "labels": labels[where],
-                "clip": clip[where],
-            }
-
-    with epochs_of(started) as epoch:
-        yield lambda number: to_device(batches(epoch(number)), request)
+    """Return what opens the epoch function over numbered image files."""
+    return epochs_in_batches(Frames(request), request)

@@ -308,7 +308,8 @@ def images(bench: Bench) -> None:
     bench, cores = bench.of_images(), cores_allowed()
     with decoding_alone(bench.request("image_files"), cores) as alone:
         found = {}
-        for name in ("image_files", "webdataset_images", "dali_images", "spdl_images", "spdl_image_dataset"):
+        encoded = ("image_files", "webdataset_images", "dali_images")
+        for name in (*encoded, "spdl_images", "spdl_image_batches", "spdl_image_dataset"):
             found[name] = bench.beside(bench.opener(name, workers=cores, prefetch=2), alone)
             print(f"{name}, {cores} workers / decoding alone on {cores} cores: {found[name][0]:.3f}", flush=True)
     best = max(found, key=lambda name: found[name][0])

@@ -471,6 +471,17 @@ def dali_epochs(
 @plain_use("image_files", WORKERS)
 def image_dataset(request: LoaderRequest) -> Epoch:
     """An image decoded in a Dataset; torch collates."""
+    return data_loader(request, decoded_images(request))
+
+
+@plain_use("spdl_image_batches", WORKERS)
+def spdl_decoded(request: LoaderRequest) -> Epoch:
+    """The same Dataset in threads, as the migration guide begins with."""
+    return spdl_pipeline(request, decoded_images(request))
+
+
+def decoded_images(request: LoaderRequest) -> Any:
+    """Return a Dataset of images that simplejpeg decodes."""
     import simplejpeg
     import torch
 
@@ -478,7 +489,7 @@ def image_dataset(request: LoaderRequest) -> Epoch:
         content = (request.data / f"{position:06}.jpg").read_bytes()
         return torch.from_numpy(simplejpeg.decode_jpeg(content, "RGB").transpose(2, 0, 1))
 
-    return data_loader(request, Clips(request, image))
+    return Clips(request, image)
 
 
 @plain_use("spdl_image_dataset", WORKERS)

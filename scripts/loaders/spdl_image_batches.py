@@ -1,0 +1,64 @@
+"""SPDL threads around a decoder of your choice: image files decoded into their row of the batch, batches at a time.
+
+Between `image_files` and `spdl_images`: the decoders of the one, which let go of Python's lock while they decode, in
+the threads of the other, which share memory, so that a batch is handed over and not copied. `workers` are threads, each
+of which makes a whole batch; set them to the number of cores. Its time goes into decoding.
+"""
+
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, ReadImages, cannot_decode, content_of, decode_of, path_of
+from scripts.loaders._spdl import (  # noqa: F401
+    BATCHES_SNIPPET,
+    READ_SNIPPET,
+    SETTINGS,
+    epochs_in_batches,
+    simplify,
+)
+
+FORMAT = "files"
+REQUIRES = ("torch", "spdl", "numpy")
+LIFETIME = "lasting"
+STAGES = ("read", "decode")
+OPTIONS = DECODER
+SNIPPET = (
+    BATCHES_SNIPPET
+    + "\n\n"
+    + DECODE_SNIPPET
+    + """
+
+def read(positions):  # a batch at a time
+    $item = torch.empty((len(positions), *shape), dtype=torch.$dtype, pin_memory=pin)
+    for position, row in zip(positions, $item.numpy(), strict=True):
+        pixels = decode((data / f"{position:06d}.$ending").read_bytes())
+        $when dtype=uint8
+        row[...] = pixels
+        $when dtype=float32
+        np.multiply(pixels, np.float32(1 / 255), out=row)
+        $end
+    where = torch.from_numpy(positions)
+    return {"$item": $item, "target": target[where], "labels": labels[where]}
+
+"""
+    + READ_SNIPPET
+)
+
+
+class Rows(ReadImages):
+    """Reads and decodes image by image, each into its row."""
+
+    def __init__(self, request):
+        super().__init__(request)
+        self.decode = decode_of(request.options["decoder"], request)
+
+    def read(self, positions, rows):
+        for position, row in zip(positions.tolist(), rows, strict=True):
+            self.decode(content_of(path_of(self.request, position)), row)
+
+
+def unsuited(request):
+    """Return why the decoder cannot decode the files, or None."""
+    return cannot_decode(request.options["decoder"], request)
+
+
+def open_epochs(request):
+    """Return what opens the epoch function over numbered image files."""
+    return epochs_in_batches(Rows(request), request)
