@@ -17,13 +17,13 @@ import yaml
 
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
+from scripts.common.schema import problems
 
-DATA_FILES = ("workflow/published/*.yaml",)
+DATA_FILES = ("workflow/published/*.yaml", "workflow/schemas/published.schema.yaml")
 FOLDER = PROJECT / "workflow" / "published"
+SCHEMA = PROJECT / "workflow" / "schemas" / "published.schema.yaml"
 WORDS = ("title", "source", "hardware", "settings", "differs", "corrected", "item")
-KIND = "kind"
 NUMBERS = ("items", "epochs")
-ROW = ("name", "lacking", "loader", "task", "tier", "settings", "per_second", "seconds", "deviation_seconds", "printed")
 
 
 @dataclass(frozen=True)
@@ -82,22 +82,16 @@ def read_published(name: str) -> Published:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: found what is no YAML: {' '.join(str(error).split())}. Correct it.") from None
-    keys = (*WORDS, KIND, *NUMBERS, "rows")
-    _check(path, "", found, keys, required=(*WORDS, "rows"), words=(*WORDS, KIND), numbers=NUMBERS)
-    if not isinstance(found["rows"], list) or not found["rows"]:
-        raise UserError(f"{path}: rows: found {found['rows']!r}, allowed is a list of at least one. Add one.")
+    wrong = problems(found, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    if wrong:
+        raise UserError("\n".join(f"{path}: {one}" for one in wrong))
     rows = []
     for number, row in enumerate(found["rows"]):
         where = f"rows[{number}]"
-        numbers = ("per_second", "seconds", "deviation_seconds", "printed")
-        words = ("name", "lacking", "loader", "task", "tier")
-        _check(path, f"{where}.", row, ROW, required=("name",), words=words, numbers=numbers)
         if ("loader" in row) == ("lacking" in row):
             raise UserError(f"{path}: {where}: found both or none of loader and lacking; allowed is one. Write one.")
-        if not isinstance(row.get("settings", {}), dict):
-            raise UserError(f"{path}: {where}.settings: found {row['settings']!r}, allowed is a mapping. Change it.")
         rows.append(PublishedRow(speed=_speed(path, where, row, found), **_without(row, "per_second")))
-    return Published(rows=tuple(rows), kind=found.get(KIND), **{name: found[name] for name in WORDS})
+    return Published(rows=tuple(rows), kind=found.get("kind"), **{name: found[name] for name in WORDS})
 
 
 def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -113,33 +107,3 @@ def _speed(path: Path, where: str, row: Mapping[str, Any], found: Mapping[str, A
     if any(name not in found for name in NUMBERS):
         raise UserError(f"{path}: {where}.seconds: found no {' and '.join(NUMBERS)} of the file to divide. Add them.")
     return found["items"] * found["epochs"] / row["seconds"]
-
-
-def _check(
-    path: Path,
-    where: str,
-    found: Any,
-    keys: tuple[str, ...],
-    *,
-    required: tuple[str, ...],
-    words: tuple[str, ...],
-    numbers: tuple[str, ...],
-) -> None:
-    """Raise UserError for what is no mapping, an unknown or absent key, and a value of another type."""
-    if not isinstance(found, dict):
-        raise UserError(f"{path}: {where or 'it'}: found {found!r}, allowed is a mapping. Change it.")
-    for key in found:
-        if key not in keys:
-            raise UserError(
-                f"{path}: {where}{key}: found an unknown key, allowed are {', '.join(keys)}."
-                f"{nearest(str(key), keys)} Rename or remove it."
-            )
-    for key in required:
-        if key not in found:
-            raise UserError(f"{path}: {where}{key}: found nothing. Add a line {key}: ...")
-    for key, value in found.items():
-        positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-        if key in words and not isinstance(value, str):
-            raise UserError(f"{path}: {where}{key}: found {value!r}, allowed is text. Change it.")
-        if key in numbers and not positive:
-            raise UserError(f"{path}: {where}{key}: found {value!r}, allowed is a number above 0. Change it.")

@@ -5,11 +5,8 @@ Needs nothing but Snakemake's own dependencies, since the Snakefile calls it eac
 
 import contextlib
 import copy
-import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +18,12 @@ from scripts.common.compared import check_folder, check_once, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.published import published_names, read_published
+from scripts.common.schema import CHANGE, VALIDATOR, problems, show
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
 from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan.names import check as check_names
-from scripts.plan.names import key_path
 
-TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
-    {
-        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),  # 3.0 is none
-        "number": lambda _, value: isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value),
-    }
-)
-VALIDATOR = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=TYPES)
 DATA_FILES = ("workflow/schemas/config.schema.yaml", "workflow/presets/*.yaml")
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
@@ -100,9 +90,9 @@ def check_loader(entry: Mapping[str, Any]) -> None:
 
 
 def _validate(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    errors = sorted(VALIDATOR(schema).iter_errors(config), key=lambda error: [str(part) for part in error.path])
-    if errors:
-        raise UserError("\n".join("config: " + _explain(error) for error in errors))
+    found = problems(config, schema, _advice)
+    if found:
+        raise UserError("\n".join(f"config: {one}" for one in found))
 
 
 def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Iterable[str] = ()) -> dict[str, Any]:
@@ -467,79 +457,14 @@ def _check(key: str, check: Callable[[], None]) -> None:
         raise UserError(f"config: {key}.{error}") from None
 
 
-def _explain(error: jsonschema.ValidationError) -> str:
-    """Return what was found, what is allowed and what to type, for one error of the schema."""
-    where = key_path(error.absolute_path)
-    schema = error.schema
-    if error.validator == "additionalProperties":
-        allowed = sorted(schema.get("properties", {}))
-        unknown = [key for key in error.instance if key not in allowed]
-        return "; ".join(
-            f"{key_path([*error.absolute_path, key])}: found an unknown key, allowed are "
-            f"{', '.join(allowed) or 'none'}.{nearest(key, allowed)} Rename or remove it."
-            for key in unknown
-        )
-    if error.validator == "required":
-        missing = [key for key in schema["required"] if key not in error.instance]
-        return "; ".join(
-            f"{key_path([*error.absolute_path, key])}: found nothing, allowed is "
-            f"{_allowed(schema['properties'][key])}. Add a line {key}: ..."
-            for key in missing
-        )
-    if error.validator in ("minItems", "minProperties"):
-        kind = "list" if error.validator == "minItems" else "mapping"
-        return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."
-    if error.validator == "uniqueItems":
-        return f"{where}: found {_show(error.instance)}, allowed is each value once. Remove the doubled one."
-    guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
-    if error.validator == "pattern" and (words := _words(schema)):
-        guess = nearest(error.instance, words)
-    return f"{where}: found {_show(error.instance)}, allowed is {_allowed(schema)}.{guess} {_advice(error)}"
-
-
 def _advice(error: jsonschema.ValidationError) -> str:
     """Return what to type instead: a single value in brackets, or an entry of data sets or tiers in full."""
     schema, found, where = error.schema, error.instance, list(error.absolute_path)
     if error.validator == "type" and "array" in schema["type"] and VALIDATOR(schema).is_valid([found]):
-        return f"Write [{_show(found)}]."
+        return f"Write [{show(found)}]."
     if where[:2] == ["sweep", "workers"] and _is_word(found):
         return f"Write workers: {found}, without brackets: it stands for the whole list."
     if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
         value = found if isinstance(found, str) else "..."
         return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
-    return "Change it."
-
-
-def _words(schema: Mapping[str, Any]) -> list[str]:
-    """Return the words that a schema fragment allows by its pattern, such as ``^(auto|none)$``."""
-    found = re.fullmatch(r"\^\(?(\w+(?:\|\w+)*)\)?\$", schema.get("pattern", ""))
-    return found[1].split("|") if found else []
-
-
-def _show(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _allowed(schema: Mapping[str, Any]) -> str:
-    """Return in words what a schema fragment allows."""
-    if "enum" in schema:
-        return "one of " + ", ".join(_show(value) for value in schema["enum"])
-    kinds = schema.get("type", "any value")
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    words = {"array": "a list", "object": "a mapping", "string": "text", "boolean": "true or false"}
-    texts = []
-    for kind in kinds:
-        if kind == "string" and (alone := _words(schema)):
-            texts += alone
-        elif kind in ("integer", "number"):
-            limits = [
-                f"{sign} {schema[key]}"
-                for key, sign in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="))
-                if key in schema
-            ]
-            texts.append(" ".join([f"a{'n' if kind == 'integer' else ''} {kind}", " and ".join(limits)]).strip())
-        else:
-            texts.append(words.get(kind, kind))
-    items = f" of {_allowed(schema['items'])}" if "array" in kinds and isinstance(schema.get("items"), Mapping) else ""
-    about = f" ({schema['description']})" if "description" in schema else ""
-    return " or ".join(texts) + items + about
+    return CHANGE

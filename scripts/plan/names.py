@@ -2,10 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.errors import UserError
+from scripts.common.schema import key_path
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 NAMED = ("datasets", "storage")  # whose keys are names, as those of `loaders` are by their key `name`
@@ -63,11 +64,3 @@ def _check_text(text: str, where: tuple[Any, ...]) -> None:
             f"config: {key_path(where)}: found {shown!r} of {len(path):,} bytes, allowed are {LONGEST_PATH:,}, and "
             f"{LONGEST_PART} of each part of a path. Choose a shorter one."
         )
-
-
-def key_path(parts: Iterable[Any]) -> str:
-    """Return ``sweep.workers[1]`` for ("sweep", "workers", 1)."""
-    text = ""
-    for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text

@@ -48,17 +48,17 @@ def test_a_users_own_file_is_read_by_its_path(tmp_path):
 
 
 @pytest.mark.parametrize(("changed", "words"), [
-    ({"rows": []}, "rows: found [], allowed is a list of at least one"),
+    ({"rows": []}, "rows: found an empty list, allowed is one with at least one entry"),
     ({"title": 3}, "title: found 3, allowed is text"),
     ({"titel": "x"}, "titel: found an unknown key"),
-    ({"epochs": 0}, "epochs: found 0, allowed is a number above 0"),
+    ({"epochs": 0}, "epochs: found 0, allowed is a number > 0"),
     ({"rows": [{"name": "a", "loader": "npy"}]}, "rows[0]: found both or none of per_second and seconds"),
     ({"rows": [{"name": "a", "per_second": 1}]}, "rows[0]: found both or none of loader and lacking"),
     ({"rows": [{"loader": "npy", "per_second": 1}]}, "rows[0].name: found nothing"),
     ({"rows": [{**ROWS[0], "speed": 1}]}, "rows[0].speed: found an unknown key"),
-    ({"rows": [{**ROWS[0], "per_second": -1}]}, "rows[0].per_second: found -1, allowed is a number above 0"),
+    ({"rows": [{**ROWS[0], "per_second": -1}]}, "rows[0].per_second: found -1, allowed is a number > 0"),
     ({"rows": [{**ROWS[0], "settings": 2}]}, "rows[0].settings: found 2, allowed is a mapping"),
-    ({"rows": ["a"]}, "rows[0].: found 'a', allowed is a mapping"),
+    ({"rows": ["a"]}, 'rows[0]: found "a", allowed is a mapping'),
 ])  # fmt: skip
 def test_what_is_wrong_is_said_by_its_key(tmp_path, changed, words):
     path = tmp_path / "mine.yaml"
