@@ -9,6 +9,7 @@ loaders whose batches are due at known times (as from a slow disk); of each fami
 A set of sessions can be taken in parts: those in the file of --json count, and only what is missing is taken.
 
 With --slower there are two loaders, one so many percent slower than the other, and no neighbour: how often is it told?
+`measure.resolution` is half of that then, since a session ends where what leads is surely equal within the resolution.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ from scripts.common.files import read_json
 from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
-UNITS = 200  # copies of 8 MiB beside a batch by a loader of factor 1: what a batch costs else is 10 of them
+UNITS = 200  # copies of 8 MiB beside a batch by a loader of factor 1
+REST = 10  # copies that what a batch costs else is worth
 LATER = 2.5  # times what these copies take: between two batches of the first loader of the other family
 CLIPS, SECONDS, BATCH = 480, 1, 16
 SURE = "1.5 and more"  # of these, 95 of 100 pairs are to be told apart
@@ -124,7 +126,7 @@ def neighbour(seed: int) -> Iterator[None]:
 class Sessions:
     """A project whose loaders are planted, and sessions of it."""
 
-    def __init__(self, disk: Path, ram: Path, loaders: Mapping[str, Any], minutes: float) -> None:
+    def __init__(self, disk: Path, ram: Path, loaders: Mapping[str, Any], minutes: float, resolution: float) -> None:
         self.project = ProjectCopy(
             disk / "project",
             ram,
@@ -137,10 +139,14 @@ class Sessions:
         )
         self.runs = self.project.root / "results" / "runs" / "demo"
         self.project.snakemake("--cores", "all", "--notemp", SESSION)
-        self.project.configure(measure={**self.project.config["measure"], "minutes": minutes})
+        limits = {"minutes": minutes, "resolution": resolution}
+        self.project.configure(measure={**self.project.config["measure"], **limits})
 
-    def measure(self) -> tuple[dict[str, Any], dict[str, dict[int, Visit]]]:
-        """Take one session from nothing but the proofs; return its file and {name: {block: visit}}."""
+    def measure(self) -> dict[str, Any]:
+        """Take one session from nothing but the proofs; return `session`, its file, `visits`, {name: {block: visit}},
+        `control`, the speeds of the control run in clips/s, and how many `seconds` it took.
+        """
+        began = time.monotonic()
         for path in self.runs.glob("*/*/*/*.json"):
             if path.name != "proof.json":
                 path.unlink()
@@ -152,7 +158,9 @@ class Sessions:
             if path.stem.isdigit():
                 record = read_json(path)
                 visits.setdefault(record["loader"], {})[int(path.stem)] = visit_of(record)
-        return read_json(self.project.root / SESSION), visits
+        control = [read_json(path)["clips_per_second"] for path in self.runs.glob("bounds/*/*/*.json")]
+        session = read_json(self.project.root / SESSION)
+        return {"session": session, "visits": visits, "control": control, "seconds": time.monotonic() - began}
 
 
 def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
@@ -222,6 +230,11 @@ def taken_before(path: Path | None) -> list[dict[str, Any]]:
     return found
 
 
+def _variation(speeds: Sequence[float]) -> str:
+    """Return the standard deviation in percent of the mean, as noise.csv has it."""
+    return f"{100 * np.std(speeds, ddof=1) / np.mean(speeds):.1f} %" if len(speeds) > 1 else "-"
+
+
 def main() -> None:
     """Take the sessions, print a line of each and a table of all, and fail where too much is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -230,21 +243,21 @@ def main() -> None:
     parser.add_argument("--slower", type=float, help="two loaders, one so many percent slower; no neighbour")
     parser.add_argument("--json", type=Path, help="write what was found, visits included, to this file; go on with it")
     arguments = parser.parse_args()
-    factors, waiting = FACTORS, (1.0, 1.5)
+    factors, waiting, resolution = FACTORS, (1.0, 1.5), 0.05
     if arguments.slower is not None:
-        factors, waiting = (1.0, 1 + arguments.slower / 100), ()
+        factors, waiting = (1.0, 1 + arguments.slower / 100 * (1 + REST / UNITS)), ()  # of the whole batch
+        resolution = arguments.slower / 200
     found = taken_before(arguments.json)
     total: Counter = Counter()
     leaders = tables_wrong = 0
     with folders() as (disk, ram):
         loaders = planted(disk, factors, waiting)
-        sessions = Sessions(disk, ram, loaders, arguments.minutes) if len(found) < arguments.sessions else None
+        missing = len(found) < arguments.sessions
+        sessions = Sessions(disk, ram, loaders, arguments.minutes, resolution) if missing else None
         for number in range(max(len(found), arguments.sessions)):
             if number == len(found):
                 with neighbour(number) if arguments.slower is None else tempfile.TemporaryDirectory():
-                    began = time.monotonic()
-                    said, visits = sessions.measure()
-                    found.append({"session": said, "seconds": time.monotonic() - began, "visits": visits})
+                    found.append(sessions.measure())
                 if arguments.json:
                     arguments.json.write_text(json.dumps(found))
             said, visits = found[number]["session"], found[number]["visits"]
@@ -263,7 +276,7 @@ def main() -> None:
                 f"{number + 1:2}  {found[number]['seconds']:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
                 f"{said['made_again']} made again, "
                 f"{left_out} left out; {first} leads ({'right' if right else 'WRONG'}), "
-                f"{wrong} wrong; told {told}",
+                f"{wrong} wrong; told {told}; control varied by {_variation(found[number].get('control', ()))}",
                 flush=True,
             )
     pairs, sure = sum(total[SURE, word] for word in WORDS), total[SURE, "told"]

@@ -15,12 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.blocks import FINAL_ERROR, Table
+from scripts.common.counting import counting
 from scripts.common.statistics import Comparison
 from tests.bench.noise import Sessions, planted
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import folders
 
 MINUTES = 3.0  # of the session
+RESOLUTION = 0.025  # what leads is to be told apart by more than that, before it ends early
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
     "any false difference in at most 5 % of sessions": ["tests/common/test_blocks.py", "-k", "equal or simulation"],
     "order of phases": ["tests/measure/test_protocol.py"],
@@ -69,8 +71,8 @@ class Session:
         if self._table is None:
             with folders() as (disk, ram):
                 loaders = planted(disk, (1.0, 1.0, 1.05), ())
-                _, speeds = Sessions(disk, ram, loaders, MINUTES).measure()
-            self._table = Table(speeds, FINAL_ERROR)
+                visits = Sessions(disk, ram, loaders, MINUTES, RESOLUTION).measure()["visits"]
+            self._table = Table(counting(visits), FINAL_ERROR)
         return self._table
 
     def same(self) -> tuple[bool, str]:

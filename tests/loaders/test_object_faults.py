@@ -1,6 +1,9 @@
 """What loaders do where object storage fails: they deliver every clip once, or name the object; no secret is shown."""
 
+import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +18,7 @@ from tests.support.loader_cases import Placed
 from tests.support.made_corpus import make_corpus
 from tests.support.object_epochs import epoch_of, objects_of
 from tests.support.object_stores import object_store
+from tests.support.programs import PROJECT
 
 LOADERS = [
     name for name in can_be_tested("loaders") if getattr(plugins.load("loaders", name), "READS", (PATH,))[0] != PATH
@@ -72,6 +76,25 @@ def test_storage_that_is_gone_is_an_error(corpus, placed, loader, options, monke
     with pytest.raises(Exception) as raised:
         epoch_of(corpus, placed, loader, options)
     assert MADE_UP not in str(raised.value) and "Signature" not in str(raised.value)
+
+
+def test_a_name_that_nothing_resolves_is_an_error(corpus, placed):
+    """DNS is gone: each ends by itself, within the attempts that each library makes, and shows no secret."""
+    alone = ["unshare", "--net", "--map-root-user"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("no network namespace may be made here: unshare --net")
+    gone = "http://storage.invalid:9000"
+    found = [(*case.values, placed.location(case.values[0])) for case in CASES]
+    cases = [
+        {"loader": loader, "options": options, "location": replace(one, endpoint=gone).as_json()}
+        for loader, options, one in found
+    ]
+    line = [*alone, sys.executable, "-m", "tests.support.without_names", str(corpus.root), json.dumps(cases)]
+    done = subprocess.run(line, cwd=PROJECT, capture_output=True, text=True, timeout=300)
+    said = [json.loads(one) for one in done.stdout.splitlines()]
+    assert [one["loader"] for one in said] == [loader for loader, _, _ in found], done.stderr[-3000:]
+    for one in said:
+        assert one["error"] and MADE_UP not in one["error"] and "Signature" not in one["error"], one
 
 
 @pytest.mark.parametrize(("loader", "options"), CASES)
