@@ -15,7 +15,11 @@ os.environ["PYTHONPATH"] = str(PROJECT)  # of the programs that tests start, in 
 # One fixture, which takes longer than the tests, serves most tests of such a file: it is one process's. All others go
 # to whichever process is free.
 TOGETHER = tuple(
-    f"test_{name}.py" for name in ("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light")
+    f"test_{name}.py"
+    for name in (
+        *("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light"),
+        *("machines", "parts", "one_figure"),
+    )
 )
 
 

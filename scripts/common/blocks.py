@@ -25,7 +25,7 @@ Exact signed-rank intervals cannot do it: that of n blocks has an error of at le
 190 pairs with 5 % in all ask for 0.026 % each. That takes 13 blocks, more than five minutes give.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache, cached_property
 from math import erf, exp, inf, lgamma, log, pi, sqrt
 from typing import NamedTuple
@@ -81,6 +81,14 @@ class Table:
         if np.isnan(half):
             return Comparison(_exp(mean), None, None, "none")
         return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "blocks")
+
+    def among(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean log ratios of each of the keys to each, and the half lengths of their intervals: (n, n).
+
+        NaN is what no block tells: the half length where fewer than two blocks have both.
+        """
+        places = [self.place[key] for key in keys]
+        return self.means[np.ix_(places, places)], self.halves[np.ix_(places, places)]
 
     def rank_interval(self, key: Hashable) -> tuple[int, int]:
         """Return 1 + how many are surely faster, and the number of results less those that are surely slower."""

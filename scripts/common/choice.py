@@ -4,12 +4,12 @@ The report chooses by it, and a session looks for what explains the result that 
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from itertools import combinations
-from math import inf, log
+from math import log
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from scripts.common.blocks import Table
-from scripts.common.statistics import Comparison
 
 CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
 
@@ -36,27 +36,16 @@ def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashabl
     """
     if len(leading) == 1:
         return Choice(leading[0], "use", 1.0, 1.0)
-    behind = {key: max(_most(table.compare(one, key)) for one in leading if one != key) for key in leading}
-    near = [key for key in leading if behind[key] <= CLOSE]
+    means, halves = table.among(leading)  # of the log ratios of the result in a row to that in a column
+    most = np.where(np.isnan(halves), np.inf, means + halves)
+    np.fill_diagonal(most, 0.0)
+    behind = np.exp(most.max(axis=0))
+    near = [place for place, times in enumerate(behind) if times <= CLOSE]
     if near:
-        chosen = min(near, key=expense)
-        apart = max(_apart(table.compare(one, other)) for one, other in combinations(leading, 2))
-        return Choice(chosen, "equal" if apart <= CLOSE else "use", behind[chosen], 1.0)
-    chosen = min(leading, key=behind.__getitem__)
-    longer = min(max(_longer(table.compare(one, key)) for one in leading if one != key) for key in leading)
-    return Choice(chosen, "noisy", behind[chosen], longer)
-
-
-def _most(found: Comparison) -> float:
-    return inf if found.high is None else max(1.0, found.high)
-
-
-def _apart(found: Comparison) -> float:
-    return max(found.high, 1 / found.low) if found.low and found.high else inf
-
-
-def _longer(found: Comparison) -> float:
-    """Return how many times as many blocks bring the upper end to CLOSE: half lengths shrink with the root of these."""
-    if found.high is None or found.ratio >= CLOSE:
-        return inf
-    return (log(found.high / found.ratio) / log(CLOSE / found.ratio)) ** 2
+        chosen = min(near, key=lambda place: expense(leading[place]))
+        return Choice(leading[chosen], "equal" if behind.max() <= CLOSE else "use", float(behind[chosen]), 1.0)
+    room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the blocks
+    longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
+    np.fill_diagonal(longer, 0.0)
+    chosen = int(behind.argmin())
+    return Choice(leading[chosen], "noisy", float(behind[chosen]), float(longer.max(axis=0).min()))

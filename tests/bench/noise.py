@@ -27,8 +27,10 @@ from typing import Any
 import numpy as np
 
 from scripts.common.blocks import FINAL_ERROR, Table, pair_intervals
+from scripts.common.choice import choose
 from scripts.common.counting import Visit, counting, visit_of
 from scripts.common.files import read_json
+from scripts.measure.race import leading
 from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
@@ -249,6 +251,7 @@ def main() -> None:
         resolution = arguments.slower / 200
     found = taken_before(arguments.json)
     total: Counter = Counter()
+    chosen: Counter = Counter()
     leaders = tables_wrong = 0
     with folders() as (disk, ram):
         loaders = planted(disk, factors, waiting)
@@ -266,6 +269,9 @@ def main() -> None:
             pairs = judged(table, loaders)
             first = max(table.place, key=lambda name: table.center(name).speed)
             right = loaders[first][0] == "copying" and loaders[first][1] <= 1.05
+            choice = choose(table, leading(table), loaders.__getitem__)
+            family, factor = loaders[choice.key]
+            chosen[choice.form, "right" if family == "copying" and factor <= choice.behind else "WRONG"] += 1
             left_out = sum(len(visits[name]) - len(speeds[name]) for name in visits)
             wrong = sum(count for (_, word), count in pairs.items() if word == "wrong")
             leaders, tables_wrong, total = leaders + right, tables_wrong + bool(wrong), total + pairs
@@ -284,12 +290,19 @@ def main() -> None:
     for name in CLASSES:
         print(f"{name}: " + ", ".join(f"{total[name, word]} {word}" for word in WORDS))
     print(f"leader right in {leaders} of {len(found)}; tables with a wrong difference: {tables_wrong}")
+    print("the choice: " + ", ".join(f"{form} {count} {word}" for (form, word), count in sorted(chosen.items())))
     if pairs:
         print(f"pairs that differ by {SURE}: {sure} of {pairs} told apart ({100 * sure / pairs:.1f} %)")
     print(f"simulated from these visits, all equal: {100 * false:.1f} % of 1,000 tables have a false difference")
     if arguments.slower is not None:
         return
-    if leaders < len(found) or sure < 0.95 * pairs or tables_wrong > 0.05 * len(found) or false > 0.05:
+    if (
+        any(word == "WRONG" for _, word in chosen)
+        or leaders < len(found)
+        or sure < 0.95 * pairs
+        or tables_wrong > 0.05 * len(found)
+        or false > 0.05
+    ):
         sys.exit("error: more is wrong than docs/measuring.md says")
 
 

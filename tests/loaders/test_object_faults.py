@@ -82,7 +82,7 @@ def test_a_name_that_nothing_resolves_is_an_error(corpus, placed):
     """DNS is gone: each ends by itself, within the attempts that each library makes, and shows no secret."""
     alone = ["unshare", "--net", "--map-root-user"]
     if subprocess.run([*alone, "true"], capture_output=True).returncode:
-        pytest.skip("no network namespace may be made here: unshare --net")
+        pytest.skip("network namespaces may not be made here")
     gone = "http://storage.invalid:9000"
     found = [(*case.values, placed.location(case.values[0])) for case in CASES]
     cases = [

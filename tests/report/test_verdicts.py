@@ -166,6 +166,13 @@ def noisy():
     return [*made, Made("c", "disk", runs(5.0, 6)), Made("d", "disk", other(2.0, 6))]
 
 
+def close():
+    """One that is surely close to any other, and a cheaper one that scatters."""
+    factors = [2.2, 0.9, 1.9, 1.2, 2.1, 1.1, 2.0, 1.4]
+    made = [Made("a", "disk", [100 * factor for factor in factors], workers=0), Made("b", "disk", [200.0] * 8)]
+    return [*made, Made("c", "disk", runs(5.0, 8))]
+
+
 def single():
     return [Made("a", "disk", [100.0]), Made("b", "disk", [1.0])]
 
@@ -201,9 +208,7 @@ def test_equal_are_only_those_that_surely_differ_by_less_than_a_quarter(tmp_path
 
 
 def test_one_that_is_surely_close_to_any_is_to_be_used_though_others_are_scattered(tmp_path):
-    factors = [2.2, 0.9, 1.9, 1.2, 2.1, 1.1, 2.0, 1.4]
-    made = [Made("a", "disk", [100 * factor for factor in factors], workers=0), Made("b", "disk", [200.0] * 8)]
-    verdict, said = chosen(tmp_path, made)
+    verdict, said = chosen(tmp_path, close())
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "use"), "a is the cheaper one"
     assert 1 <= verdict["behind"] <= 1.25
     assert re.fullmatch(r"use b on disk: nothing here is more than \d+ % faster", said)
@@ -290,6 +295,11 @@ def test_what_counts_most_of_an_expense_comes_first(tmp_path):
             "Too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing here is more than ",
             "Fastest (CPU): too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing here ",
         ),
+        (
+            close,
+            "Use b with format memmap on tier disk: nothing here is more than ",
+            "Fastest (CPU): use b on disk: nothing here is more than ",
+        ),
         (single, "Too noisy to choose among a on disk and b on disk.", "Fastest (CPU): too noisy to choose among a"),
     ],
 )
@@ -305,6 +315,7 @@ def test_the_first_screen_and_the_terminal_say_which_form_it_is(tmp_path, made, 
         assert "Settings: format" not in text.split("Fastest in random order")[0]
     light = render_report.page(render_report.context(tables) | {"light_of": "report/index.html"}, too_large=True)
     assert ("use <strong>a</strong>" in light) == (made is clear)
+    assert light.count("nothing here is more than") == (made in (close, equal, noisy))
 
 
 @pytest.mark.parametrize(
