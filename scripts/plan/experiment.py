@@ -64,6 +64,7 @@ class Plan:
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = self._of_this_kind(configuration.named(self.config["loaders"]), set(asked))
         self._locations: dict[tuple[str, str | None], Location] = {}
+        self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
         others = [entry for entry in configuration.named(raw["loaders"]) if entry["name"] not in self.loaders]
         self.left_out = [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
@@ -334,7 +335,7 @@ class Plan:
         return list(dict.fromkeys(run.group for run in self.runs))
 
     def _one_at_a_time(self, tier: str) -> bool:
-        return self.in_memory(tier) and self.config["measure"]["ram_copies"] == "one"
+        return self.config["measure"]["ram_copies"] == "one" and self.in_memory(tier)
 
     def _measured(self, path: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the plan says of every measurement."""
@@ -500,7 +501,9 @@ class Plan:
 
     def in_memory(self, tier: str) -> bool:
         """Return whether a tier's bytes take up RAM, so that its copies are given back after use."""
-        return self._kind(tier).location(self.tiers[tier], "").in_memory
+        if tier not in self._in_memory:  # which is asked for every result, and looked up in the table of mounts
+            self._in_memory[tier] = self._kind(tier).location(self.tiers[tier], "").in_memory
+        return self._in_memory[tier]
 
     def placing_order(self, tier: str) -> int:
         """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
