@@ -96,7 +96,8 @@ def choice_text(verdict: Mapping[str, Any]) -> str:
     if verdict["form"] == "use":
         return f"use {names[0]}" + (f": {most}" if most else "")
     if verdict["form"] == "equal":
-        return f"{_listed(names, 'or')}: equal here ({most}), the first is cheapest"
+        within = ceil(100 * (verdict["behind"] - 1))
+        return f"{_listed(names, 'or')}: equal here (within {within} %), the first is cheapest"
     certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
     safest = f"; the safest is {names[0]} ({most})" if most else ""
     return f"too noisy to choose among {_listed(names, 'and')}{safest}. Certain: {certain}"
@@ -108,7 +109,7 @@ def most_text(verdict: Mapping[str, Any]) -> str:
     if not verdict["ties"] or times is None or not isfinite(times):
         return ""
     most = f"{number_text(times, 2)} times as fast" if times >= 2 else f"{ceil(100 * (times - 1))} % faster"
-    return f"nothing here is more than {most}"
+    return f"nothing is more than {most}"
 
 
 def contrasted(verdict: Row) -> list[tuple[str, Row]]:

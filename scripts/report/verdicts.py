@@ -31,8 +31,8 @@ from scripts.tables.columns import bytes_text, condition_order, conditions, numb
 from scripts.tables.step_au import MEASURED
 
 CHEAPEST_RULE = (
-    f"Of those that are surely at most {100 * (CLOSE - 1):.0f} % slower than any other, the cheapest: no copy in RAM, "
-    "batches that last, the fewest workers, the least CPU time, the least memory. "
+    f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: no copy in RAM, batches that last, the "
+    "fewest workers, the least CPU time, the least memory. "
 )
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 

@@ -12,8 +12,8 @@ from tests.support.report_pages import Page, tables_of
 
 FORMS = {
     "use": r"Use .+ with format .+ on tier .+\.",
-    "equal": r".+ or .+: equal here \(nothing here is more than \d+ % faster\), the first is cheapest\.",
-    "noisy": r"Too noisy to choose among .+ and .+(; the safest is .+ \(nothing here .+\))?\. Certain: .+\.",
+    "equal": r".+ or .+: equal here \(within \d+ %\), the first is cheapest\.",
+    "noisy": r"Too noisy to choose among .+ and .+(; the safest is .+ \(nothing is more .+\))?\. Certain: .+\.",
     "none": r"No loader has a verified result, so there is nothing to recommend\.",
 }
 STEADY, CLOSE = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01], [1.01, 1.0, 1.0, 1.01, 0.99, 1.01, 1.0]

@@ -96,8 +96,8 @@ def test_each_goal_has_its_answer(everything):
 
 def test_the_reason_names_interval_bound_and_bottleneck(everything):
     assert everything["fastest"]["reason"] == (
-        "Of those that are surely at most 25 % slower than any other, the cheapest: no copy in RAM, batches that last, "
-        "the fewest workers, the least CPU time, the least memory. "
+        "The cheapest surely within 25 % of the fastest: no copy in RAM, batches that last, the fewest workers, the "
+        "least CPU time, the least memory. "
         "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
         "Bottleneck: reading (from the page cache) (62 % of the time)."
     )
@@ -194,8 +194,8 @@ def test_equal_ones_are_called_so_with_how_far_they_may_differ_and_the_cheapest_
     verdict, said = chosen(tmp_path, equal())
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "equal")
     assert 1 < verdict["behind"] < 1.02
-    assert said == "b on disk or a on disk: equal here (nothing here is more than 1 % faster), the first is cheapest"
-    assert "Of those that are surely at most 25 % slower than any other, the cheapest: no copy" in verdict["reason"]
+    assert said == "b on disk or a on disk: equal here (within 1 %), the first is cheapest"
+    assert "The cheapest surely within 25 % of the fastest: no copy" in verdict["reason"]
 
 
 @pytest.mark.parametrize(("apart", "form"), [(0.08, "equal"), (0.3, "noisy")])
@@ -211,8 +211,8 @@ def test_one_that_is_surely_close_to_any_is_to_be_used_though_others_are_scatter
     verdict, said = chosen(tmp_path, close())
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "use"), "a is the cheaper one"
     assert 1 <= verdict["behind"] <= 1.25
-    assert re.fullmatch(r"use b on disk: nothing here is more than \d+ % faster", said)
-    assert "Of those that are surely at most 25 % slower than any other, the cheapest" in verdict["reason"]
+    assert re.fullmatch(r"use b on disk: nothing is more than \d+ % faster", said)
+    assert "The cheapest surely within 25 % of the fastest" in verdict["reason"]
 
 
 @pytest.mark.parametrize(("now", "slowest"), [(None, "d"), ("c", "c"), ("a", "d")])
@@ -221,7 +221,7 @@ def test_where_it_is_too_noisy_there_is_no_winner_but_what_is_certain(tmp_path, 
     assert verdict["form"] == "noisy" and 1 < verdict["longer"] < math.inf
     assert {verdict["row"]["loader"], verdict["ties"][0]["loader"]} == {"a", "b"} and len(verdict["ties"]) == 1
     assert said.startswith("too noisy to choose among ")
-    most = float(re.search(r"\(nothing here is more than ([\d.]+) times as fast\)\. Certain", said)[1])
+    most = float(re.search(r"\(nothing is more than ([\d.]+) times as fast\)\. Certain", said)[1])
     assert 1.25 < most == pytest.approx(verdict["behind"], rel=0.05)
     assert f"Certain: {slowest} on disk is at least " in said and said.endswith(" times slower than each of these")
     assert "use " not in said
@@ -286,19 +286,18 @@ def test_what_counts_most_of_an_expense_comes_first(tmp_path):
         (clear, "Use a with format memmap on tier disk", "Fastest (CPU): use a on disk Settings: format memmap"),
         (
             equal,
-            "b on disk or a on disk: equal here (nothing here is more than 1 % faster), the first is cheapest.",
-            "Fastest (CPU): b on disk or a on disk: equal here (nothing here is more than 1 % faster), the first is "
-            "cheapest Settings: format",
+            "b on disk or a on disk: equal here (within 1 %), the first is cheapest.",
+            "Fastest (CPU): b on disk or a on disk: equal here (within 1 %), the first is cheapest Settings: format",
         ),
         (
             noisy,
-            "Too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing here is more than ",
-            "Fastest (CPU): too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing here ",
+            "Too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing is more than ",
+            "Fastest (CPU): too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing ",
         ),
         (
             close,
-            "Use b with format memmap on tier disk: nothing here is more than ",
-            "Fastest (CPU): use b on disk: nothing here is more than ",
+            "Use b with format memmap on tier disk , with batch 32, 2 workers, prefetch 2: nothing is more than ",
+            "Fastest (CPU): use b on disk: nothing is more than ",
         ),
         (single, "Too noisy to choose among a on disk and b on disk.", "Fastest (CPU): too noisy to choose among a"),
     ],
@@ -315,7 +314,7 @@ def test_the_first_screen_and_the_terminal_say_which_form_it_is(tmp_path, made, 
         assert "Settings: format" not in text.split("Fastest in random order")[0]
     light = render_report.page(render_report.context(tables) | {"light_of": "report/index.html"}, too_large=True)
     assert ("use <strong>a</strong>" in light) == (made is clear)
-    assert light.count("nothing here is more than") == (made in (close, equal, noisy))
+    assert light.count("nothing is more than") == (made in (close, noisy))
 
 
 @pytest.mark.parametrize(
@@ -585,11 +584,11 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert printed.endswith("\n".join([*lines, "Report: report/index.html", ""]))
     assert max(map(len, lines)) <= terminal.WIDTH
     text = " ".join(" ".join(lines).split())
-    assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (nothing here is more than" in text
+    assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (within " in text
     assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
     assert "Bottleneck: reading" in text
     assert "75.7 to 79.2 times faster than torchaudio on ram, which you have now." in text
-    assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (nothing here" in text
+    assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (within " in text
     assert "812 MB at its peak; not distinguishable from 1 other " in text
     assert "no workers, sustains steps from 3.7 ms on" in text
     assert "1.50 seconds to write" in text
