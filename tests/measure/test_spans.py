@@ -420,7 +420,7 @@ def test_the_results_that_are_drawn_are_chosen_by_a_rule(drawn):
         (Made("cold", "ram", [5000.0], workers=2, cache="cold"), HANDED),
     )
     assert [title.partition("\n")[0] for title in titles] == [
-        "The cheapest of the first ones: other on tape",
+        "The safest of the first ones: other on tape",
         "Slowest with a timeline: slow on ram",
     ]
     assert "2 of 8 runs are drawn here" in figure.get_supxlabel()
