@@ -24,7 +24,7 @@ def idx(values: np.ndarray) -> bytes:
 @pytest.fixture
 def options(tmp_path):
     (tmp_path / "images").write_bytes(idx(IMAGES))
-    (tmp_path / "labels.gz").write_bytes(gzip.compress(idx(LABELS)))
+    (tmp_path / "labels.gz").write_bytes(gzip.compress(idx(LABELS), mtime=0))
     return {"images": str(tmp_path / "images"), "labels": str(tmp_path / "labels.gz"), "names": None}
 
 
@@ -56,7 +56,7 @@ def test_classes_have_names(options, tmp_path):
     ("images", idx(LABELS), "allowed is an idx file of bytes with 3 dimensions, 00 00 08 03"),
     ("images", b"", "found nothing at its beginning"),
     ("labels", idx(LABELS[:-1]), "found 24 labels of 25 images"),
-    ("labels", gzip.compress(idx(LABELS))[:-20], "cut"),
+    ("labels", gzip.compress(idx(LABELS), mtime=0)[:-20], "cut"),
     ("images", idx(IMAGES)[:-5], "found 595 of 600 bytes: it is cut"),
     ("images", None, "found no file"),
 ])  # fmt: skip
