@@ -26,6 +26,8 @@ SNIPPET = (
     BATCHES_SNIPPET
     + """
 import spdl.io
+
+
 colours = spdl.io.get_video_filter_desc(pix_fmt="gray" if shape[0] == 1 else "rgb24")
 
 

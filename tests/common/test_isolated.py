@@ -23,6 +23,7 @@ ENVS = sorted(path.stem for path in (PROJECT / "envs" / "isolated").glob("*.lock
 every_env = pytest.mark.parametrize("env", ENVS)
 # numba's own clean-up of compiled functions fails in cycles that the collector breaks: noise, on standard error.
 NOISY = {"ffcv": ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]}
+SOON = {"FORCE_DOWNLOAD_TIME": "1", "MAX_WAIT_TIME": "3"}  # seconds that LitData waits for a chunk, not two minutes
 PROGRAM = """
 import multiprocessing, os, subprocess, sys
 from importlib import metadata
@@ -156,16 +157,18 @@ def test_who_reads_a_format_of_an_isolated_environment_needs_it_too(name):
 @pytest.mark.parametrize("kind", ["formats", "loaders"])
 @every_env
 def test_plugins_keep_their_contract(env, kind):
-    """The suites of tests/formats and tests/loaders, in a process that has entered the environment."""
+    """The suites of tests/formats and tests/loaders, and of object storage that fails, in a process that has entered the environment."""
     installed_or_skip(env)
     names = [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
     assert names
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NOISY.get(env, [])]
-    suites = [f"tests/{kind}/test_{kind}.py", *(["tests/loaders/test_kinds.py"] if kind == "loaders" else [])]
+    suites = [f"tests/{kind}/test_{kind}.py"]
+    if kind == "loaders":
+        suites += [f"tests/loaders/test_{suite}.py" for suite in ("kinds", "object_faults", "caches")]
     done = subprocess.run(
         [*command, *suites, "-k", " or ".join(names)],
         cwd=PROJECT,
-        env={**os.environ, "PYTHONPATH": isolated.search_path(env, os.environ.get("PYTHONPATH", ""))},
+        env={**os.environ, **SOON, "PYTHONPATH": isolated.search_path(env, os.environ.get("PYTHONPATH", ""))},
         capture_output=True,
         text=True,
     )

@@ -1,12 +1,12 @@
 """What the loader tests share: a corpus written in every format, requests for it, and a look at what is left open."""
 
 import gc
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from tests.support.object_stores import ObjectStore
 BATCH_SIZE = 8
 PATIENCE = 10
 RANDOM = "/dev/urandom"  # a native library opens it once in a process, and keeps it
-SHARED = multiprocessing.Value("i", 0)
 
 
 def write_format(corpus: Corpus, name: str, folder: Path, readers: int) -> None:
@@ -82,7 +81,7 @@ def nothing_left_open() -> Iterator[None]:
     A queue's thread that is to close a pipe may do so a moment later on a busy machine: it has `PATIENCE` seconds.
     """
     resource_tracker.ensure_running()
-    assert SHARED.value == 0
+    RawValue("b")
     gc.collect()
     before, processes = _descriptors(), set(psutil.Process().children(recursive=True))
     yield

@@ -14,6 +14,7 @@ def objects_of(placed: Placed, loader: str) -> list[str]:
     location = placed.location(loader).split("train")
     name = plugins.load("loaders", loader).FORMAT
     names = {"npy": ["000003.npy", "000004.npy", "000011.npy"], "memmap": ["audio.npy"], "mosaic": ["shard.00000.mds"]}
+    names["litdata"] = ["chunk-0-0.bin"]
     return [placed.store.key(location, one) for one in names.get(name, ["shard-000000.tar"])]
 
 
