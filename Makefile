@@ -13,13 +13,13 @@ demo: $(READY) ## make audio, run every loader on every tier, render the reports
 	@snakemake --config dataset=demo preset=quick --quiet all --report report.html
 	@python -m scripts.report.print_ranking --tables results/tables/demo --reports report/index.html report.html
 
-# Two tests at a time, and then one after the other those that measure; it fails where either call does.
+# Three tests at a time, of which many wait, and then one after the other those that measure; it fails where either call does.
 test: $(READY) ## every test
 	@sh envs/test_browser.sh
 	@ruff check .
 	@ruff format --check --quiet .
 	@snakefmt --check workflow
-	@python -m pytest -m "not alone" -n 2; beside=$$?; python -m pytest -m alone && exit $$beside
+	@python -m pytest -m "not alone" -n 3; beside=$$?; python -m pytest -m alone && exit $$beside
 
 bench: $(READY) ## ratios, each measured side by side in one run
 	@python -m tests.bench.bench

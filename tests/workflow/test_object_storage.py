@@ -9,7 +9,6 @@ from scripts.common.files import read_json
 from scripts.machine.signing import KEY, SECRET, TOKEN
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of
 
-pytestmark = pytest.mark.alone
 PLANTED = {KEY: "planted-key-id", SECRET: "planted/secret+key", TOKEN: "planted-token"}
 
 

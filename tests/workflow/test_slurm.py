@@ -9,8 +9,9 @@ import pytest
 from tests.support.one_node_slurm import awaited, jobs, lacking, run, slurm
 from tests.support.workflow_copy import PATIENCE, ProjectCopy, folders
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(bool(lacking()), reason=str(lacking()))]
-CALL = ("--profile", "workflow/profiles/slurm", "--cores", "1", "results/numpy_memmap.json")
+pytestmark = pytest.mark.skipif(bool(lacking()), reason=str(lacking()))
+SOON = ("--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "5")
+CALL = ("--profile", "workflow/profiles/slurm", *SOON, "--cores", "1", "results/numpy_memmap.json")
 
 
 @pytest.fixture
