@@ -58,7 +58,7 @@ def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int],
 
 
 def _forget_chunks(dataset: Any) -> None:
-    """Let go of the chunks that a data set has mapped, and of its client: the library keeps them in functions' caches."""
+    """Let go of the chunks that a data set has mapped, and of its client: functions of the library cache them."""
     from litdata.streaming.item_loader import BaseItemLoader
     from litdata.streaming.shuffle import FullShuffle, NoShuffle, WindowShuffle
 

@@ -157,7 +157,7 @@ def test_who_reads_a_format_of_an_isolated_environment_needs_it_too(name):
 @pytest.mark.parametrize("kind", ["formats", "loaders"])
 @every_env
 def test_plugins_keep_their_contract(env, kind):
-    """The suites of tests/formats and tests/loaders, and of object storage that fails, in a process that has entered the environment."""
+    """In a process that has entered the environment: the suites of both, and of object storage that fails."""
     installed_or_skip(env)
     names = [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
     assert names

@@ -25,7 +25,7 @@ LOADERS = [
 ]
 BY_CHOICE = {"s3torchconnector": {"dataset": ["map", "iterable"]}, "aistore": {"get": ["object", "batch"]}}
 BY_CHOICE = {name: choices for name, choices in BY_CHOICE.items() if name in LOADERS}
-UNNAMED = ("s3_mosaic", "s3_litdata", "aistore batch")  # an error ends the epoch; they name a shard, or the first of a batch
+UNNAMED = ("s3_mosaic", "s3_litdata", "aistore batch")  # they name a shard, a file, or the first of a batch
 PASSING = ("internal", "retry_after", "reset", "truncated", "slow")
 LASTING = ("expired", "forbidden", "truncated")
 NOT_NOTICED = ("s3torchconnector", "aistore")  # their libraries say nothing of an object but its bytes
