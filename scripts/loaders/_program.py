@@ -106,6 +106,7 @@ import ctypes
 libc = ctypes.CDLL(None)  # glibc is to keep memory that is freed, for the next batch: no page faults (allocator: keep)
 libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD; before glibc 2.35 it takes 1 << 25 at most
 libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
+libc.mallopt(-8, 1)  # M_ARENA_MAX: the heap of a thread is given back when it is empty
 """
 _TENSORS = ("import numpy as np", "import torch")
 _ITERATOR = "from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy"

@@ -2,7 +2,9 @@
 
 A batch of 20 MB is above the size from which glibc's malloc asks the kernel for pages and gives them back when the
 batch is dropped: each batch then costs thousands of page faults, or none, as the heap happens to be. `keep` makes glibc
-keep what is freed; `jemalloc`, `tcmalloc` and `mimalloc` are loaded in its place where they are installed.
+keep what is freed, that of all threads in one heap: heaps of other threads are given back as soon as they are empty, so
+that what threads make would be new memory still. `jemalloc`, `tcmalloc` and `mimalloc` are loaded in its place where
+they are installed.
 """
 
 import ctypes
@@ -13,7 +15,7 @@ from typing import NamedTuple
 
 DEFAULT, KEEP = "default", "keep"
 VARIABLE = "LD_PRELOAD"
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 MMAP_THRESHOLDS = (1 << 30, 1 << 25)  # bytes: a larger block is given back when freed; the second before glibc 2.35
 TRIM_THRESHOLD = (1 << 31) - 1  # bytes that may be free at the heap's end; mallopt(3) takes an int, 4 GiB would be 0
 
@@ -62,9 +64,10 @@ def _kept() -> str | None:
         return "allocator keep sets glibc's malloc, and this C library is another one"
     set_to = ctypes.CDLL(None).mallopt
     threshold = next((value for value in MMAP_THRESHOLDS if set_to(M_MMAP_THRESHOLD, value)), None)
-    if threshold is None or not set_to(M_TRIM_THRESHOLD, TRIM_THRESHOLD):
+    if threshold is None or not (set_to(M_TRIM_THRESHOLD, TRIM_THRESHOLD) and set_to(M_ARENA_MAX, 1)):
         return f"allocator keep: mallopt(3) of {version} refuses its thresholds"
     os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(threshold), "MALLOC_TRIM_THRESHOLD_": str(TRIM_THRESHOLD)}
+    os.environ["MALLOC_ARENA_MAX"] = "1"
     return None
 
 

@@ -172,7 +172,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         return without_speed(record, "skipped", refused)
     if proof:
         record["proof"] = relied_on(proof, asked)
-        pool = ceiling.pool_of(request.batch_size, request.sample) if pool is None else pool
+        if pool is None and not rank:
+            pool = ceiling.pool_of(request.batch_size, request.sample)
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
         mode=asked.mode,

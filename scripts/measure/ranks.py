@@ -206,9 +206,11 @@ def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> 
     used = record["resources"]  # by the tree of all ranks of its node, which the first looked at
     of_node = clips / record["ranks"]["nodes"]
     moments = [one["sampled"] for one in records]
+    ceilings = [one["ceiling"] for one in records if one["ceiling"]]  # of reading, at the same two moments
     return {
         "clips_per_second": clips / seconds,
         "au_percent": records[slowest]["au_percent"],
+        "ceiling": {at: sum(one[at] for one in ceilings) for at in ("before", "after")} if ceilings else None,
         "times": {**record["times"], "epochs": epochs},
         "ranks": {
             **record["ranks"],

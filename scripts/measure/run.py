@@ -205,7 +205,22 @@ class _Run:
         return times
 
     def times(self) -> Times:
-        """Take the loader through the protocol as its task and its cache ask."""
+        """Take the loader through the protocol as its task and its cache ask, and ranks that read to their ceiling."""
+        if not self.wanted.rank or self.task != "read":
+            return self._times()
+        before = self._ceiling_of_ranks()
+        times = self._times()
+        if self.sound:
+            self.record["ceiling"] = {"before": before, "after": self._ceiling_of_ranks()}
+        return times
+
+    def _ceiling_of_ranks(self) -> float:
+        """Return this rank's in-memory ceiling while all others stream through memory too."""
+        pool = ceiling.pool_of(self.request.batch_size, self.request.sample)
+        self.agreed(True)
+        return ceiling.ceiling(self.request, pool, self.clock)
+
+    def _times(self) -> Times:
         task = tasks.load(self.task)
         if hasattr(task, "times"):
             return task.times(self)

@@ -7,11 +7,15 @@ same bytes.
 """
 
 import argparse
+import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -36,6 +40,7 @@ _RC = {
     "font.family": "DejaVu Sans", "text.parse_math": False, "figure.constrained_layout.use": True,
     "svg.hashsalt": "feedrate", "savefig.dpi": 150,
 }  # fmt: skip
+_SHARED: dict[str, Any] = {}  # by the processes of a pool
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -59,7 +64,8 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
     for text in figure.findobj(Text) if noun != CLIP else ():
         text.set_text(worded(text.get_text(), noun))
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    with matplotlib.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine()  # None at all: with "none" each file would be drawn twice
     for axis in figure.axes:
         axis.set_position([round(float(value), 6) for value in axis.get_position().bounds])
     return figure
@@ -68,16 +74,23 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
 def draw(tables: Tables, out: Path) -> None:
     """Write every chart into `out` as NAME.svg, NAME.png and NAME.rst, its caption; each file whole or not at all."""
     tables = with_others(tables)
-    with style():
-        for name, chart in charts.every().items():
-            figure = picture(chart, tables)
-            with whole_file(out / f"{name}.svg", "wb") as file:
-                figure.savefig(file, format="svg", metadata=_NO_METADATA)
-            with whole_file(out / f"{name}.png", "wb") as file:
-                figure.savefig(file, format="png", metadata={"Software": None})
-            with whole_file(out / f"{name}.rst") as file:
-                file.write(f"{chart.CAPTION}\n")
-            plt.close(figure)
+    cores, forked = len(os.sched_getaffinity(0)), multiprocessing.get_context("fork")  # which inherits the tables
+    with style(), ProcessPoolExecutor(cores, forked, _SHARED.update, ({"tables": tables, "out": out},)) as pool:
+        list(pool.map(_write, charts.every()))
+
+
+def _write(name: str) -> None:
+    """Write one chart, in a process of the pool."""
+    tables, out = _SHARED["tables"], _SHARED["out"]
+    chart = charts.load(name)
+    figure = picture(chart, tables)
+    with whole_file(out / f"{name}.svg", "wb") as file:
+        figure.savefig(file, format="svg", metadata=_NO_METADATA)
+    with whole_file(out / f"{name}.png", "wb") as file:
+        figure.savefig(file, format="png", metadata={"Software": None})
+    with whole_file(out / f"{name}.rst") as file:
+        file.write(f"{chart.CAPTION}\n")
+    plt.close(figure)
 
 
 def main() -> None:

@@ -78,10 +78,10 @@ def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | N
 def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: float) -> list[Row]:
     """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
 
-    It is the lowest that applies: the in-memory ceiling, that of its own visits, else of the control runs, to all that
-    read every byte in one process; the storage bound to a cold cache, and to what does not fit into a limited one; the
-    steps alone to a task that computes. None applies to a plain loop, which need not read what it is given, nor the
-    ceiling alone to a tier that fio did not measure.
+    It is the lowest that applies: the in-memory ceiling, that of its own visits (of ranks: of all at once), else of one
+    process the control runs', to all that read every byte; the storage bound to a cold cache, and to what does not fit
+    into a limited one; the steps alone to a task that computes. None applies to a plain loop, which need not read what
+    it is given, nor the ceiling alone to a tier that fio did not measure.
     """
     bound_rows = list(bound_rows)
     return [_with_bound(row, bound_rows, limited_share) for row in results]

@@ -41,6 +41,7 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
 from tests.bench.reference import gathered
+from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
@@ -304,12 +305,16 @@ def plain_uses(bench: Bench) -> None:
 
 
 def images(bench: Bench) -> None:
-    """Race each row of encoded images with decoding alone on all cores, and of decoded ones with the bare gather."""
+    """Race each row of encoded images with decoding alone on all cores, and of decoded ones with the bare gather.
+
+    FFCV's among them where its environment is first on the path: PYTHONPATH=.venv/isolated/ffcv:. python -m ...
+    """
     bench, cores = bench.of_images(), cores_allowed()
     with decoding_alone(bench.request("image_files"), cores) as alone:
         found = {}
         encoded = ("image_files", "webdataset_images", "dali_images")
-        for name in (*encoded, "spdl_images", "spdl_image_batches", "spdl_image_dataset"):
+        isolated = [name for name in ("ffcv_jpeg",) if name in can_be_tested("loaders")]
+        for name in (*encoded, "spdl_images", "spdl_image_batches", "spdl_image_dataset", *isolated):
             found[name] = bench.beside(bench.opener(name, workers=cores, prefetch=2), alone)
             print(f"{name}, {cores} workers / decoding alone on {cores} cores: {found[name][0]:.3f}", flush=True)
     best = max(found, key=lambda name: found[name][0])

@@ -16,13 +16,14 @@ from scripts.common import plugins, sample
 from scripts.common.corpus import SPLITS, clip_hash, to_float
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.kinds import image
 from scripts.machine import copies
 from scripts.prepare import write_format as write_format_program
 from scripts.prepare.write_format import write_format
 from tests.support import small_disks
 from tests.support.format_program import command, peak_bytes
 from tests.support.isolated_cases import can_be_tested
-from tests.support.made_corpus import make_corpus
+from tests.support.made_corpus import SAMPLE_RATE, make_corpus
 from tests.support.programs import PROJECT
 
 FORMATS = can_be_tested("formats")  # the others: tests/common/test_isolated.py
@@ -34,21 +35,29 @@ def written(name, corpus, out, readers=2):
     return plugins.load("formats", name), write_format(name, corpus, readers, out)
 
 
+def corpus_for(name, root, seconds=0.05, **kwargs):
+    """Make a corpus that a format is for: of audio, else of images of about as many bytes."""
+    if "audio" in plugins.kinds(plugins.load("formats", name)):
+        return make_corpus(root, seconds=seconds, **kwargs)
+    side = round((seconds * 2 * SAMPLE_RATE / 3) ** 0.5)
+    return make_corpus(root, kind=image.Kind((side, side), quality=100), **kwargs)
+
+
 @every_format
 @pytest.mark.parametrize(
     ("clips", "validation"), [(24, 6), (24, 0), (1, 0), (1, 1), (7, 7)], ids=lambda number: str(number)
 )
 def test_round_trip_is_bit_identical(name, tmp_path, clips, validation):
-    corpus = make_corpus(tmp_path / "corpus", clips=clips, validation=validation)
+    corpus = corpus_for(name, tmp_path / "corpus", clips=clips, validation=validation)
     module, record = written(name, corpus, tmp_path / "out")
     for split in SPLITS:
         expected = {clip.index: clip for clip in corpus.clips(split)}
         seen = []
         for index, audio, classes in module.read(tmp_path / "out" / split, corpus) if expected else ():
             clip = expected[index]
-            assert audio.dtype == np.float32 and audio.shape == (1, corpus.samples)
-            assert audio.tobytes() == to_float(corpus.padded(clip)).tobytes()
-            assert clip_hash(np.round(audio[0] * 32768).astype(np.int16)) == clip.hash
+            assert (audio.dtype, audio.shape) == (corpus.sample.dtype, corpus.sample.shape)
+            assert audio.tobytes() == corpus.delivered(clip).tobytes()
+            assert clip_hash(np.round(audio / (corpus.sample.scale or 1)).astype(corpus.sample.stored)) == clip.hash
             assert classes[0] == clip.classes[0] and sorted(classes) == sorted(clip.classes)
             seen.append(index)
         assert seen == sorted(expected)
@@ -59,16 +68,16 @@ def test_round_trip_is_bit_identical(name, tmp_path, clips, validation):
 
 @every_format
 def test_batches_kept_after_reading_do_not_change(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     module, _ = written(name, corpus, tmp_path / "out")
     kept = [audio for _, audio, _ in module.read(tmp_path / "out" / "train", corpus)]
     for clip, audio in zip(corpus.clips("train"), kept, strict=True):
-        assert audio.tobytes() == to_float(corpus.padded(clip)).tobytes()
+        assert audio.tobytes() == corpus.delivered(clip).tobytes()
 
 
 @every_format
 def test_nothing_written_is_a_pickle(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     written(name, corpus, tmp_path / "out")
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert files
@@ -96,7 +105,7 @@ def is_pickle(content: bytes) -> bool:
 
 @every_format
 def test_same_corpus_makes_same_bytes(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     for out in ("one", "two"):
         written(name, corpus, tmp_path / out)
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
@@ -109,8 +118,8 @@ def test_same_corpus_makes_same_bytes(name, tmp_path):
 
 @every_format
 def test_writing_again_replaces(name, tmp_path):
-    old = make_corpus(tmp_path / "old", clips=40)
-    new = make_corpus(tmp_path / "new", clips=8, seed=1)
+    old = corpus_for(name, tmp_path / "old", clips=40)
+    new = corpus_for(name, tmp_path / "new", clips=8, seed=1)
     written(name, old, tmp_path / "out")
     module, _ = written(name, new, tmp_path / "out")
     assert sum(1 for _ in module.read(tmp_path / "out" / "train", new)) == new.counts["train"]
@@ -119,7 +128,7 @@ def test_writing_again_replaces(name, tmp_path):
 
 @every_format
 def test_program_leaves_output_and_record(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     done = subprocess.run(command(name, corpus, tmp_path), capture_output=True, text=True)
     assert done.returncode == 0
     assert f"{name}: 100%" in done.stderr, "the last line of progress"
@@ -132,7 +141,7 @@ def test_program_leaves_output_and_record(name, tmp_path):
 
 @every_format
 def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     blocking = corpus.root / list(corpus.clips("train"))[10].path
     content = blocking.read_bytes()
     blocking.unlink()
@@ -163,7 +172,7 @@ def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
     few, many = (64, 192) if block else (64, 640)
     seconds = max(1.0, 3 * block / few / module.BYTES_PER_CLIP(sample.audio(16_000)))
     for clips in (few, many):
-        corpus = make_corpus(tmp_path / str(clips) / "corpus", clips=clips, seconds=seconds, validation=4)
+        corpus = corpus_for(name, tmp_path / str(clips) / "corpus", clips=clips, seconds=seconds, validation=4)
         peaks.append(peak_bytes(name, corpus, tmp_path / str(clips)))
     payload = (many - few) * module.BYTES_PER_CLIP(corpus.sample)
     assert peaks[1] - peaks[0] < payload / 2, peaks
@@ -171,8 +180,9 @@ def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
 
 @every_format
 def test_full_disk_is_told_and_leaves_nothing(name, tmp_path, small_disk, monkeypatch):
-    corpus = make_corpus(tmp_path / "corpus", clips=100, seconds=1.0)
-    with pytest.raises(UserError, match=r"needs 3,200,000 bytes|needs 6,400,000 bytes") as told:
+    corpus = corpus_for(name, tmp_path / "corpus", clips=400, seconds=1.0)
+    needed = 400 * plugins.load("formats", name).BYTES_PER_CLIP(corpus.sample)
+    with pytest.raises(UserError, match=f"needs {needed:,} bytes") as told:
         written(name, corpus, small_disk / "out")
     assert str(small_disk) in str(told.value) and "are free" in str(told.value)
     monkeypatch.setattr(copies, "free_bytes", lambda path: 10**12)  # noqa: ARG005
@@ -249,7 +259,7 @@ def test_a_format_that_does_not_give_back_the_corpus_is_refused(tmp_path, monkey
 
 @every_format
 def test_absent_clip_is_told(name, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
+    corpus = corpus_for(name, tmp_path / "corpus")
     absent = corpus.root / next(corpus.clips("validation")).path
     absent.unlink()
     with pytest.raises(UserError, match="the manifest names this file"):

@@ -31,6 +31,7 @@ from tests.support.loader_cases import BATCH_SIZE, request_for
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import ObjectStore, object_store
 from tests.support.programs import PROJECT
+from tests.support.warm_python import WarmPython
 
 CLIPS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
 PREFETCH = 2
@@ -148,21 +149,33 @@ def stores(tmp_path_factory) -> Iterator[dict[str, ObjectStore]]:
         }
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmPython]:
+    """What runs most programs."""
+    with WarmPython() as python:
+        yield python
+
+
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
 def test_a_program_delivers_every_clip_once_bit_identical(
-    corpus, images, placed, stores, tmp_path, loader, workers, options
+    corpus, images, placed, stores, warm, tmp_path, loader, workers, options
 ):
     """In two epochs, in different orders, in batches of the size asked for."""
     of_loader = corpus if sample_of(loader).kind == "audio" else images
-    delivers_every_clip(of_loader, placed, stores, tmp_path, loader, workers, options)
+    delivers_every_clip(of_loader, placed, stores, warm, tmp_path, loader, workers, options)
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), IMAGE_CASES)
-def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, tmp_path, loader, workers, options):
-    delivers_every_clip(images, placed, stores, tmp_path, loader, workers, options)
+def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, warm, tmp_path, loader, workers, options):
+    delivers_every_clip(images, placed, stores, warm, tmp_path, loader, workers, options)
 
 
-def delivers_every_clip(corpus, placed, stores, tmp_path, loader, workers, options) -> None:
+def test_a_program_runs_by_an_interpreter_of_its_own(corpus, placed, stores, tmp_path):
+    """As a user runs it; most others are forks of one interpreter."""
+    delivers_every_clip(corpus, placed, stores, None, tmp_path, "soundfile", 2, {})
+
+
+def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers, options) -> None:
     """Run a program, and compare what it delivers with the corpus."""
     key, store = corpus.sample.key, stores[corpus.sample.key]
     expected = Counter((corpus.delivered(clip).tobytes(), clip.classes[0]) for clip in corpus.clips("train"))
@@ -183,7 +196,8 @@ def delivers_every_clip(corpus, placed, stores, tmp_path, loader, workers, optio
     check = check.replace("SHAPE", repr(corpus.sample.shape))
     text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options) + check
     limit = plugins.pixel_limit(module, options)
-    done = run_program(text, isolated.env_of(module), tmp_path, tmp_path / "found.npz", environment=environment)
+    out, env = tmp_path / "found.npz", isolated.env_of(module)
+    done = run_program(text, env, tmp_path, out, environment=environment, warm=warm)
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(tmp_path / "found.npz") as found:
         orders = [found[f"data{epoch}"].tobytes() for epoch in range(2)]

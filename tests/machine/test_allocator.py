@@ -72,6 +72,25 @@ def test_kept_memory_is_faulted_in_once_in_this_process_a_fork_and_one_started_a
     assert len(found) == 3
 
 
+# The same in a thread, beside a block that it holds: together they are more than a heap of a thread takes.
+IN_A_THREAD = """
+import threading
+def beside():
+    held = libc.malloc(40_000_000)
+    print(faults(), flush=True)
+thread = threading.Thread(target=beside)
+thread.start()
+thread.join()
+"""
+
+
+def test_memory_that_threads_free_is_kept_too():
+    of_threads = FAULTS + IN_A_THREAD
+    [other] = faults(f"{CHOSEN}import ctypes\nctypes.CDLL(None).mallopt(-8, 8)\n{of_threads}")
+    assert other > 10 * 10, "each block is a heap of its own, given back"
+    assert faults(f"{CHOSEN}{of_threads}")[0] < 50
+
+
 def test_another_c_library_is_a_reason(monkeypatch):
     def unknown(_name):
         raise ValueError

@@ -326,6 +326,18 @@ def test_a_run_of_two_processes_is_one_record(tmp_path, corpus, formats):
     assert 0 < record["au_percent"] <= 100.001, "of the slowest rank"
     assert record["settings"]["world"] == WORLD and "world_2" in record["slug"]
     assert record["memory"]["pss_peak_bytes"] > record["memory"]["pss_per_worker_peak_bytes"], "of the whole tree"
+    assert min(record["ceiling"].values()) > record["clips_per_second"], "a step of 2 ms is far below any memory"
+
+
+def test_the_in_memory_ceiling_of_ranks_is_what_all_read_at_once():
+    epoch = {"seconds": 1.0, "gap_seconds": 0.1, "clips": 10, "arrivals_seconds": [1.0], "batch_clips": [10]}
+    sampled = {"begin": 0.0, "end": 1.0, "readings": []}
+    one = {"clips_per_second": 10.0, "au_percent": None, "times": {"epochs": [epoch]}, "sampled": sampled}
+    left = [{**one, "ceiling": {"before": 100.0 * rank, "after": 50.0 * rank}} for rank in (1, 2)]
+    shared = {"resources": {"cpu_seconds": 1.0}, "ranks": {"nodes": 1}, "times": {"epochs": [epoch]}}
+    assert ranks_of_run._speeds(left, shared)["ceiling"] == {"before": 300.0, "after": 150.0}
+    trained = [{**one, "ceiling": None}] * 2
+    assert ranks_of_run._speeds(trained, shared)["ceiling"] is None, "of tasks that do more than read"
 
 
 def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, formats):

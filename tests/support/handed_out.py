@@ -13,6 +13,7 @@ from tests.support.format_program import command as format_command
 from tests.support.isolated_cases import is_isolated
 from tests.support.loader_cases import write_format
 from tests.support.programs import PROJECT
+from tests.support.warm_python import WarmPython
 
 READERS = 2
 
@@ -31,9 +32,17 @@ def data_of(corpus: Corpus, placed: Path, loader: str) -> Path:
 
 
 def run_program(
-    text: str, env: str, folder: Path, *arguments: str | Path, environment: Mapping[str, str] = os.environ
+    text: str,
+    env: str,
+    folder: Path,
+    *arguments: str | Path,
+    environment: Mapping[str, str] = os.environ,
+    warm: WarmPython | None = None,
 ) -> subprocess.CompletedProcess:
-    """Run a program in `folder`, without feedrate on its path, in the environment `env` of its library."""
+    """Run a program in `folder`, without feedrate on its path, in the environment `env` of its library.
+
+    By an interpreter of its own; with `warm` by a fork of that, where its library is installed beside the others.
+    """
     program = folder / "program.py"
     program.write_text(text, encoding="utf-8")
     ring = PROJECT / "scripts" / "loaders" / "_ring" / "ring_reader.py"
@@ -41,6 +50,8 @@ def run_program(
     own = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
     if isolated.folder(env).is_dir():
         own["PYTHONPATH"] = isolated.search_path(env)
+    elif warm:
+        return warm.run(program, *arguments, environment=own)
     return subprocess.run(
         [sys.executable, program, *arguments], cwd=folder, env=own, capture_output=True, text=True, timeout=300
     )

@@ -22,7 +22,7 @@ from tests.support.workflow_copy import PATIENCE, PROJECT, ProjectCopy, folders,
 
 recordings = loopback_tube.recordings
 
-CLIPS = 300  # two shards
+CLIPS = 150  # two shards
 IDS = made_ids(CLIPS, seed=5)
 WANTED = "results/corpus/audioset/corpus.json"  # all that the download is for
 RESULT = "results/numpy_memmap.json"
@@ -94,7 +94,7 @@ def asked_twice(tube: Tube) -> dict[str, int]:
 def test_nothing_is_asked_for_twice(places, recordings):
     """Not after Ctrl-C, another limit, a ledger deleted, changed code, --forceall, another data set and back."""
     with Tube(recordings) as tube:
-        project = copy_of(places, "once", tube, limit=280)
+        project = copy_of(places, "once", tube, limit=140)
         for video in IDS[:40]:
             tube.faults["watch", video] = Fault.slow(0.1)
         first = project.start(WANTED)
@@ -110,7 +110,7 @@ def test_nothing_is_asked_for_twice(places, recordings):
 
         project.snakemake(WANTED)
         rows = ledger_rows(project)
-        assert len(rows) == len({row["id"] for row in rows}) == 280
+        assert len(rows) == len({row["id"] for row in rows}) == 140
         assert {row["status"] for row in rows} == {"fetched"}
         under_way = asked_twice(tube)  # two jobs were interrupted, each within one video
         assert len(under_way) <= 2 and set(under_way.values()) <= {2}
@@ -121,7 +121,7 @@ def test_nothing_is_asked_for_twice(places, recordings):
         project.snakemake(WANTED)
         counts = json.loads((project.root / "results" / "clips" / "audioset" / "clips.json").read_text())
         assert (counts["asked"], counts["fetched"]) == (100, 100)
-        set_options(project, limit=280)
+        set_options(project, limit=140)
         (project.root / "results" / "clips" / "audioset" / "ledger-0000.csv").unlink(missing_ok=True)
         project.snakemake(WANTED)
         source = project.root / "scripts" / "sources" / "audioset.py"
@@ -141,7 +141,7 @@ def test_nothing_is_asked_for_twice(places, recordings):
         assert jobs == {}, "how clips are fetched decides nothing about which"
         set_options(project, requests_per_hour=0, cookies="", limit="all")
         project.snakemake(WANTED)
-        assert watched(tube) == CLIPS - 280, "a larger limit asks for what it adds"
+        assert watched(tube) == CLIPS - 140, "a larger limit asks for what it adds"
 
 
 def test_a_bot_check_stops_all_shards_and_the_same_command_goes_on(places, recordings):
@@ -159,7 +159,7 @@ def test_a_bot_check_stops_all_shards_and_the_same_command_goes_on(places, recor
         [seen] = [number for number, request in enumerate(asked) if request.id == IDS[50]]
         beside = len(asked) - seen - 1  # what the other job asked for until it was told
         assert beside < 30, "requests after the bot check"
-        assert len(asked) < CLIPS - 100
+        assert len(asked) < CLIPS - 50
         rows = ledger_rows(project)
         assert len(rows) == CLIPS
         assert {row["status"] for row in rows} == {"fetched", "stopped"}
