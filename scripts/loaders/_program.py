@@ -26,6 +26,7 @@ from typing import Any
 from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import settings_text
+from scripts.loaders._image import required
 
 OF_SAMPLE = ("item", "dtype", "ending", "clip_bytes")  # names that stand for a part of what a clip is
 WIDTH = 118  # of the comments, in columns
@@ -198,6 +199,13 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
         scale = f"1 / {round(1 / sample.scale)}"
         found["stored_rows"] = f"torch.mul({rows}, {scale}, out=$item)"
         found["stored_row"] = f"np.multiply({values}, np.float32({scale}), out=row)"
+    plain = sample.dtype == "uint8"
+    found["row_of_planes"] = "row[...] = pixels" if plain else "np.multiply(pixels, np.float32(1 / 255), out=row)"
+    found["row_of_pixels"] = (
+        "cv2.split(pixels, [*row])  # the channels first"
+        if plain
+        else "np.multiply(pixels.reshape(*shape[1:], -1).transpose(2, 0, 1), np.float32(1 / 255), out=row)"
+    )
     if "empty_batch(" not in text and "$stored_collate" not in text:
         found["empty_batch"] = ""
     if "__getitems__" not in text:  # torch collates
@@ -278,7 +286,7 @@ def _heading(
         paragraphs.append(
             f"The measured program ran on {settings['allocator']}: start this one with its library in LD_PRELOAD."
         )
-    pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in module.REQUIRES)
+    pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in required(module, settings))
     return "\n".join([*map(comment, paragraphs), f"# pip install {' '.join(pins)}"])
 
 

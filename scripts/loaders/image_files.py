@@ -13,7 +13,7 @@ from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, conte
 from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
-REQUIRES = ("torch", "numpy")
+REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
@@ -40,12 +40,7 @@ class Clips(Dataset):
     def __getitems__(self, positions):  # a batch at a time
         $item = empty_batch(len(positions))
         for position, row in zip(positions, $item.numpy(), strict=True):
-            pixels = decode((data / f"{position:06d}.$ending").read_bytes())
-            $when dtype=uint8
-            row[...] = pixels
-            $when dtype=float32
-            np.multiply(pixels, np.float32(1 / 255), out=row)
-            $end
+            decode((data / f"{position:06d}.$ending").read_bytes(), row)
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 

@@ -15,7 +15,7 @@ from scripts.loaders._spdl import (  # noqa: F401
 )
 
 FORMAT = "files"
-REQUIRES = ("torch", "spdl", "numpy")
+REQUIRES = ("torch", "spdl", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")
 OPTIONS = DECODER
@@ -28,12 +28,7 @@ SNIPPET = (
 def read(positions):  # a batch at a time
     $item = torch.empty((len(positions), *shape), dtype=torch.$dtype, pin_memory=pin)
     for position, row in zip(positions, $item.numpy(), strict=True):
-        pixels = decode((data / f"{position:06d}.$ending").read_bytes())
-        $when dtype=uint8
-        row[...] = pixels
-        $when dtype=float32
-        np.multiply(pixels, np.float32(1 / 255), out=row)
-        $end
+        decode((data / f"{position:06d}.$ending").read_bytes(), row)
     where = torch.from_numpy(positions)
     return {"$item": $item, "target": target[where], "labels": labels[where]}
 

@@ -7,7 +7,7 @@ are cores. The pipeline runs on from one epoch into the next.
 """
 
 from scripts.loaders import _torch
-from scripts.loaders._image import content_of, decode_of, path_of
+from scripts.loaders._image import content_of, path_of, pillow_pixels
 from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around, simplify  # noqa: F401
 
 FORMAT = "files"
@@ -26,7 +26,7 @@ class Clips(Dataset):
 
     def __getitem__(self, position):
         with Image.open(data / f"{position:06d}.$ending") as image:
-            pixels = np.asarray(image)
+            pixels = np.array(image)
         $item = torch.from_numpy(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None])
         $when dtype=float32
         $item = $item * np.float32(1 / 255)
@@ -42,12 +42,13 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    decode = decode_of("pillow", request)
-
     class Files(_torch.Clips):
         def item(self, position):
-            row = np.empty(request.sample.shape, request.sample.dtype)
-            decode(content_of(path_of(request, position)), row)
-            return torch.from_numpy(row)
+            content = content_of(path_of(request, position))
+            if "decode" in request.without:
+                return torch.zeros(request.sample.shape, dtype=getattr(torch, request.sample.dtype))
+            pixels = pillow_pixels(content).copy()  # Pillow's may not be written to, and torch warns of that
+            item = torch.from_numpy(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None])
+            return item if request.sample.dtype == "uint8" else item * np.float32(1 / 255)
 
     return epochs_around(Files(request), request)

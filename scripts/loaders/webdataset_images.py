@@ -13,7 +13,7 @@ from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
 
 FORMAT = "webdataset"
 KINDS = ("image",)
-REQUIRES = ("torch", "webdataset", "numpy")
+REQUIRES = ("torch", "webdataset", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
@@ -29,12 +29,7 @@ SNIPPET = (
 def collate(clips):
     $item = empty_batch(len(clips))
     for clip, row in zip(clips, $item.numpy(), strict=True):
-        pixels = decode(clip["$ending"])
-        $when dtype=uint8
-        row[...] = pixels
-        $when dtype=float32
-        np.multiply(pixels, np.float32(1 / 255), out=row)
-        $end
+        decode(clip["$ending"], row)
     return {"$item": $item, "target": torch.tensor([target_of(clip) for clip in clips])}
 
 

@@ -31,7 +31,7 @@ def options_of(loader: str) -> list[dict]:
 
 
 CASES = [
-    pytest.param(name, loader, workers, options, id=f"{name}-{loader}-{workers}-{'-'.join(options.values())}")
+    pytest.param(name, loader, workers, options, id=f"{name}-{loader}-{workers}-{'-'.join(map(str, options.values()))}")
     for name, kind in KINDS.items()
     for loader in can_be_tested("loaders")
     if kind.sample.kind in plugins.kinds(plugins.load("loaders", loader))
