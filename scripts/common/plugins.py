@@ -204,6 +204,15 @@ def declared(module: ModuleType) -> dict[str, Any]:
     }
 
 
+def required(module: ModuleType, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the distributions that a loader needs with these settings: REQUIRES, and what a chosen option does.
+
+    An option says so as `requires`, the distributions by its values, beside its schema.
+    """
+    chosen = (part.get("requires", {}).get(settings.get(name)) for name, part in getattr(module, "OPTIONS", {}).items())
+    return tuple(dict.fromkeys((*module.REQUIRES, *filter(None, chosen))))
+
+
 def sharing(module: ModuleType) -> str:
     """Return what the ranks of a loader deliver of an epoch together, a key of SHARING."""
     return getattr(module, "SHARING", EXACT)

@@ -4,9 +4,8 @@ The files are upright, of one size, without metadata (`scripts/kinds/image.py`):
 All decoders are built on libjpeg-turbo and give the same bits, but for SPDL's, which is FFmpeg's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from scripts.common.request import LoaderRequest
@@ -19,7 +18,7 @@ LIBRARIES = {
     "opencv": "opencv-python-headless",
     "torchvision": "torchvision",
 }
-DECODER = {"decoder": {"enum": list(LIBRARIES), "default": "simplejpeg"}}
+DECODER = {"decoder": {"enum": list(LIBRARIES), "default": "simplejpeg", "requires": LIBRARIES}}
 _PILLOW = """import io
 import cv2
 from PIL import Image
@@ -100,12 +99,6 @@ def pillow_pixels(content: bytes) -> Any:
 
     with Image.open(io.BytesIO(content)) as image:
         return np.asarray(image)
-
-
-def required(module: ModuleType, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the distributions that a loader needs with these settings: its decoder's too."""
-    decoder = LIBRARIES.get(settings.get("decoder"))
-    return tuple(dict.fromkeys((*module.REQUIRES, *([decoder] if decoder else ()))))
 
 
 def put(pixels: Any, row: Any) -> None:

@@ -23,10 +23,10 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
+from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import settings_text
-from scripts.loaders._image import required
 
 OF_SAMPLE = ("item", "dtype", "ending", "clip_bytes")  # names that stand for a part of what a clip is
 WIDTH = 118  # of the comments, in columns
@@ -286,7 +286,7 @@ def _heading(
         paragraphs.append(
             f"The measured program ran on {settings['allocator']}: start this one with its library in LD_PRELOAD."
         )
-    pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in required(module, settings))
+    pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in plugins.required(module, settings))
     return "\n".join([*map(comment, paragraphs), f"# pip install {' '.join(pins)}"])
 
 

@@ -10,7 +10,6 @@ from scripts.common.files import read_json
 from scripts.common.location import PATH
 from scripts.common.vocabulary import SPLIT
 from scripts.loaders import _program
-from scripts.loaders._image import required
 
 
 def declared(
@@ -23,7 +22,7 @@ def declared(
     user's own is its own program: None.
     """
     found = plugins.declared(module)
-    versions = {name: version_of(name) for name in required(module, settings)}
+    versions = {name: version_of(name) for name in plugins.required(module, settings)}
     own = getattr(module, "OWN_FILE", None)
     lasting = Path("results", "formats", dataset, module.FORMAT)
     reads_folder = PATH in getattr(module, "READS", (PATH,))

@@ -19,7 +19,6 @@ from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION
-from scripts.loaders._image import required
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
@@ -77,7 +76,7 @@ def measure(
     module: ModuleType, request: LoaderRequest, corpus: Any, record: dict[str, Any], wanted: Wanted
 ) -> dict[str, Any]:
     """Return the record of a run that has begun with times, verification, host and warnings, or why it has no speed."""
-    record["host"], record["versions"] = host.describe(("torch", *required(module, request.options)))
+    record["host"], record["versions"] = host.describe(("torch", *plugins.required(module, request.options)))
     run = _Run(module, request, corpus, record, wanted)
     kills = out_of_memory_kills()
     if wanted.rank:

@@ -71,17 +71,29 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
     return figure
 
 
-def draw(tables: Tables, out: Path) -> None:
-    """Write every chart into `out` as NAME.svg, NAME.png and NAME.rst, its caption; each file whole or not at all."""
-    tables = with_others(tables)
-    cores, forked = len(os.sched_getaffinity(0)), multiprocessing.get_context("fork")  # which inherits the tables
-    with style(), ProcessPoolExecutor(cores, forked, _SHARED.update, ({"tables": tables, "out": out},)) as pool:
-        list(pool.map(_write, charts.every()))
+def draw(tables: Tables, out: Path, processes: int = 1) -> None:
+    """Write every chart into `out` as NAME.svg, NAME.png and NAME.rst, its caption; each file whole or not at all.
+
+    Several processes are forks, which inherit the tables: only a program without threads may ask for them.
+    """
+    shared = {"tables": with_others(tables), "out": out}
+    with style():
+        if processes == 1:
+            for name in charts.every():
+                _write(name, **shared)
+            return
+        forked = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(processes, forked, _SHARED.update, (shared,)) as pool:
+            list(pool.map(_write_shared, charts.every()))
 
 
-def _write(name: str) -> None:
+def _write_shared(name: str) -> None:
     """Write one chart, in a process of the pool."""
-    tables, out = _SHARED["tables"], _SHARED["out"]
+    _write(name, **_SHARED)
+
+
+def _write(name: str, tables: Tables, out: Path) -> None:
+    """Write one chart."""
     chart = charts.load(name)
     figure = picture(chart, tables)
     with whole_file(out / f"{name}.svg", "wb") as file:
@@ -99,7 +111,7 @@ def main() -> None:
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--out", required=True, type=Path, help="folder for the figures")
     arguments = parser.parse_args()
-    draw(read_tables(arguments.tables), arguments.out)
+    draw(read_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
 
 
 if __name__ == "__main__":

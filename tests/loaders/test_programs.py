@@ -270,6 +270,12 @@ def test_says_what_it_is_what_it_needs_and_what_it_reads():
     assert heading.splitlines()[-1] == "# pip install torch==2.11.0 soundfile==0.14.0 numpy"
 
 
+@pytest.mark.parametrize(("decoder", "library"), [("simplejpeg", "simplejpeg==1.9.0"), ("pillow", "pillow")])
+def test_needs_the_library_of_the_chosen_option(decoder, library):
+    text = program("image_files", versions={"simplejpeg": "1.9.0"}, decoder=decoder)
+    assert text.split("\n\n")[0].endswith(f"# pip install torch numpy opencv-python-headless {library}")
+
+
 @pytest.mark.parametrize("loader", LOADERS)
 def test_keeping_freed_memory_is_set_before_anything_is_loaded(loader):
     text, usual = program(loader, more={"allocator": "keep"}), program(loader)

@@ -435,6 +435,8 @@ def test_programs_by_hand(drawn, tmp_path):
         done = subprocess.run([*program_line(program), *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == drawn[2]
+    for path in drawn[1].iterdir():
+        assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), "drawn by several processes"
     done = subprocess.run(
         [*program_line("draw_figures"), "--tables", tmp_path / "none", "--out", tmp_path / "no"],
         capture_output=True,

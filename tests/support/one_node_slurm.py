@@ -63,7 +63,8 @@ SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 DefMemPerCPU={memory // 2 // os.cpu_count()}
-MinJobAge=300
+MinJobAge=86400
+UnkillableStepTimeout=600
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 ReturnToService=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory={memory * 9 // 10}
@@ -79,7 +80,11 @@ PartitionName=local Nodes={host} Default=YES MaxTime=INFINITE State=UP
         run("slurmctld", "-f", str(conf))
         run("slurmd", "-f", str(conf))
         awaited(lambda: "idle" in run("sinfo", "-h", "-o", "%T"), "a node that is idle")
-        yield
+        try:
+            yield
+        except BaseException as error:
+            error.add_note(f"Slurm says:\n{run('scontrol', 'show', 'node')}\n{run('scontrol', 'show', 'job')}")
+            raise
     finally:
         if (folder / "slurmctld.pid").exists():
             subprocess.run(["scancel", "--user", "root"], check=False)

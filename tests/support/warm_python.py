@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-PATIENCE = 300  # seconds that a program may take
+PATIENCE = 120  # seconds that a program may take
 KEPT = {}  # what a program has at its end lives as long as the interpreter does
 
 

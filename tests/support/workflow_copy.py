@@ -110,12 +110,14 @@ class ProjectCopy:
         )
 
     def call(self, *arguments: str, path: str = "") -> Call:
-        """Return what Snakemake said, however it ended."""
+        """Return what Snakemake said, however it ended; one that does not end fails, with what it said until then."""
         process = self.start(*arguments, path=path)
         try:
-            output, _ = process.communicate()
-        except BaseException:
+            output, _ = process.communicate(timeout=PATIENCE)
+        except BaseException as error:
             os.killpg(process.pid, signal.SIGINT)
+            if isinstance(error, subprocess.TimeoutExpired):
+                error.add_note(f"It had said:\n{(error.output or b'').decode(errors='replace')[-5000:]}")
             raise
         return Call(process.returncode, output)
 
