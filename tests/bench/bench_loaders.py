@@ -40,13 +40,16 @@ from scripts.machine.page_cache import ColdCache, evict, files_of
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
+from scripts.sources._synthetic_images import Recipe, pixels
 from tests.bench.reference import gathered
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
 CLIPS, BATCH = 1024, 32
+SIDE = 224  # pixels, of images
 COLD_ROUNDS, FIO_SECONDS = 7, 3
+PAUSE = 0.1  # seconds in which a loader has made what it makes ahead
 STEP_SECONDS = 0.020
 Epoch = Callable[[int], Iterator[dict[str, Any]]]
 Opener = Callable[[], Any]
@@ -62,11 +65,13 @@ class Bench:
         self.results: list[dict[str, Any]] = []
 
     def of_images(self) -> "Bench":
-        """Return the same bench on images as photographs have them, 224 x 224."""
+        """Return the same bench on images of 224 x 224 that JPEG shrinks as it shrinks photographs."""
         other = copy.copy(self)
         other.folder, other.disk = self.folder / "images", self.disk / "images"
         if self.images is None:
-            self.images = make_corpus(other.folder / "corpus", clips=CLIPS, validation=0, kind=image.Kind((224, 224)))
+            kind, recipe = image.Kind((SIDE, SIDE)), Recipe("green", SIDE, SIDE, quality=90, odd="")
+            root, items = other.folder / "corpus", lambda _sample, random: pixels(recipe, random)
+            self.images = make_corpus(root, clips=CLIPS, validation=0, kind=kind, items=items)
         other.corpus = self.images
         return other
 
@@ -94,15 +99,32 @@ class Bench:
             return self._turns([partial(self._passed, epoch, numbers, sink) for epoch in epochs])
 
     def beside(self, opener: Opener, alone: Callable[[], None]) -> tuple[float, float, float]:
-        """Return how many times as fast a loader's epoch is as what is done `alone`: (median, low, high)."""
+        """Return how many times as fast a loader's epoch is as what is done `alone`: (median, low, high).
+
+        The epoch follows another one at once: what was made ahead of it, another makes ahead at its end. Then there is
+        a pause, for what is ahead to be made before the other's turn.
+        """
+        sink, numbers = Sink("cpu"), itertools.count()
+
+        def timed() -> float:
+            self._passed(epoch, numbers, sink)
+            began = time.perf_counter()
+            self._passed(epoch, numbers, sink)
+            seconds = time.perf_counter() - began
+            time.sleep(PAUSE)
+            return seconds
+
         with opener() as epoch:
-            return self._turns([partial(self._passed, epoch, itertools.count(), Sink("cpu")), alone])
+            return self._turns([timed, alone])
 
     def _passed(self, epoch: Epoch, numbers: Iterator[int], sink: Any) -> None:
         passed(epoch, next(numbers), sink)
 
-    def _turns(self, pair: list[Callable[[], None]]) -> tuple[float, float, float]:
-        """Return how many times as fast the first of a pair is: both in turns, in random order."""
+    def _turns(self, pair: list[Callable[[], float | None]]) -> tuple[float, float, float]:
+        """Return how many times as fast the first of a pair is: both in turns, in random order.
+
+        A turn's time is what it returns; of one that returns None, from its call to its end.
+        """
         seconds: tuple[list[float], list[float]] = ([], [])
         for turn in pair:
             turn()
@@ -110,8 +132,8 @@ class Bench:
         while time.perf_counter() < end or len(seconds[0]) < 5:
             for which in random.sample((0, 1), 2):
                 began = time.perf_counter()
-                pair[which]()
-                seconds[which].append(time.perf_counter() - began)
+                own = pair[which]()
+                seconds[which].append(time.perf_counter() - began if own is None else own)
         gc.collect()
         return middle(slow / fast for fast, slow in zip(*seconds, strict=True))
 

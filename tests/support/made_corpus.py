@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,14 @@ def make_corpus(
     validation: int | None = None,
     seed: int = 0,
     kind: Any = None,
+    items: Callable[[Sample, np.random.Generator], np.ndarray] | None = None,
 ) -> Corpus:
     """Write a corpus of `clips` clips into the new folder `root` and return it.
 
     The clips are noise of 0.3 to 1.2 times the fixed length `seconds`, among them one that holds the extremes of
     int16, with one to three classes each, not in ascending order. The last `validation` clips (a quarter, unless
     told) are of the split `validation`. The first ids hold characters that trip naive readers. `kind`: a Kind of other
-    data, whose items are noise too.
+    data, whose items are noise too, unless `items` makes them.
     """
     random = np.random.default_rng(seed)
     kind = kind or audio.Kind(SAMPLE_RATE, seconds, 0.0)
@@ -47,7 +49,7 @@ def make_corpus(
         table.writerow(MANIFEST_COLUMNS)
         for index, name in enumerate(ids):
             path = folder / f"{index:06}.{sample.ending}"
-            stored = kind.write(path, made_item(sample, random))
+            stored = kind.write(path, (items or made_item)(sample, random))
             chosen = random.permutation(classes)[: random.integers(1, min(3, classes) + 1)]
             split = "train" if index < clips - validation else "validation"
             hashed = clip_hash(module.fixed(stored, sample))
