@@ -98,7 +98,7 @@ def choice_text(verdict: Mapping[str, Any]) -> str:
     if verdict["form"] == "equal":
         within = ceil(100 * (verdict["behind"] - 1))
         return f"{_listed(names, 'or')}: equal here (within {within} %), the first is cheapest"
-    certain = verdict["certain"] or "nothing between them is certain; measure longer (measure.minutes)"
+    certain = verdict["certain"] or "nothing between them is certain; measure longer"
     safest = f"; the safest is {names[0]} ({most})" if most else ""
     return f"too noisy to choose among {_listed(names, 'and')}{safest}. Certain: {certain}"
 
@@ -166,13 +166,19 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     now = asked(tables, "now")
     if now and not had_now(tables, row):
         yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
+    if row["runs"] < FEW:
+        were = "A single visit says" if row["runs"] == 1 else f"{row['runs']} visits say"
+        yield f"{were} little. Raise `{what_lengthens(tables)}` in config.yaml."
     yield from _doubts(row)
 
 
+def what_lengthens(tables: Tables) -> str:
+    """Return the key of the config that makes the session longer."""
+    timed = isinstance((tables["dataset"]["measure"] or {}).get("minutes"), int | float)
+    return "measure.minutes" if timed else "measure.repeats"
+
+
 def _doubts(row: Row) -> Iterator[str]:
-    if row["runs"] < FEW:
-        were = "A single visit says" if row["runs"] == 1 else f"{row['runs']} visits say"
-        yield f"{were} little. Raise `measure.minutes` in config.yaml."
     if row["reason"]:
         yield f"{place(row)}: {row['reason']}."
     if row["disturbed"]:

@@ -234,11 +234,10 @@ def test_single_visits_distinguish_nothing(tmp_path):
     verdict, said = chosen(tmp_path, single(), "b")
     assert named(verdict)[1] != [] and verdict["form"] == "noisy" and verdict["certain"] == ""
     assert said == (
-        "too noisy to choose among a on disk and b on disk. Certain: nothing between them is certain; measure longer "
-        "(measure.minutes)"
+        "too noisy to choose among a on disk and b on disk. Certain: nothing between them is certain; measure longer"
     )
     assert "(a single visit)" in verdict["reason"]
-    assert "A single visit says little. Raise `measure.minutes`" in verdict["caveat"]
+    assert "A single visit says little. Raise `measure.repeats`" in verdict["caveat"]
     assert verdict["lacking"] == "" and "no verified speed" not in verdict["caveat"], "b has a speed, and no rank"
     assert verdict["against"]["faster_low"] is None
     assert verdict["against"]["text"].endswith("which you have now; but a single visit tells nothing.")
@@ -689,3 +688,10 @@ def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_b
     assert not _sustains(by_rate | {"minimum_step_ms": None}, 20.0), "its lower end does not"
     assert _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": 90.0}, 20.0)
     assert not _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": None}, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "key"), [(5, "measure.minutes"), ("none", "measure.repeats"), (None, "measure.repeats")]
+)
+def test_what_makes_a_session_longer_is_named_as_the_config_has_it(minutes, key):
+    assert verdict_texts.what_lengthens({"dataset": {"measure": {"minutes": minutes}}}) == key
