@@ -167,7 +167,8 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     if now and not had_now(tables, row):
         yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
     if row["runs"] < FEW:
-        were = "A single visit says" if row["runs"] == 1 else f"{row['runs']} visits say"
+        one = row["runs"] == 1
+        were = f"A single visit of {place(row)} says" if one else f"{row['runs']} visits of {place(row)} say"
         yield f"{were} little. Raise `{what_lengthens(tables)}` in config.yaml."
     yield from _doubts(row)
 

@@ -237,7 +237,7 @@ def test_single_visits_distinguish_nothing(tmp_path):
         "too noisy to choose among a on disk and b on disk. Certain: nothing between them is certain; measure longer"
     )
     assert "(a single visit)" in verdict["reason"]
-    assert "A single visit says little. Raise `measure.repeats`" in verdict["caveat"]
+    assert "A single visit of a on disk says little. Raise `measure.repeats`" in verdict["caveat"]
     assert verdict["lacking"] == "" and "no verified speed" not in verdict["caveat"], "b has a speed, and no rank"
     assert verdict["against"]["faster_low"] is None
     assert verdict["against"]["text"].endswith("which you have now; but a single visit tells nothing.")
@@ -337,13 +337,13 @@ def test_few_and_disturbed_visits_are_said(tmp_path):
         Made("b", "disk", [9.0, None, 9.0]),
     ]
     verdict = by_goal(tables_of(tmp_path / "few", made))["fastest"]
-    assert "3 visits say little." in verdict["caveat"]
+    assert "3 visits of a on disk say little." in verdict["caveat"]
     assert "Other programs used the CPU during 3 of 3 visits of a on disk." in verdict["caveat"]
     assert "The visits of a on disk gave 3 other warnings" in verdict["caveat"]
     assert verdict["caveat"] == " ".join(verdict["cautions"])
     assert " of 3 visits). The bottleneck is not known" in verdict["reason"], "no bound was measured"
     partly = by_goal(tables_of(tmp_path / "partly", made[1:]))["fastest"]
-    assert "2 visits say little" in partly["caveat"]
+    assert "2 visits of b on disk say little" in partly["caveat"]
     enough = by_goal(tables_of(tmp_path / "enough", [Made("a", "disk", runs(1.0)), Made("b", "disk", runs(2.0))]))
     assert enough["fastest"]["caveat"] == ""
 
