@@ -99,7 +99,7 @@ def test_one_run_of_one_loader_and_no_bound(tmp_path):
     assert "1,234 clips/s a single visit" in words
     assert "Of what this machine can do not known no bound was measured" in words
     assert "Confidence D : only has 1 visit. Raise measure.repeats in config.yaml." in words
-    assert "A single visit says little." in section(html, "delivers")
+    assert "A single visit of only on ram says little." in section(html, "delivers")
 
 
 def test_two_devices_have_two_verdicts(tmp_path):
