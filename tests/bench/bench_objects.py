@@ -54,6 +54,7 @@ LOADERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "s3_obstore": lambda count: {"options": {"in_flight": count}},
     "s3_obstore_ranges": lambda count: {"options": {"in_flight": count}},
 }
+BY_WORKERS = ("s3torchconnector", "s3_litdata", "s3_mosaic")  # raced with their libraries' plain use alone
 GOALS = {"ring_s3": GOAL, "ring_s3_ranges": GOAL}
 
 
@@ -167,7 +168,12 @@ def main() -> None:
             bucket = bucket_of(location(folder, "none", endpoints[0.0]))
             with client_of(bucket) as client:
                 make_bucket(client, BUCKET)
-            for name in sorted({plugins.load("loaders", loader).FORMAT for loader in arguments.loaders.split(",")}):
+            for name in sorted(
+                {
+                    plugins.load("loaders", loader).FORMAT
+                    for loader in (*arguments.loaders.split(","), *(name for name in BY_WORKERS if name in PLAIN))
+                }
+            ):
                 write_format(corpus, name, folder / name, readers=2)
                 upload(folder / name, location(folder, name, endpoints[0.0]))
             counts = [int(text) for text in arguments.in_flight.split(",")]
@@ -178,7 +184,7 @@ def main() -> None:
                 where = f"{arguments.serve}, {latency:g} ms, {count} in flight"
                 note(f"{loader}, {where} / raw GETs", turns, GOALS.get(loader))
             for loader, (changes, plain) in PLAIN.items():
-                if loader in (*arguments.loaders.split(","), "s3torchconnector") and loader.startswith("s3"):
+                if loader.startswith("s3") and loader in (*arguments.loaders.split(","), *BY_WORKERS):
                     where = location(folder, plugins.load("loaders", loader).FORMAT, endpoints[latencies[0]])
                     request = request_for(corpus, loader, where, batch_size=BATCH, **copy.deepcopy(changes))
                     turns = race_plain(loader, request, plain, arguments.seconds)

@@ -164,7 +164,7 @@ def test_plugins_keep_their_contract(env, kind):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NOISY.get(env, [])]
     suites = [f"tests/{kind}/test_{kind}.py"]
     if kind == "loaders":
-        suites += [f"tests/loaders/test_{suite}.py" for suite in ("kinds", "object_faults", "caches")]
+        suites += [f"tests/loaders/test_{suite}.py" for suite in ("kinds", "object_faults", "caches", "plain_uses")]
     done = subprocess.run(
         [*command, *suites, "-k", " or ".join(names)],
         cwd=PROJECT,

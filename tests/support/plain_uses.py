@@ -6,8 +6,8 @@ with as many workers, pad or cut to the fixed length, and deliver the whole spli
 once. What is not said is left at the library's default.
 
 Where the program that a report offers is the plain use, its text is what is raced. A loader may be without one, and is
-then not raced. litdata, mosaic and ffcv are not here: their libraries are in isolated environments
-(`scripts/common/isolated.py`), where their rows are raced by hand.
+then not raced. litdata's and mosaic's are here where their isolated environment is on the path: `PYTHONPATH=
+.venv/isolated/litdata:. python -m ...`.
 
 By hand, to see that they deliver what they should: python -m tests.support.plain_uses
 """
@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
@@ -34,6 +35,7 @@ from scripts.machine.folders import location_of
 from scripts.machine.objects import bucket_of, read_index
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
+from tests.support.isolated_cases import can_be_tested
 
 Epoch = Callable[[int], Iterator[dict[str, Any]]]
 Plain = Callable[[LoaderRequest], Any]
@@ -699,6 +701,95 @@ def connector_map(request: LoaderRequest) -> Epoch:
         transform=lambda reader: bucket.tensor(reader.read()),
     )
     return data_loader(request, Clips(request, found.__getitem__))
+
+
+# Libraries of isolated environments: their own data set and loader, on a disk and over a bucket.
+
+
+class Items:
+    """What turns an item of such a library into a clip with its labels, as a transform in its data set."""
+
+    def __init__(self, request: LoaderRequest) -> None:
+        self.clips, self.key, self.samples = Clips(request, None), request.sample.key, request.samples
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        import torch
+
+        audio = torch.as_tensor(item[self.key])[: self.samples].float() / 32768
+        padded = torch.nn.functional.pad(audio, (0, self.samples - len(audio)))
+        return {self.key: padded[None], **self.clips.labelled(item["position"])}
+
+
+@contextmanager
+def litdata_epochs(request: LoaderRequest, place: Any, **options: Any) -> Iterator[Epoch]:
+    """Yield the epoch function of LitData's loader on its data set."""
+    from litdata import StreamingDataLoader, StreamingDataset
+
+    made = Items(request)
+
+    class Decoded(StreamingDataset):
+        def __getitem__(self, index: Any) -> dict[str, Any]:
+            return made(super().__getitem__(index))
+
+    dataset = Decoded(place, shuffle=True, drop_last=False, **options)
+    loader = StreamingDataLoader(dataset, batch_size=request.batch_size, num_workers=request.workers)
+    yield lambda _number: iter(loader)
+
+
+@contextmanager
+def mosaic_epochs(request: LoaderRequest, **place: Any) -> Iterator[Epoch]:
+    """Yield the epoch function of MosaicML's loader on its data set."""
+    from streaming import StreamingDataLoader, StreamingDataset
+
+    from scripts.loaders._mosaic import _close
+
+    made = Items(request)
+
+    class Decoded(StreamingDataset):
+        def __getitem__(self, index: Any) -> dict[str, Any]:
+            return made(super().__getitem__(index))
+
+    dataset = Decoded(**place, batch_size=request.batch_size, shuffle=True)
+    try:
+        loader = StreamingDataLoader(dataset, batch_size=request.batch_size, num_workers=request.workers)
+        yield lambda _number: iter(loader)
+    finally:
+        _close(dataset)
+
+
+@contextmanager
+def s3_litdata(request: LoaderRequest) -> Iterator[Epoch]:
+    """LitData with a cache that holds all."""
+    from litdata.streaming import downloader
+    from litdata.streaming.resolver import Dir
+
+    bucket = Bucket(request)
+    downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
+    options = {"endpoint_url": bucket.bucket.endpoint, "region_name": bucket.bucket.region}
+    with tempfile.TemporaryDirectory() as cache, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given buffer is not writable")  # what the library itself gives torch
+        place = Dir(path=cache, url=f"s3://{bucket.bucket.name}/{bucket.prefix}")
+        with litdata_epochs(request, place, storage_options=options) as epoch:
+            yield epoch
+
+
+@contextmanager
+def s3_mosaic(request: LoaderRequest) -> Iterator[Epoch]:
+    """MosaicML Streaming with a cache that holds all."""
+    bucket = Bucket(request)
+    os.environ["S3_ENDPOINT_URL"] = bucket.bucket.endpoint
+    remote = f"s3://{bucket.bucket.name}/{bucket.prefix}"
+    with tempfile.TemporaryDirectory() as cache, mosaic_epochs(request, remote=remote, local=cache) as epoch:
+        yield epoch
+
+
+ISOLATED = {
+    "litdata": lambda request: litdata_epochs(request, str(request.data)),
+    "mosaic": lambda request: mosaic_epochs(request, local=str(request.data)),
+    "s3_litdata": s3_litdata,
+    "s3_mosaic": s3_mosaic,
+}
+PLAIN |= {loader: (WORKERS, plain) for loader, plain in ISOLATED.items() if loader in can_be_tested("loaders")}
 
 
 def problems(corpus: Corpus, request: LoaderRequest, plain: Plain, limit: int = 0) -> list[str]:
