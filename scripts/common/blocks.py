@@ -36,12 +36,13 @@ from scripts.common.statistics import Comparison
 
 Speeds = Mapping[int, float]  # {number of the block: clips per second} of one result
 FEW = 7  # visits, below which no variance counts as smaller than the pooled one
+LEAST_OWN = 3  # visits of a result, below which their scatter gives no interval of its speed by itself
 CENTER_ERROR = 0.05  # of the interval of a single speed
 FINAL_ERROR = 0.04  # of a session's last table: with what `leaving` spends the whole stays within 5 %
 
 
 class Center(NamedTuple):
-    """The speed of a result in clips per second, with its 95 % interval; None for the ends of a single visit's."""
+    """The speed of a result in clips per second, with its 95 % interval: None where fewer than three visits count."""
 
     speed: float
     low: float | None
@@ -113,7 +114,7 @@ class Table:
         own = self.logs[self.place[key]]
         own = own[~np.isnan(own)]
         level = float(self._every_level[self.place[key]])
-        if len(own) == 1:
+        if len(own) < LEAST_OWN:
             return Center(_exp(level), None, None)
         half = critical(2, len(own) - 1, CENTER_ERROR) * float(own.std(ddof=1)) / sqrt(len(own))
         return Center(_exp(level), _exp(level - half), _exp(level + half))

@@ -1,17 +1,24 @@
 """Which of the results that lead is to be used, and how much slower than another of them it may be.
 
 The report chooses by it, and a session looks for what explains the result that the report will name.
+
+From a warm cache the files of every local tier are in memory, and two tiers differ little. There loaders are compared
+over all tiers: a visit with those of other loaders on the same tier in the same block. That is twice the blocks on two
+tiers, and half as many to be compared.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from scripts.common.blocks import Table
+from scripts.common.blocks import FINAL_ERROR, Speeds, Table
+from scripts.common.statistics import Comparison
 
 CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
+LEAST_ON_TIER = 2  # visits: single ones distinguish nothing
 
 
 class Choice(NamedTuple):
@@ -49,3 +56,78 @@ def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashabl
     np.fill_diagonal(longer, 0.0)
     chosen = int(behind.argmin())
     return Choice(leading[chosen], "noisy", float(behind[chosen]), float(longer.max(axis=0).min()))
+
+
+class Name(NamedTuple):
+    """What names a result within one condition."""
+
+    loader: str
+    tier: str
+    slug: str
+
+    @property
+    def settings(self) -> tuple[str, str]:
+        """The loader with its settings, on whatever tier."""
+        return self.loader, self.slug
+
+
+def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tuple[int, str], float]]:
+    """Return {(loader, slug): {(block, tier): clips/s}} of the settings that have two visits and more on every tier.
+
+    Nothing where there is but one tier, or where a loader has no such settings.
+    """
+    tiers, loaders = {name.tier for name in results}, {name.loader for name in results}
+    found: dict[tuple[str, str], dict[tuple[int, str], float]] = {}
+    on_tiers: Counter[tuple[str, str]] = Counter()
+    for name, speeds in results.items():
+        found.setdefault(name.settings, {}).update({(block, name.tier): speed for block, speed in speeds.items()})
+        on_tiers[name.settings] += len(speeds) >= LEAST_ON_TIER
+    whole = {one: speeds for one, speeds in found.items() if on_tiers[one] == len(tiers)}
+    return whole if len(tiers) > 1 and {loader for loader, _ in whole} == loaders else {}
+
+
+class Compared:
+    """The results of one condition: compared by themselves, and loaders over all tiers where that is asked for.
+
+    `results` are those to compare, `every` those of all settings that were measured beside them: over all tiers a
+    loader has the settings that are fastest there. Without `every`, and where a loader was not measured on every tier
+    with the same settings, nothing is compared so: `loaders` is None.
+    """
+
+    def __init__(self, results: Mapping[Name, Speeds], every: Mapping[Name, Speeds] | None = None) -> None:
+        whole = over_tiers(every or {})
+        levels = {one: float(np.mean(np.log(list(speeds.values())))) for one, speeds in whole.items()}
+        first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
+        self.loaders = Table({one: whole[one] for one in first.values()}, FINAL_ERROR) if first else None
+        self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
+        if self.loaders:
+            self.members = {one: [name for name in every if name.settings == one] for one in self.loaders.place}
+        beside = {name: every[name] for names in self.members.values() for name in names if every and name in every}
+        self.results = Table({**results, **beside}, FINAL_ERROR)
+
+    def compare(self, one: Name, other: Name) -> Comparison:
+        """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""
+        if (
+            self.loaders
+            and one.settings != other.settings
+            and {one.settings, other.settings} <= set(self.loaders.place)
+        ):
+            return self.loaders.compare(one.settings, other.settings)
+        return self.results.compare(one, other)
+
+    def choose(self, among: Iterable[Name], expense: Callable[[Name], Any]) -> tuple[Choice, list[Name]]:
+        """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
+
+        Of a loader on several tiers it is the one with the least expense that is not surely slower than on another.
+        """
+        among, table = set(among), self.loaders or self.results
+        loaders = {one.loader for one in among} if self.loaders else set()
+        candidates = [one for one, names in self.members.items() if names[0] in among or names[0].loader in loaders]
+        leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
+        shown = {one: min(self._not_slower(self.members[one]), key=expense) for one in leading}
+        choice = choose(table, leading, lambda one: expense(shown[one]))
+        first = shown.pop(choice.key)
+        return choice._replace(key=first), list(shown.values())
+
+    def _not_slower(self, names: Sequence[Name]) -> list[Name]:
+        return [one for one in names if not any(self.results.compare(other, one).faster for other in names)]

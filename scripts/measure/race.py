@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scripts.common.blocks import FINAL_ERROR, Table, leaving
+from scripts.common.choice import Name, over_tiers
 from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 
 LEAST_BLOCKS = 3  # before anything is concluded
@@ -36,7 +37,8 @@ class Race:
 
     `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
     block, attempt)` makes an attempt the one that is kept. `say(race)` is called after each visit. `keep` stay until
-    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number.
+    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number. `names` are
+    those of results whose data is in memory on every tier: loaders are compared over all tiers too (common/choice.py).
     """
 
     conditions: Mapping[Hashable, Hashable]
@@ -51,6 +53,7 @@ class Race:
     made: dict[Hashable, dict[int, Visit]] = field(default_factory=dict)
     first_block: int = 0
     most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
+    names: Mapping[Hashable, Name] = field(default_factory=dict)
     live: list[Hashable] = field(default_factory=list)
     failed: set[Hashable] = field(default_factory=set)
     block: int = 0
@@ -179,20 +182,34 @@ class Race:
         resolved = True
         for speeds in self.speeds():
             racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_BLOCKS}
-            out = self._leaving(racing) if racing else set()
+            out = self._leaving(racing, self.keep) if racing else set()
+            behind = self._leaving(
+                self._over_tiers(racing), {self.names[one].settings for one in self.keep if one in self.names}
+            )
+            out |= {one for one in racing if one in self.names and self.names[one].settings in behind}
             self.live = [one for one in self.live if one not in out]
-            table = Table(speeds, FINAL_ERROR)
+            table = Table(self._over_tiers(speeds) or speeds, FINAL_ERROR)
             first = leading(table)
             pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
             resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
         if resolved and self.looks >= ALL_STAY_BLOCKS:
             self.ended = "resolved"
 
-    def _leaving(self, racing: Mapping[Hashable, Mapping[int, float]]) -> set[Hashable]:
+    def _over_tiers(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> dict[Hashable, dict[Hashable, float]]:
+        """Return the speeds of loaders over all tiers, of a condition in which they compare; else nothing."""
+        return (
+            over_tiers({self.names[one]: found for one, found in speeds.items()})
+            if speeds.keys() <= self.names.keys()
+            else {}
+        )
+
+    def _leaving(
+        self, racing: Mapping[Hashable, Mapping[Hashable, float]], keep: Collection[Hashable]
+    ) -> set[Hashable]:
         """Return who leaves: what is far behind, and later all that is behind by more than the resolution."""
         look = self.looks - LEAST_BLOCKS + 1
         far = leaving(racing, look, resolution=FAR - 1)
-        return far if self.looks < ALL_STAY_BLOCKS else far | leaving(racing, look, self.keep, self.limits.resolution)
+        return far if self.looks < ALL_STAY_BLOCKS else far | leaving(racing, look, keep, self.limits.resolution)
 
 
 def leading(table: Table) -> list[Hashable]:

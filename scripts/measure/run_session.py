@@ -15,22 +15,22 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from scripts.common import plugins
-from scripts.common.choice import choose
+from scripts.common.choice import Compared, Name
 from scripts.common.counting import Visit, visit_of
 from scripts.common.errors import reading, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
-from scripts.common.vocabulary import PROTOCOL, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, PROTOCOL, TRAINING, ranks_of
 from scripts.measure import one_run
-from scripts.measure.race import Limits, Race
+from scripts.measure.race import Limits, Race, leading
 from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
@@ -106,15 +106,16 @@ class Session:
             made={path: known[path] for path in known if path in self.runs},
             first_block=max(blocks) + 1 if blocks else 0,
             most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
+            names=compared_over_tiers(self.runs),
         )
         began = time.monotonic()
         if taking:
             race.run()
         race_seconds = time.monotonic() - began
         finalists = self._finalists(race)
-        leading = {path for _, first in race.leaders() for path in first}
+        first = {path for _, leaders in race.leaders() for path in leaders}
         for path in finalists:
-            self._search(visitor, path, path in leading)
+            self._search(visitor, path, path in first)
         ended = race.ended or "nothing to measure"
         return {
             "group": self.name,
@@ -148,12 +149,16 @@ class Session:
         """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
         what one has now; of a session of a few loaders only what the report will name first.
         """
-        middle, found = middles(race), []
-        for table, first in race.leaders():
-            if not first or not plain_read(self.runs[first[0]]):
+        middle, found, names = middles(race), [], compared_over_tiers(self.runs)
+        for speeds in filter(None, race.speeds()):
+            if not plain_read(self.runs[next(iter(speeds))]):
                 continue
-            chosen = choose(table, first, self._expense).key
-            had = [one for one in table.place if self.runs[one].loader == self.now]
+            paths = {name_of(self.runs[path]): path for path in speeds}
+            named = {name: speeds[path] for name, path in paths.items()}
+            compared = Compared(named, named if names.keys() >= speeds.keys() else None)
+            first = [paths[name] for name in leading(compared.results)]
+            chosen = paths[compared.choose(paths, lambda name, paths=paths: self._expense(paths[name]))[0].key]
+            had = [path for path in speeds if self.runs[path].loader == self.now]
             had = sorted(had, key=middle.__getitem__)[-1:]
             found += dict.fromkeys([chosen] if self.asked else [max(first, key=middle.__getitem__), chosen, *had])
         return found
@@ -209,6 +214,17 @@ def plain_read(run: Run) -> bool:
 def condition(run: Run) -> tuple[Any, ...]:
     """Return within what alone results are compared."""
     return run.settings["device"], run.task, run.cache, run.step_ms, ranks_of(run.settings)
+
+
+def name_of(run: Run) -> Name:
+    """Return what names a result within its condition."""
+    return Name(run.loader, run.tier, run.slug)
+
+
+def compared_over_tiers(runs: Mapping[str, Run]) -> dict[str, Name]:
+    """Return the names of the results in whose condition the data is in memory on every tier, by their paths."""
+    away = {condition(run) for run in runs.values() if run.cache in COLD or run.emulate or not run.location.get("path")}
+    return {path: name_of(run) for path, run in runs.items() if condition(run) not in away}
 
 
 def visits_of(path: str) -> list[Path]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any
 
+from scripts.common.choice import Name
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
@@ -37,9 +38,9 @@ Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
 
-def key(row: Row) -> tuple[str, str, str]:
+def key(row: Row) -> Name:
     """Return what names a result: its loader, tier and slug."""
-    return row["loader"], row["tier"], row["slug"]
+    return Name(row["loader"], row["tier"], row["slug"])
 
 
 def place(row: Row) -> str:

@@ -8,9 +8,10 @@ from math import inf
 from typing import Any
 
 from scripts.common import blocks
-from scripts.common.choice import CLOSE, choose
+from scripts.common.choice import CLOSE, Compared, Name
 from scripts.common.statistics import compare
 from scripts.common.text import duration_text
+from scripts.common.vocabulary import COLD, EMULATED
 from scripts.report.verdict_texts import (
     LACKING,
     against_text,
@@ -34,6 +35,7 @@ CHEAPEST_RULE = (
     f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: no copy in RAM, batches that last, the "
     "fewest workers, the least CPU time, the least memory. "
 )
+OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
 Row = Mapping[str, Any]
@@ -99,28 +101,38 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     table = compared(tables, ranked[0])
-    equals = {key(row): row for row in ranked if not any(table.compare(key(one), key(row)).faster for one in ranked)}
-    choice = choose(table, list(equals), lambda one: _expense(tables, equals[one]))
-    first = equals.pop(choice.key)
+    every = {key(row): row for row in (*_ranked(tables, named["device"]), *ranked)}
+    choice, others = table.choose(map(key, ranked), lambda one: _expense(tables, every[one]))
+    first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     rule = CHEAPEST_RULE if equals and choice.form != "noisy" else ""
-    found = _verdict(tables, named, [first, *equals.values()], fact, rule)
-    certain = _certain(table, ranked, [first, *equals.values()], had_now(tables, first)) if equals else ""
+    rule += OVER_TIERS if equals and table.loaders else ""
+    found = _verdict(tables, named, [first, *equals], fact, rule)
+    certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
 
 
-def compared(tables: Tables, row: Row) -> blocks.Table:
-    """Return the comparison of a result with the best ones of its condition, all at once, as their ranks are made.
+def compared(tables: Tables, row: Row) -> Compared:
+    """Return the comparison of a result with the best ones of its condition, all at once.
 
-    Whatever a report says of how many times faster one is than another comes from here. Keys are (loader, tier, slug).
+    Whatever a report says of how many times faster one is than another comes from here. By themselves they compare as
+    their ranks are made, and over all tiers where a warm cache holds the files of each (common/choice.py).
     """
     beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
-    return blocks.Table(speeds_of(tables, (*beside, row)), blocks.FINAL_ERROR)
+    settings = _with_speed(one for one in tables["ranking"] if one["condition"] == row["condition"])
+    every = speeds_of(tables, settings) if all(_from_memory(tables, one) for one in settings) else None
+    return Compared(speeds_of(tables, (*beside, row)), every)
 
 
-def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[tuple[str, str, str], dict[int, float]]:
-    """Return {(loader, tier, slug): {block: clips per second}} of results, of the visits that count."""
-    speeds: dict[tuple[str, str, str], dict[int, float]] = {key(one): {} for one in rows}
+def _from_memory(tables: Tables, row: Row) -> bool:
+    """Return whether a result read files that its machine's memory held, on a tier that is not emulated."""
+    local = any(one["tier"] == row["tier"] and one["path"] for one in tables["tiers"])
+    return row["cache"] not in COLD and local and not row["tier"].endswith(EMULATED)
+
+
+def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
+    """Return {name: {block: clips per second}} of results, of the visits that count."""
+    speeds: dict[Name, dict[int, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
             speeds[key(run)][run["repeat"]] = run["clips_per_second"]
@@ -142,11 +154,12 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     )
 
 
-def _certain(table: blocks.Table, rows: Rows, equals: Rows, had: Row | None) -> str:
+def _certain(table: Compared, rows: Rows, equals: Rows, had: Row | None) -> str:
     """Return which of the `rows` is surely slower than each of the `equals`: `had`, else the slowest one; or empty."""
     slower = {}
+    leading = {one["loader"] for one in equals} if table.loaders else set()
     for row in rows:
-        if row not in equals:
+        if row not in equals and row["loader"] not in leading:
             lows = [table.compare(key(one), key(row)).low for one in equals]
             if all(lows) and min(lows) > 1:
                 slower[place(row)] = row is had, min(lows)

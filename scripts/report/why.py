@@ -102,7 +102,7 @@ def _same_files(tables: Tables, row: Row) -> tuple[Comparison, Row] | None:
         for one in tables["best"]
         if all(one[name] == row[name] for name in ("condition", "tier", "format")) and one["clips_per_second"]
     ]
-    table = compared(tables, row)
+    table = compared(tables, row).results  # on the tier of both
     pairs = [(table.compare(key(one), key(row)), one) for one in rivals if key(one) != key(row)]
     return max((pair for pair in pairs if pair[0].faster), key=lambda pair: pair[0].ratio, default=None)
 

@@ -164,6 +164,7 @@ def test_one_result_and_none():
     assert alone.rank_interval("a") == (1, 1) and alone.center("a").speed == pytest.approx(10)
     assert leaving({"a": {1: 5.0, 2: 20.0}}, 1) == leaving({}, 1) == set()
     assert Table({"a": {7: 5.0}}).center("a") == (pytest.approx(5), None, None)
+    assert alone.center("a")[1:] == (None, None), "the scatter of two visits says nothing: 0.01 to 10,000"
     assert Table({"a": {7: 5.0}, "b": {7: 1.0}}).rank_interval("b") == (1, 2)
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from scripts.common.blocks import Table
-from scripts.common.choice import CLOSE, choose
+from scripts.common.choice import CLOSE, Compared, Name, choose, over_tiers
 
 
 def planted(seed, blocks, **results):
@@ -77,3 +77,91 @@ def test_what_is_used_is_within_what_is_said(seed):
         found = choose(table, first, expense)
         wrong += max(speed for speed, _ in results.values()) > found.behind * results[found.key][0] * (1 + 1e-9)
     assert wrong <= 6, "the table's error is 5 %: 2 of 40 on average"
+
+
+TIERS = ("disk", "ram")
+
+
+def on_tiers(seed, blocks, tiers=TIERS, **loaders):
+    """Visits of loaders of (speed, scatter) on each tier, with what all of a block have in common."""
+    chance = random.Random(seed)
+    machine = [chance.lognormvariate(0, 0.3) for _ in range(blocks)]
+    return {
+        Name(loader, tier, "w0"): {
+            block: speed * machine[block] * chance.lognormvariate(0, scatter) for block in range(blocks)
+        }
+        for loader, (speed, scatter) in loaders.items()
+        for tier in tiers
+    }
+
+
+def test_over_tiers_a_visit_is_compared_with_those_of_its_block_on_its_tier():
+    found = over_tiers(on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1)))
+    assert set(found) == {("a", "w0"), ("b", "w0")}
+    assert set(found["a", "w0"]) == {(block, tier) for block in range(4) for tier in TIERS}
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_loader_without_visits_on_each_tier_keeps_all_from_it(kept):
+    results = on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1))
+    name = Name("b", "ram", "w0")
+    results[name] = dict(list(results[name].items())[:kept])
+    assert over_tiers({one: speeds for one, speeds in results.items() if speeds}) == {}
+    assert over_tiers(on_tiers(1, 4, tiers=("disk",), a=(100, 0.1))) == {}
+
+
+def test_loaders_over_all_tiers_are_distinguished_where_results_are_not():
+    results = on_tiers(2, 6, a=(100, 0.1), b=(78, 0.1), c=(77, 0.1), d=(40, 0.1))
+    alone, over = Compared(results), Compared(results, results)
+    assert alone.loaders is None and over.loaders is not None
+    _, others = alone.choose(results, lambda name: name)
+    choice, equals = over.choose(results, lambda name: name)
+    assert choice.key.loader == "a" and choice.form == "use" and not equals
+    assert {name.loader for name in others} > {"a"}
+    pair = Name("a", "disk", "w0"), Name("b", "ram", "w0")
+    assert over.compare(*pair).low > alone.compare(*pair).low
+    same = Name("a", "disk", "w0"), Name("a", "ram", "w0")
+    assert over.compare(*same) == alone.compare(*same), "two tiers of one loader are two results"
+
+
+def test_of_a_loader_it_is_the_cheapest_tier_unless_it_is_surely_slower_there():
+    results = on_tiers(3, 8, a=(100, 0.03), b=(60, 0.03))
+
+    def expense(name):
+        return name.tier == "ram"
+
+    assert Compared(results, results).choose(results, expense)[0].key == Name("a", "disk", "w0")
+    slow = {
+        name: {block: speed / 2 for block, speed in speeds.items()} if name.tier == "disk" else speeds
+        for name, speeds in results.items()
+    }
+    assert Compared(slow, slow).choose(slow, expense)[0].key == Name("a", "ram", "w0")
+
+
+def test_over_all_tiers_a_loader_has_its_fastest_settings():
+    results = on_tiers(4, 6, a=(100, 0.02), b=(90, 0.02))
+    slower = {
+        name._replace(slug="w2"): {block: speed / 3 for block, speed in speeds.items()}
+        for name, speeds in results.items()
+    }
+    over = Compared(results, {**results, **slower})
+    assert set(over.loaders.place) == {("a", "w0"), ("b", "w0")}
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.15])
+def test_equal_loaders_are_distinguished_over_tiers_in_few_tables(apart):
+    """Also where each loader is faster on another tier, which is no difference between loaders."""
+    chance, wrong = random.Random(5), 0
+    for number in range(200):
+        results = on_tiers(number, chance.choice([4, 6, 10]), **dict.fromkeys("abcdef", (100, 0.15)))
+        shift = {name: chance.choice([-apart, apart]) for name in "abcdef"}
+        results = {
+            name: {
+                block: speed * math.exp(shift[name.loader] * (1 if name.tier == "ram" else -1))
+                for block, speed in speeds.items()
+            }
+            for name, speeds in results.items()
+        }
+        table = Compared(results, results).loaders
+        wrong += any(table.compare(one, other).faster for one in table.place for other in table.place if one != other)
+    assert wrong <= 16, "4 % of 200 are 8 on average"

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts.common.choice import Name
 from scripts.common.counting import Visit
 from scripts.measure import race, run_session
 
@@ -188,14 +189,16 @@ def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, expla
 
 
 RUN = {"device": "cpu", "workers": 0}
+LOCAL = {"emulate": None, "location": {"path": "/mnt/disk"}}
 
 
 def finalists(speeds, asked=(), now=None, **settings):
     """The finalists of a race over results of these loaders, of a session that was asked for some of them."""
     runs = {
         one: SimpleNamespace(
-            **{"loader": one, "tier": "disk", "task": "read", "cache": "warm", "step_ms": 0},
+            **{"loader": one, "tier": "disk", "slug": "", "task": "read", "cache": "warm", "step_ms": 0},
             settings={**RUN, **settings.get(one, {})},
+            **LOCAL,
         )
         for one in speeds
     }
@@ -212,7 +215,46 @@ def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has
 
 
 def test_of_trainings_nothing_is_explained():
-    run = SimpleNamespace(settings=RUN, task="train", cache="warm", step_ms=0)
+    run = SimpleNamespace(
+        loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
+    )
     played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
     session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one: 0)
     assert run_session.Session._finalists(session, played.race) == []
+
+
+def on_two_tiers(speeds):
+    """Results of loaders on two tiers by their path, with the names by which they are compared over both."""
+    return {
+        f"{tier}/{one}": (speed, Name(one, tier, "w0")) for one, speed in speeds.items() for tier in ("disk", "ram")
+    }
+
+
+def left_after(blocks, speeds, named):
+    """How many of the results on two tiers have left after so many blocks."""
+    results = on_two_tiers(speeds)
+    names = {path: name for path, (_, name) in results.items()} if named else {}
+    planted = {path: speed for path, (speed, _) in results.items()}
+    played = Played(planted, seconds=(len(planted) + 1) * blocks, noise=0.15, names=names)
+    return {path for path in planted if path not in played.race.live}
+
+
+def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
+    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 36.0 for number in range(8)}}
+    alone, over = left_after(3, speeds, named=False), left_after(3, speeds, named=True)
+    assert len(over) > len(alone)
+    assert {path for path in over if path.endswith(("first", "second"))} == set()
+
+
+@pytest.mark.parametrize(
+    "changed, compared",
+    [({}, 2), ({"cache": "cold"}, 0), ({"emulate": "hdd_7200"}, 0), ({"location": {"uri": "s3://bucket"}}, 0)],
+)
+def test_only_what_is_in_memory_is_compared_over_tiers(changed, compared):
+    same = {"loader": "a", "slug": "w0", "task": "read", "cache": "warm", "step_ms": 0, "settings": RUN, **LOCAL}
+    runs = {tier: SimpleNamespace(**{**same, "tier": tier, **changed}) for tier in ("disk", "ram")}
+    assert len(run_session.compared_over_tiers(runs)) == compared
+    one_of_them = {"disk": SimpleNamespace(**same, tier="disk"), "ram": runs["ram"]}
+    assert run_session.condition(one_of_them["ram"]) != run_session.condition(one_of_them["disk"]) or (
+        len(run_session.compared_over_tiers(one_of_them)) == compared
+    ), "one that is read from elsewhere keeps its whole condition from it"

@@ -98,6 +98,7 @@ def test_the_reason_names_interval_bound_and_bottleneck(everything):
     assert everything["fastest"]["reason"] == (
         "The cheapest surely within 25 % of the fastest: no copy in RAM, batches that last, the fewest workers, the "
         "least CPU time, the least memory. "
+        "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
         "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
         "Bottleneck: reading (from the page cache) (62 % of the time)."
     )
@@ -112,7 +113,7 @@ def test_a_gain_is_its_interval(everything):
     assert (against["row"]["loader"], against["row"]["tier"]) == ("torchaudio", "ram")
     assert against["times_faster"] == pytest.approx(24000 / 310, rel=1e-3)
     assert against["faster_low"] < against["times_faster"] < against["faster_high"]
-    assert against["text"] == "75.7 to 79.2 times faster than torchaudio on ram, which you have now."
+    assert against["text"] == "76.3 to 78.5 times faster than torchaudio on ram, which you have now."
     cold = everything["fastest_cold"]["against"]
     assert (cold["row"]["cache"], cold["row"]["tier"]) == ("cold", "disk")
     assert cold["times_faster"] == pytest.approx(2430 / 279, rel=1e-3)
@@ -586,7 +587,7 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (within " in text
     assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
     assert "Bottleneck: reading" in text
-    assert "75.7 to 79.2 times faster than torchaudio on ram, which you have now." in text
+    assert "76.3 to 78.5 times faster than torchaudio on ram, which you have now." in text
     assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (within " in text
     assert "812 MB at its peak; not distinguishable from 1 other " in text
     assert "no workers, sustains steps from 3.7 ms on" in text

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,10 +143,11 @@ class ProjectCopy:
     def records(self, dataset: str = "demo") -> dict[str, tuple[int, str]]:
         """Return (time of writing, text) of each run's and bound's record by its path below the runs' folder."""
         runs = self.root / "results" / "runs" / dataset
-        return {
-            path.relative_to(runs).as_posix(): (path.stat().st_mtime_ns, path.read_text())
-            for path in sorted(runs.glob("*/*/*/*.json"))
-        }
+        found = {}
+        for path in sorted(runs.glob("*/*/*/*.json")):
+            with suppress(FileNotFoundError):  # an attempt, which its session has renamed meanwhile
+                found[path.relative_to(runs).as_posix()] = (path.stat().st_mtime_ns, path.read_text())
+        return found
 
     def files_in_ram(self) -> list[str]:
         """Return the files that are in the RAM tier."""
