@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scripts.common.blocks import FINAL_ERROR, Speeds, Table
+from scripts.common.counting import Name
 from scripts.common.statistics import Comparison
 
 CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
@@ -56,19 +57,6 @@ def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashabl
     np.fill_diagonal(longer, 0.0)
     chosen = int(behind.argmin())
     return Choice(leading[chosen], "noisy", float(behind[chosen]), float(longer.max(axis=0).min()))
-
-
-class Name(NamedTuple):
-    """What names a result within one condition."""
-
-    loader: str
-    tier: str
-    slug: str
-
-    @property
-    def settings(self) -> tuple[str, str]:
-        """The loader with its settings, on whatever tier."""
-        return self.loader, self.slug
 
 
 def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tuple[int, str], float]]:

@@ -1,9 +1,22 @@
-"""Which visits of a session count: those from which others did not take too much of the machine."""
+"""What names a result, and which of its visits count: those from which others did not take too much of the machine."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 DISTURBED_PERCENT = 15.0  # of all cores: a visit from which others took more does not count
+
+
+class Name(NamedTuple):
+    """What names a result within one condition."""
+
+    loader: str
+    tier: str
+    slug: str
+
+    @property
+    def settings(self) -> tuple[str, str]:
+        """The loader with its settings, on whatever tier."""
+        return self.loader, self.slug
 
 
 class Visit(NamedTuple):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import plugins
-from scripts.common.choice import Compared, Name
-from scripts.common.counting import Visit, visit_of
+from scripts.common.choice import Compared
+from scripts.common.counting import Name, Visit, visit_of
 from scripts.common.errors import reading, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
@@ -163,12 +163,12 @@ class Session:
             found += dict.fromkeys([chosen] if self.asked else [max(first, key=middle.__getitem__), chosen, *had])
         return found
 
-    def _expense(self, path: str) -> tuple[bool, bool, int]:
+    def _expense(self, path: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report chooses among them."""
         run = self.runs[path]
         module = self.plan.loaders[run.loader]
-        kept = self.plan.in_memory(run.tier) or getattr(module, "PRELOADS", False)
-        return bool(kept), plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
+        copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
+        return copies, plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
 
     def _explains(self) -> bool:
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"

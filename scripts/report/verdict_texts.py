@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any
 
-from scripts.common.choice import Name
+from scripts.common.counting import Name
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM

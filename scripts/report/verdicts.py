@@ -8,7 +8,8 @@ from math import inf
 from typing import Any
 
 from scripts.common import blocks
-from scripts.common.choice import CLOSE, Compared, Name
+from scripts.common.choice import CLOSE, Compared
+from scripts.common.counting import Name
 from scripts.common.statistics import compare
 from scripts.common.text import duration_text
 from scripts.common.vocabulary import COLD, EMULATED
@@ -32,8 +33,8 @@ from scripts.tables.columns import bytes_text, condition_order, conditions, numb
 from scripts.tables.step_au import MEASURED
 
 CHEAPEST_RULE = (
-    f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: no copy in RAM, batches that last, the "
-    "fewest workers, the least CPU time, the least memory. "
+    f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: the fewest copies in RAM, batches that "
+    "last, the fewest workers, the least CPU time, the least memory. "
 )
 OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
@@ -146,7 +147,7 @@ def _with_speed(rows: Iterable[Row]) -> list[Row]:
 def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     """Return what makes one of several equal results the cheaper one, what counts most first."""
     return (
-        bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
+        in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
         row["workers"] or 0,
         row["cpu_seconds_per_1000_clips"] or inf,

@@ -20,7 +20,8 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     interpolated. A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a
     single batch.
     """
-    runs = [{**run, "record": record} for run, record in rows_and_records]
+    names = (*_RESULT, "status", "counts")
+    runs = [{key: run[key] for key in names} | {"record": record} for run, record in rows_and_records]
     for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT):
         measured = [run["record"] for run in same if run["counts"]]
         gaps = [_gaps(epoch) for record in measured for epoch in _counting(record["times"]["epochs"])]
@@ -37,4 +38,4 @@ def _counting(epochs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _gaps(epoch: Mapping[str, Any]) -> np.ndarray:
-    return np.diff(np.asarray(epoch.get("arrivals_seconds") or [], dtype=float))
+    return np.diff(epoch.get("arrivals_seconds", ()))

@@ -10,7 +10,8 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,17 @@ from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
-from scripts.tables.records import control_runs, planned_runs, read_plan, read_record, setting_columns, tier_name, tried
+from scripts.tables.records import (
+    control_runs,
+    lean,
+    planned_runs,
+    read_plan,
+    read_record,
+    setting_columns,
+    shared,
+    tier_name,
+    tried,
+)
 from scripts.tables.step_au import with_step_au
 
 Record = dict[str, Any]
@@ -34,10 +45,24 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
     Raises UserError where a record is broken or `out` holds files that are no tables.
     """
     _check_out(out)
-    pairs = list(planned_runs(plan, root))
-    records = [record for _, record in pairs if record]
+    with whole_directory(out) as folder, _written_to(folder / RECORDS) as write:
+        _make_tables(plan, root, folder, write)
+
+
+def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Callable[[Record], None]) -> None:
+    """Read each record once, `write` it as it is, and keep what the tables need of it: there may be 100,000 of them."""
+    rows, kept, seen = [], [], {}
+    for entry, record in planned_runs(plan, root):
+        if record:
+            write(record)
+            record = shared(record, seen)
+        rows.append(ranking.run_row(entry, record, plan["emulated"]))
+        kept.append(record and lean(record))
+    records = [record for record in kept if record]
     bounds = list(control_runs(plan, root))
     tensors = [record for entry in plan["tensors"] if (record := read_record(root / entry["path"])) is not None]
+    for record in (*bounds, *tensors):
+        write(record)
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
     formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
     called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
@@ -45,8 +70,8 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
 
     sizes = {name: record["clip_bytes"] for name, record in formats.items() if record}
     bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
-    runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
-    of_runs = [(row, record) for row, (_, record) in zip(runs, pairs, strict=True)]
+    runs = ranking.counted(rows)
+    of_runs = list(zip(runs, kept, strict=True))
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
     results = ranking.with_sharing(with_step_au(results, plan))
@@ -79,13 +104,11 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
             *stationary.warning_rows(of_runs),
         ],
     }
-    with whole_directory(out) as folder:
-        for name in COLUMNS:
-            write_table(folder, name, tables[name])
-        write_json(folder / "dataset.json", _dataset(plan, root))
-        write_json(folder / "host.json", _host(records))
-        write_json(folder / "declared.json", {result_key(row): row["declared"] for row in ranked})
-        _write_records(folder / RECORDS, [*records, *bounds, *tensors])
+    for name in COLUMNS:
+        write_table(folder, name, tables[name])
+    write_json(folder / "dataset.json", _dataset(plan, root))
+    write_json(folder / "host.json", _host(records))
+    write_json(folder / "declared.json", {result_key(row): row["declared"] for row in ranked})
 
 
 def _check_out(out: Path) -> None:
@@ -99,11 +122,11 @@ def _check_out(out: Path) -> None:
         )
 
 
-def _write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write records as compressed JSON lines; the same records give the same bytes."""
+@contextmanager
+def _written_to(path: Path) -> Iterator[Callable[[Record], None]]:
+    """Yield what writes a record as a compressed JSON line; the same records give the same bytes."""
     with open(path, "wb") as file, gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as lines:
-        for record in records:
-            lines.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        yield lambda record: lines.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
 def _optional(root: Path, *parts: str) -> Record | None:

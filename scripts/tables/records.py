@@ -119,6 +119,30 @@ def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None)
             yield entry, None
 
 
+def shared(record: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's record whose large parts, which most runs have in common, are those of the first one `seen`."""
+    there = [key for key in _COMMON if key in record]
+    common = {key: seen.setdefault(json.dumps(record[key], sort_keys=True), record[key]) for key in there}
+    return {**record, **common}
+
+
+def lean(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the tables need of a run's record beside its row of runs.csv; arrivals and batches as arrays."""
+    import numpy as np  # which who reads but names of columns does without
+
+    epochs = [
+        {
+            "cache": epoch.get("cache"),
+            "arrivals_seconds": np.asarray(epoch.get("arrivals_seconds") or [], dtype=float),
+            "batch_clips": np.asarray(epoch.get("batch_clips") or [], dtype=np.int32),
+        }
+        for epoch in timed_epochs(record)
+    ]
+    return {**{key: record.get(key) for key in _LEAN}, "times": {"epochs": epochs}}
+
+
+_COMMON = ("declared", "host", "versions")
+_LEAN = (*_COMMON, "loader", "tier", "slug", "repeat", "commit", "protocol", "started", "warnings", "spans")
 _SAME = ("loader", "tier", "format", "slug")
 _OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
 

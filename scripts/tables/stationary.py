@@ -7,6 +7,8 @@ each visit's window are compared within blocks, as results are.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from scripts.common.blocks import compare
 from scripts.tables.groups import grouped
 
@@ -21,7 +23,12 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
 
     `of_runs` are rows of runs.csv with `counts`, and their records; an epoch from a cold cache is no window.
     """
-    rows = [{**row, "record": record} for row, record in of_runs if row["counts"] and row["cache"] == "warm"]
+    names = ("loader", "tier", "slug", "repeat")
+    rows = [
+        {key: row[key] for key in names} | {"record": record}
+        for row, record in of_runs
+        if row["counts"] and row["cache"] == "warm"
+    ]
     for same in grouped(rows, "loader", "tier", "slug"):
         halves = {row["repeat"]: found for row in same if (found := half_speeds(row["record"]["times"]["epochs"]))}
         if len(halves) < LEAST_VISITS:
@@ -41,16 +48,10 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
 
 def half_speeds(epochs: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
     """Return the clips/s of both halves of a window, without epoch starts; None of one with few batches."""
-    gaps = [
-        (later - earlier, clips)
-        for epoch in epochs
-        for earlier, later, clips in zip(
-            epoch["arrivals_seconds"], epoch["arrivals_seconds"][1:], epoch["batch_clips"][1:], strict=False
-        )
-    ]
+    epochs = [(np.diff(epoch["arrivals_seconds"]), np.asarray(epoch["batch_clips"])[1:]) for epoch in epochs]
+    gaps, clips = (np.concatenate([[], *parts]) for parts in zip(*epochs, strict=True)) if epochs else ([], [])
     middle = len(gaps) // 2
-    halves = gaps[:middle], gaps[middle:]
-    seconds = [sum(gap for gap, _ in half) for half in halves]
-    if len(gaps) < LEAST_GAPS or not all(seconds):
+    halves = [(clips[part].sum(), gaps[part].sum()) for part in (slice(middle), slice(middle, None))] if middle else []
+    if len(gaps) < LEAST_GAPS or not all(seconds for _, seconds in halves):
         return None
-    return tuple(sum(clips for _, clips in half) / spent for half, spent in zip(halves, seconds, strict=True))
+    return tuple(float(delivered / seconds) for delivered, seconds in halves)

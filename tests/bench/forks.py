@@ -3,7 +3,7 @@
     python -m tests.bench.forks --blocks 20 --json found.json
 
 Every loader that may be forked, with the settings of the demo, on 128 clips of 10 s in RAM. In each block each loader
-is visited once in either way, all in random order; a ratio is of the visits of one block, with its 99 % interval. A
+is visited once in either way, one after the other; a ratio is of the visits of one block, with its 99 % interval. A
 visit by an interpreter takes seconds: 20 blocks of all loaders take an hour, so this is no part of `make bench`.
 """
 
@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from scripts.measure.visits import forkable
-from tests.bench.made_results import CLIPS, demo_runs, made_results, ratio, words, yes
+from tests.bench.made_results import CLIPS, demo_runs, made_results, of_all, ratio, words, yes
 
 NEAR = 0.97, 1.03
 
@@ -46,6 +46,8 @@ def main() -> None:
             f"{loader}: fork / interpreter {words(compared)}; lies within {NEAR[0]} to {NEAR[1]}: {yes(is_near)}; "
             f"holds 1: {yes(is_one)}"
         )
+    if speeds and (together := of_all(speeds, "fork", "interpreter")):
+        print(f"all together: fork / interpreter {words(together)}")
     print(f"of {len(speeds)} loaders {near} lie within {NEAR[0]} to {NEAR[1]}, {one} hold 1")
 
 

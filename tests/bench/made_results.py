@@ -7,6 +7,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
+from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +73,15 @@ class MadeResults:
     def in_blocks(
         self, blocks: int, ways: Mapping[str, Way], file: Path | None = None
     ) -> dict[str, dict[str, dict[int, float]]]:
-        """Return {loader: {way: {block: clips/s}}}: in each block each result once by each way, in random order.
+        """Return {loader: {way: {block: clips/s}}}: in each block each result once by each way.
 
-        After each block it is also written to `file` as JSON.
+        Results are in random order, and so are the ways of one, which follow one another: a machine's noise is much the
+        same for a second or two. After each block it is also written to `file` as JSON.
         """
         speeds: dict[str, Any] = {loader: {way: {} for way in ways} for loader in self.runs}
         for block in range(blocks):
-            pairs = [(loader, way) for loader in self.runs for way in ways]
-            for loader, way in random.sample(pairs, len(pairs)):
+            order = [random.sample([(loader, way) for way in ways], len(ways)) for loader in self.runs]
+            for loader, way in chain.from_iterable(random.sample(order, len(order))):
                 run = self.runs[loader]
                 out = self.folder / "runs" / loader / way / f"{block}.json"
                 speed = ways[way](replace(run, repeat=block, path=str(out), seed=run.seed + block), out)
@@ -102,6 +105,19 @@ def ratio(one: Speeds, other: Speeds) -> Comparison | None:
     """Return how many times `one` is faster than `other`, by blocks; None where they share fewer than two."""
     found = compare(one, other) if one and other else None
     return found if found and found.low is not None else None
+
+
+def of_all(speeds: Mapping[str, Mapping[str, Speeds]], one: str, other: str) -> Comparison | None:
+    """Return how many times faster one way is than the other over all results together, by blocks that have all."""
+    logs = {
+        way: {
+            block: sum(log(found[way][block]) for found in speeds.values())
+            for block in set.intersection(*(set(found[one]) & set(found[other]) for found in speeds.values()))
+        }
+        for way in (one, other)
+    }
+    first, second = ({block: exp(total / len(speeds)) for block, total in logs[way].items()} for way in (one, other))
+    return ratio(first, second)
 
 
 def words(found: Comparison) -> str:

@@ -3,7 +3,7 @@
     python -m tests.bench.programs --blocks 10 --json found.json
 
 Every loader with the settings of the demo, on 512 clips of 10 s in RAM (all formats: some 5 GB). In each block each
-result is visited once as in a session (a fork, where that may be), and its program run once, all in random order; a
+result is visited once as in a session (a fork, where that may be), and its program run once, one after the other; a
 ratio is of one block, with its 99 % interval. The program runs alone, in a new process with the threads of a visit.
 Behind its own loop, its first epoch, it is timed over whole epochs, as long as a visit's window, and each byte goes
 through the sink of a visit.
@@ -20,7 +20,7 @@ from scripts.common import isolated
 from scripts.machine.cores import cores_allowed
 from scripts.measure import child, one_run
 from scripts.plan.runs import Run
-from tests.bench.made_results import demo_runs, made_results, ratio, words, yes
+from tests.bench.made_results import demo_runs, made_results, of_all, ratio, words, yes
 from tests.support.handed_out import run_program
 from tests.support.programs import PROJECT
 
@@ -98,6 +98,8 @@ def main() -> None:
         near += is_near
         slower += [loader] if compared.high < LEAST else []
         print(f"{loader}: program / result {words(compared)}; lies within {LEAST} to {MOST}: {yes(is_near)}")
+    if speeds and (together := of_all(speeds, "program", "result")):
+        print(f"all together: program / result {words(together)}")
     print(
         f"of {len(speeds)} programs {near} lie within {LEAST} to {MOST}; surely slower: {', '.join(slower) or 'none'}"
     )

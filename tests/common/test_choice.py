@@ -6,7 +6,8 @@ import random
 import pytest
 
 from scripts.common.blocks import Table
-from scripts.common.choice import CLOSE, Compared, Name, choose, over_tiers
+from scripts.common.choice import CLOSE, Compared, choose, over_tiers
+from scripts.common.counting import Name
 
 
 def planted(seed, blocks, **results):

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common.choice import Name
-from scripts.common.counting import Visit
+from scripts.common.counting import Name, Visit
 from scripts.measure import race, run_session
 
 

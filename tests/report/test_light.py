@@ -178,7 +178,7 @@ def test_snakemakes_report_shows_it(chromium, measured, tmp_path, monkeypatch, r
         monkeypatch.setattr(light_page, "LIMIT", 100_000)
         html, heading = light_of(measured), "too large to be shown here"
     else:
-        html, heading = request.getfixturevalue(of)[0], " on ram"
+        html, heading = request.getfixturevalue(of)[0], {"usual": " on ram", "large": " on tier disk"}[of]
     there = browser.Visit(chromium, framed(tmp_path, html))
     frame = there.page.frame_locator("iframe")
     assert heading in frame.locator("h1").inner_text(timeout=10_000)

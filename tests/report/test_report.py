@@ -227,7 +227,7 @@ def test_the_first_screen_names_bound_bottleneck_and_noise(measured):
     assert "23,998 clips/s 95 % interval 23,743 to 24,255 of 10 visits" in words
     assert "82 % of the in-memory ceiling , 29,250 clips/s (27,000 to 31,500 in 12 control runs)" in words
     assert "Bottleneck reading (from the page cache) 62 % of the time" in words
-    assert "75.7 to 79.2 times faster than torchaudio on ram" in words
+    assert "76.3 to 78.5 times faster than torchaudio on ram" in words
     assert "Confidence A : numpy_memmap has 10 visits, the same work varied by 6.0 %. " in words
     assert " little. Raise" not in words
     cold = section(measured[2], "goals")
