@@ -160,7 +160,10 @@ class Session:
             chosen = paths[compared.choose(paths, lambda name, paths=paths: self._expense(paths[name]))[0].key]
             had = [path for path in speeds if self.runs[path].loader == self.now]
             had = sorted(had, key=middle.__getitem__)[-1:]
-            found += dict.fromkeys([chosen] if self.asked else [max(first, key=middle.__getitem__), chosen, *had])
+            fastest = max(first, key=middle.__getitem__)
+            if compared.loaders and self.runs[fastest].loader == self.runs[chosen].loader:
+                fastest = chosen  # on another tier, whose files are in memory too
+            found += dict.fromkeys([chosen] if self.asked else [fastest, chosen, *had])
         return found
 
     def _expense(self, path: str) -> tuple[int, bool, int]:

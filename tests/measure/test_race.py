@@ -195,9 +195,9 @@ def finalists(speeds, asked=(), now=None, **settings):
     """The finalists of a race over results of these loaders, of a session that was asked for some of them."""
     runs = {
         one: SimpleNamespace(
-            **{"loader": one, "tier": "disk", "slug": "", "task": "read", "cache": "warm", "step_ms": 0},
+            **{"loader": one.partition("@")[0], "tier": one.partition("@")[2], "slug": ""},
+            **{"task": "read", "cache": "warm", "step_ms": 0, **LOCAL},
             settings={**RUN, **settings.get(one, {})},
-            **LOCAL,
         )
         for one in speeds
     }
@@ -211,6 +211,12 @@ def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has
     settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
     assert set(finalists(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
     assert finalists(speeds, asked=["dear", "cheap"], now="now", **settings) == ["cheap", "gpu"]
+
+
+def test_of_a_loader_on_two_tiers_one_is_explained():
+    speeds = {"a@ram": 101.0, "a@disk": 100.0, "b@ram": 50.0, "b@disk": 50.0}
+    found = finalists(speeds, **{path: {"workers": path.endswith("ram")} for path in speeds})
+    assert found == ["a@disk"], "the cheaper one"
 
 
 def test_of_trainings_nothing_is_explained():
