@@ -36,7 +36,10 @@ from scripts.common.statistics import Comparison
 
 Speeds = Mapping[int, float]  # {number of the block: clips per second} of one result
 FEW = 7  # visits, below which no variance counts as smaller than the pooled one
+MOST_DEGREES = 500  # of freedom: with more nothing changes
+MANY = 200  # results, above which a pseudo-inverse takes seconds
 LEAST_OWN = 3  # visits of a result, below which their scatter gives no interval of its speed by itself
+ROUNDING = 5e-13  # of log ratios: smaller ones are none, as in `_exp`
 CENTER_ERROR = 0.05  # of the interval of a single speed
 FINAL_ERROR = 0.04  # of a session's last table: with what `leaving` spends the whole stays within 5 %
 
@@ -93,8 +96,10 @@ class Table:
 
     def rank_interval(self, key: Hashable) -> tuple[int, int]:
         """Return 1 + how many are surely faster, and the number of results less those that are surely slower."""
-        others = [self.compare(key, other) for other in self.place if other != key]
-        return 1 + sum(one.slower for one in others), len(self.place) - sum(one.faster for one in others)
+        place = self.place[key]
+        slower = (self.means[place] + self.halves[place] < -ROUNDING).sum()  # NaN is neither
+        faster = (self.means[place] - self.halves[place] > ROUNDING).sum()
+        return 1 + int(slower), len(self.place) - int(faster)
 
     def equal(self, one: Hashable, other: Hashable, resolution: float = 0.05) -> bool:
         """Return whether the ratio is surely within 1 / (1 + `resolution`) to 1 + `resolution`."""
@@ -155,11 +160,7 @@ def pair_intervals(logs: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarr
     """
     count = logs.shape[-2]
     first, second = np.triu_indices(count, 1)
-    differences = logs[..., first, :] - logs[..., second, :]
-    there = ~np.isnan(differences)
-    shared = there.sum(axis=-1)
-    means = np.where(there, differences, 0).sum(axis=-1) / np.where(shared, shared, np.nan)
-    squares = np.where(there, (differences - means[..., None]) ** 2, 0).sum(axis=-1)
+    shared, means, squares = (found[..., first, second] for found in _differences(logs))
     visits = (~np.isnan(logs)).sum(axis=-1)
     blocks = (~np.isnan(logs)).any(axis=-2).sum(axis=-1)
     total = (visits.sum(axis=-1) - count - blocks + 1)[..., None]  # degrees of freedom of all results
@@ -173,11 +174,35 @@ def pair_intervals(logs: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarr
         freedom = np.fmin(sums**2 / parts, total)  # Satterthwaite 1946
         errors = np.sqrt(sums / shared)
     known = (shared >= 2) & (total >= 1)
-    whole = np.where(known, np.clip(freedom, 1, 500), 0).astype(int)
-    factors = np.full(whole.shape, np.nan)
+    whole = np.where(known, np.clip(freedom, 1, MOST_DEGREES), 0).astype(int)
+    factors = np.full(MOST_DEGREES + 1, np.nan)
     for one in np.unique(whole[known]):
-        factors[whole == one] = critical(count, int(one), error)
-    return means, factors * errors
+        factors[one] = critical(count, int(one), error)
+    return means, factors[whole] * errors
+
+
+def _differences(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return of each result and each other one (..., results, results) in how many blocks both are, their mean
+    difference there (NaN of none), and the sum of the squared deviations from it.
+
+    By products of matrices, so that 5,000 results do not need 12.5 million pairs times all blocks of memory. Each
+    result's own middle is taken away first: what is left is small, and so is what rounding does to it.
+    """
+    there = ~np.isnan(logs)
+    middles = np.where(there, logs, 0).sum(axis=-1, keepdims=True) / np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    rest, weights = np.where(there, logs - middles, 0), there.astype(float)
+
+    def summed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return one @ other.swapaxes(-1, -2)
+
+    shared = np.rint(summed(weights, weights)).astype(int)
+    sums, squares = summed(rest, weights), summed(rest**2, weights)
+    sums = sums - sums.swapaxes(-1, -2)
+    squares = squares + squares.swapaxes(-1, -2) - 2 * summed(rest, rest)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / shared  # NaN where nothing is shared
+    squares = (squares - np.nan_to_num(means) * sums).clip(min=0)
+    return shared, means + middles - middles.swapaxes(-1, -2), squares
 
 
 def _variances(squares: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray:
@@ -192,8 +217,10 @@ def _variances(squares: np.ndarray, weights: np.ndarray, count: int) -> np.ndarr
         system[..., here, there], sums[..., here, there] = weights, squares
     places = np.arange(count)
     system[..., places, places] = system.sum(axis=-1)
-    solved = np.linalg.pinv(system, rcond=1e-9, hermitian=True) @ sums.sum(axis=-1)[..., None]
-    return solved[..., 0].clip(min=0)
+    wanted = sums.sum(axis=-1)[..., None]
+    if count > MANY and weights.all():  # all pairs are known, so that there is one solution
+        return np.linalg.solve(system, wanted)[..., 0].clip(min=0)
+    return (np.linalg.pinv(system, rcond=1e-9, hermitian=True) @ wanted)[..., 0].clip(min=0)
 
 
 def _moderated(variances: np.ndarray, own: np.ndarray, few: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -213,13 +240,16 @@ def _moderated(variances: np.ndarray, own: np.ndarray, few: np.ndarray) -> tuple
 
 
 def _levels(logs: np.ndarray) -> np.ndarray:
-    """Return the log speeds (results,) as of the mean block, by least squares of result + block."""
-    rows, columns = np.nonzero(~np.isnan(logs))
-    count, blocks = logs.shape
-    design = np.zeros((len(rows), count + blocks))
-    design[np.arange(len(rows)), rows] = design[np.arange(len(rows)), count + columns] = 1
-    solved = np.linalg.lstsq(design, logs[rows, columns], rcond=None)[0]
-    return solved[:count] + solved[count:].mean()
+    """Return the log speeds (results,) as of the mean block, by least squares of result + block.
+
+    The results' part is eliminated, so that what is solved has the size of the blocks.
+    """
+    weights = (~np.isnan(logs)).astype(float)
+    speeds, counts = np.where(weights, logs, 0), weights.sum(axis=1, keepdims=True)
+    own, shares = speeds.sum(axis=1, keepdims=True) / counts, weights / counts
+    system = np.diag(weights.sum(axis=0)) - weights.T @ shares
+    effects = np.linalg.pinv(system, rcond=1e-9, hermitian=True) @ (speeds - weights * own).sum(axis=0)
+    return own[:, 0] - shares @ effects + effects.mean()
 
 
 def _exp(value: float) -> float:
