@@ -121,8 +121,9 @@ def compared(tables: Tables, row: Row) -> Compared:
     """
     beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
     settings = _with_speed(one for one in tables["ranking"] if one["condition"] == row["condition"])
-    every = speeds_of(tables, settings) if all(_from_memory(tables, one) for one in settings) else None
-    return Compared(speeds_of(tables, (*beside, row)), every)
+    tiers = {one["tier"] for one in settings}
+    together = len(tiers) > 1 and all(_from_memory(tables, one) for one in settings)
+    return Compared(speeds_of(tables, (*beside, row)), speeds_of(tables, settings) if together else None)
 
 
 def _from_memory(tables: Tables, row: Row) -> bool:
