@@ -18,17 +18,18 @@ from scripts.machine.objects import Getter, StoredObject, bucket_and_prefix, buc
 IN_FLIGHT = (1, 5, 20, 64)
 OBJECTS = 32  # of each size, read in turn
 METHOD = "get"
-ROUNDS, LEAST_SECONDS = 3, 0.3  # turns of all numbers, of which the best of each counts: what others disturbed is no limit
+ROUNDS, LEAST_SECONDS = 3, 0.3  # turns, of which the best of each number counts: what others disturbed is no limit
 
 
 def measure_gets(location: Location, sizes: Sequence[int], in_flight: Sequence[int], seconds: float) -> dict[str, Any]:
     """Return what GETs of objects of each size get, with each number in flight, each for `seconds` in three turns.
 
-    The best turn of each is what the storage gives at most. Objects of random bytes are put below the location, which is served, and deleted afterwards. `method` (get),
-    `random`: of one in flight and the largest objects; `reads`: a list with for each measurement `pattern` (get),
-    `method`, `readers` (in flight), `block_bytes` (of an object), `reads`, `seconds`, `megabytes_per_second` (of 10^6
-    bytes), `reads_per_second`, `mean_latency_ms`, `p99_latency_ms`, `server_cpu_seconds_per_read` (None where
-    the server is not of this process) and `client_cpu_seconds_per_read`. Raises UserError where the storage refuses.
+    The best turn of each is what the storage gives at most. Objects of random bytes are put below the location,
+    which is served, and deleted afterwards. `method` (get), `random`: of one in flight and the largest objects;
+    `reads`: a list with for each measurement `pattern` (get), `method`, `readers` (in flight), `block_bytes` (of an
+    object), `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes), `reads_per_second`, `mean_latency_ms`,
+    `p99_latency_ms`, `server_cpu_seconds_per_read` (None where the server is not of this process) and
+    `client_cpu_seconds_per_read`. Raises UserError where the storage refuses.
     """
     bucket = bucket_of(location)
     _, prefix = bucket_and_prefix(location.uri)

@@ -15,7 +15,7 @@ from scripts.common.choice import Name, over_tiers
 from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 
 LEAST_BLOCKS = 3  # before anything is concluded
-ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: neighbours of the slow ones are to be distinguished too
+ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: the slow ones are to be distinguished too
 FAR = 2.0  # times slower than the fastest is far behind
 CONTROLS = 2  # visits of the control run in a block
 BEHIND_SHARE = 0.2  # of the time, for visits of those that left: which of them is the faster is asked too
