@@ -78,8 +78,9 @@ PARTS = {  # of a batch's time
     "storage": Term("storage", "storage", "the device; what is saved when the files are in the page cache"),
     "read": Term(
         "reading",
-        "reading (from the page cache)",
-        "reading files from the page cache, beyond what leaving out storage or decoding saves",
+        "reading out of memory",
+        "reading files from the page cache, or copying out of an array in RAM, beyond what leaving out storage or "
+        "decoding saves",
     ),
     "decode": Term("decoding", "decoding", "decoding audio, and unpacking it from archives"),
     "transfer": Term(

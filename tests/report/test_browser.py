@@ -113,7 +113,7 @@ def test_the_first_screen_answers(visit, campaign_page):
         " clips/s",
         " % of the in-memory ceiling",
         "times faster",
-        "reading (from the page cache)",
+        "reading out of memory",
     ):
         assert part in text, part
     rows = page.locator("#hero tbody tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().bottom)")

@@ -100,7 +100,7 @@ def test_the_reason_names_interval_bound_and_bottleneck(everything):
         "workers, the least CPU time, the least memory. "
         "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
         "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
-        "Bottleneck: reading (from the page cache) (62 % of the time)."
+        "Bottleneck: reading out of memory (62 % of the time)."
     )
     assert "71 % of what its storage allows. Bottleneck: transfer" in everything["fastest_cold"]["reason"]
     assert "at most 2 times slower than the fastest" in everything["least_memory"]["reason"]
