@@ -34,6 +34,8 @@ CHILD = "FEEDRATE_CHILD"
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PROC, SHARED_MEMORY = Path("/proc"), Path("/dev/shm")
 PR_SET_PDEATHSIG = 1  # prctl(2)
+ENDED = ("Z", "X")  # states of a process that nobody has waited for, and of one that is just being removed
+LONGEST_DEATH = 5.0  # seconds
 LONGEST_TEMPORARY = 75  # bytes of TMPDIR: a socket's path has at most 107 (unix(7)), multiprocessing adds 32
 
 
@@ -136,11 +138,15 @@ def end_session(leader: int) -> None:
     """Kill the process group of a session's leader and remove what torch's processes in the session have left in RAM.
 
     torch names such a file by the process that has made it, and takes the name away at once, unless it is killed
-    before.
+    before. Returns when they have ended: a killed process runs on until the kernel has taken it down, beside whatever
+    is measured next. One that hangs in the kernel, on a device, is waited for LONGEST_DEATH seconds.
     """
-    members = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and _in_session(entry, leader)]
+    members = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and _in_group(entry, leader)]
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
+    deadline = time.monotonic() + LONGEST_DEATH
+    while any(_in_group(PROC / str(process), leader) for process in members) and time.monotonic() < deadline:
+        time.sleep(0.001)
     for process in {leader, *members}:
         for left in SHARED_MEMORY.glob(f"torch_{process}_*"):
             left.unlink(missing_ok=True)
@@ -156,11 +162,13 @@ def _sessions_below(pid: int) -> list[int]:
     return found
 
 
-def _in_session(process: Path, leader: int) -> bool:
+def _in_group(process: Path, leader: int) -> bool:
+    """Return whether a process is of this leader's group and has not ended."""
     try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[3]) == leader  # proc_pid_stat(5)
+        state, _parent, group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
     except OSError:  # ended meanwhile
         return False
+    return int(group) == leader and state not in ENDED  # proc_pid_stat(5)
 
 
 def crash_of(status: int, kills: int) -> str | None:
