@@ -24,9 +24,9 @@ class _Lines:
         self.file.flush()
 
 
-def progress_bar(items: Iterable[Any] | None = None, total: int | None = None, name: str | None = None) -> tqdm:
-    """Return a tqdm bar over clips, on stderr: redrawn in place on a terminal, a line every 10 s elsewhere."""
+def progress_bar(items: Iterable[Any] | None = None, *, total: int | None, name: str, unit: str) -> tqdm:
+    """Return a tqdm bar over items, on stderr: redrawn in place on a terminal, a line every 10 s elsewhere."""
     if sys.stderr.isatty():
-        return tqdm(items, total=total, desc=name, unit="clip")
+        return tqdm(items, total=total, desc=name, unit=unit)
     file = _Lines(sys.stderr)
-    return tqdm(items, total=total, desc=name, unit="clip", file=file, mininterval=LINE_SECONDS, ascii=True, ncols=120)
+    return tqdm(items, total=total, desc=name, unit=unit, file=file, mininterval=LINE_SECONDS, ascii=True, ncols=120)

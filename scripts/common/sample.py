@@ -11,6 +11,12 @@ from math import prod
 from typing import Any
 
 _FULL = {"int16": 32768, "uint8": 255}  # stored values that are delivered as 1.0
+CLIP = "clip"
+
+
+def noun_of_kind(kind: str) -> str:
+    """Return what an item of a kind is called: of audio a clip, of other data an image, an array."""
+    return CLIP if kind == "audio" else kind
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,11 @@ class Sample:
     decoding: str  # how the one becomes the other
     kind: str = "audio"  # a file in scripts/kinds
     ending: str = "wav"  # of a file of the corpus
+
+    @property
+    def noun(self) -> str:
+        """What an item is called: a clip, or by its kind."""
+        return noun_of_kind(self.kind)
 
     @property
     def bytes(self) -> int:

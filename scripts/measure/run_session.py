@@ -28,6 +28,7 @@ from scripts.common.errors import reading, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
+from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import COLD, PROTOCOL, TRAINING, ranks_of
 from scripts.measure import one_run
 from scripts.measure.race import Limits, Race, leading
@@ -157,7 +158,8 @@ class Session:
             named = {name: speeds[path] for name, path in paths.items()}
             compared = Compared(named, named if names.keys() >= speeds.keys() else None)
             first = [paths[name] for name in leading(compared.results)]
-            chosen = paths[compared.choose(paths, lambda name, paths=paths: self._expense(paths[name]))[0].key]
+            choice, _ = compared.choose(paths, lambda one, paths=paths: self._expense(paths[one], middle[paths[one]]))
+            chosen = paths[choice.key]
             had = [path for path in speeds if self.runs[path].loader == self.now]
             had = sorted(had, key=middle.__getitem__)[-1:]
             fastest = max(first, key=middle.__getitem__)
@@ -166,12 +168,16 @@ class Session:
             found += dict.fromkeys([chosen] if self.asked else [fastest, chosen, *had])
         return found
 
-    def _expense(self, path: str) -> tuple[int, bool, int]:
-        """Return what makes one of several equal results the cheaper one, as the report chooses among them."""
-        run = self.runs[path]
-        module = self.plan.loaders[run.loader]
+    def _expense(self, path: str, rate: float) -> tuple[bool, int, bool, int]:
+        """Return what makes one of several equal results, of so many clips/s, the cheaper one, as the report chooses
+        among them, as far as it is known by now.
+        """
+        run, step_ms = self.runs[path], self.plan.config["report"]["step_ms"]
+        module, settings = self.plan.loaders[run.loader], run.settings
+        ahead = works_ahead(settings["workers"], settings["prefetch"])
+        starves = step_ms is not None and au_percent(step_ms, settings["batch_size"], rate, ahead) < TARGET_AU_PERCENT
         copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
-        return copies, plugins.lifetime(module, run.settings) != "lasting", run.settings["workers"] or 0
+        return starves, copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
 
     def _explains(self) -> bool:
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
@@ -244,9 +250,9 @@ def attempt_of(path: Path, block: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a block."""
 
-    def __init__(self, minutes: float | str, results: int) -> None:
+    def __init__(self, minutes: float | str, results: int, noun: str) -> None:
         self.minutes, self.results, self.block = minutes, results, -1
-        self.inplace = sys.stderr.isatty()
+        self.noun, self.inplace = noun, sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
         """Say where the race is."""
@@ -266,7 +272,7 @@ class Display:
         middle = middles(race)
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
-        return f"; so far: {', '.join(names)} clips/s" if names else ""
+        return f"; so far: {', '.join(names)} {self.noun}s/s" if names else ""
 
     @staticmethod
     def _called(path: Any, race: Race) -> str:
@@ -292,7 +298,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
     session = Session(Plan(arguments.config), arguments.group, arguments.loaders, arguments.out)
-    display = Display(session.measure["minutes"], len(session.runs))
+    display = Display(session.measure["minutes"], len(session.runs), session.sample.noun)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         if arguments.log:

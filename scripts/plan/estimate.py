@@ -18,6 +18,8 @@ VISIT_SECONDS = 1.0  # of a visit, beside its window
 PASSES = 4  # of what is measured by whole epochs
 PASS_BYTES_PER_SECOND = dict.fromkeys(ONE_PROCESS, 80e6)  # of float32 audio; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
+DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any other, as of OTHER_PASS
+QUEUES = 6  # times what workers and queues hold, of a visit: 2 untimed and the 4 of its window (measure/window.py)
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
@@ -86,15 +88,20 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes:
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
         return max(least, measure["minutes"] * len(found) / len(every))
-    return sum(_visits_seconds(run, measure, epoch_bytes) for run in found) / 60
+    return sum(_visits_seconds(plan, run, epoch_bytes) for run in found) / 60
 
 
-def _visits_seconds(run: Run, measure: dict[str, Any], epoch_bytes: int) -> float:
+def _visits_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
     """Return the seconds of all visits of a result, where each has a fixed number."""
+    measure, settings = plan.config["measure"], run.settings
     repeats = measure["train_repeats"] if run.task in TRAINING else measure["repeats"]
     passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
     whole = passes * epoch_bytes / PASS_BYTES_PER_SECOND.get(run.task, OTHER_PASS_BYTES_PER_SECOND)
-    return repeats * (VISIT_SECONDS + max(measure["seconds"], 0.0 if run.mode == "visit" else whole))
+    if run.mode == "visit":
+        held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
+        decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
+        whole = QUEUES * held / (DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND)
+    return repeats * (VISIT_SECONDS + max(measure["seconds"], whole))
 
 
 def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def note_early_end(request: SourceRequest) -> None:
 
 def _counted(rows: Iterator[LedgerRow], total: int | None, counts: Counter[str], name: str) -> Iterator[LedgerRow]:
     """Pass `rows` on, counting them by status and showing progress."""
-    with progress_bar(total=total, name=name) as bar:
+    with progress_bar(total=total, name=name, unit="file") as bar:
         for row in rows:
             counts[row.status] += 1
             bar.set_postfix({status: counts[status] for status in STATUSES if counts[status]}, refresh=False)

@@ -5,10 +5,10 @@ from typing import Any
 
 from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.text import percent_text
+from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS
 from scripts.report.verdict_texts import key, place
 from scripts.report.verdicts import speeds_of
-from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import number_text
 
 PLAIN, COMPILED = "train", "train_compiled"

@@ -25,10 +25,11 @@ from matplotlib.text import Text
 
 from scripts.common.errors import run_main
 from scripts.common.files import whole_file
+from scripts.common.noun import noun_of, worded
+from scripts.common.sample import CLIP
 from scripts.report import charts
 from scripts.report.charts._common import INK, PAPER, RULE, Tables
 from scripts.report.charts._print import nothing
-from scripts.report.noun import CLIP, noun_of, worded
 from scripts.report.others import with_others
 from scripts.tables.columns import read_tables
 

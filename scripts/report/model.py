@@ -4,15 +4,14 @@ The page's form does the same arithmetic for other numbers (report/template/mode
 """
 
 from collections.abc import Iterable, Mapping
-from math import ceil
 from typing import Any, NamedTuple
 
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
+from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import EMULATED
 from scripts.report.verdict_texts import asked, in_memory
-from scripts.tables.bottlenecks import TARGET_AU_PERCENT
-from scripts.tables.step_au import MEASURED, works_ahead
+from scripts.tables.step_au import MEASURED
 
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
 
@@ -81,11 +80,8 @@ class Candidate(NamedTuple):
         if self.measured and not large and not model.gigabytes and self.measured[:2] == (model.batch, model.step_ms):
             return Answer(rate, self.measured[2], "memory")
         epoch = 1e9 * model.gigabytes / stored_bytes if model.gigabytes else clips
-        batches = max(1, ceil(epoch / model.batch))
-        step, batch = model.step_ms / 1000, model.batch / rate
-        each = max(step, batch) if self.works_ahead else step + batch
-        au = 100 * step * batches / (each * batches + self.start_seconds) * self.share
-        return Answer(rate, au, "storage" if limit and limit < self.rate else "memory")
+        au = au_percent(model.step_ms, model.batch, rate, self.works_ahead, epoch, self.start_seconds)
+        return Answer(rate, au * self.share, "storage" if limit and limit < self.rate else "memory")
 
 
 class Answer(NamedTuple):
@@ -127,7 +123,7 @@ def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candid
     known = Candidate(
         row["steady_clips_per_second"] or row["clips_per_second"],
         (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
-        works_ahead(row),
+        works_ahead(row["workers"], row["prefetch"]),
         sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
     )

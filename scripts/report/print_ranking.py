@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from scripts.common.errors import run_main
-from scripts.report.noun import noun_of, worded
+from scripts.common.noun import noun_of, worded
 from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
 from scripts.tables.columns import read_tables
 

@@ -21,7 +21,9 @@ from markupsafe import Markup
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
+from scripts.common.noun import noun_of, worded_page
 from scripts.common.text import duration_text, percent_text
+from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.away import away
@@ -47,14 +49,13 @@ from scripts.report.light import lightened, picture_address
 from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
-from scripts.report.noun import noun_of, worded_page
 from scripts.report.others import with_others
 from scripts.report.published import published
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import bound_text, choice_text, most_text, rank_text, unusual_settings
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
-from scripts.tables.bottlenecks import LEAST_PERCENT, TARGET_AU_PERCENT
+from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)

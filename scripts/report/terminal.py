@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts.common.noun import noun_of, worded
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
-from scripts.report.noun import noun_of, worded
 from scripts.report.others import with_others
 from scripts.report.verdict_texts import asked, choice_text, rank_text
 from scripts.report.verdict_texts import place as place_of

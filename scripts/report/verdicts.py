@@ -12,6 +12,7 @@ from scripts.common.choice import CLOSE, Compared
 from scripts.common.counting import Name
 from scripts.common.statistics import compare
 from scripts.common.text import duration_text
+from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD, EMULATED
 from scripts.report.verdict_texts import (
     LACKING,
@@ -28,14 +29,9 @@ from scripts.report.verdict_texts import (
     place,
     speed_text,
 )
-from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
 from scripts.tables.step_au import MEASURED
 
-CHEAPEST_RULE = (
-    f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: the fewest copies in RAM, batches that "
-    "last, the fewest workers, the least CPU time, the least memory. "
-)
 OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
@@ -106,7 +102,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     choice, others = table.choose(map(key, ranked), lambda one: _expense(tables, every[one]))
     first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
-    rule = CHEAPEST_RULE if equals and choice.form != "noisy" else ""
+    rule = _cheapest_rule(asked(tables, "step_ms")) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
@@ -145,9 +141,20 @@ def _with_speed(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["clips_per_second"]]
 
 
+def _cheapest_rule(step_ms: float | None) -> str:
+    """Return the order in which `_expense` chooses among equals, in words."""
+    fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU, "
+    return (
+        f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}the fewest copies in RAM, batches "
+        "that last, the fewest workers, the least CPU time, the least memory. "
+    )
+
+
 def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     """Return what makes one of several equal results the cheaper one, what counts most first."""
+    step_ms = asked(tables, "step_ms")
     return (
+        step_ms is not None and not _sustains(row, step_ms),
         in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
         row["workers"] or 0,

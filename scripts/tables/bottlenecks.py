@@ -11,7 +11,6 @@ from scripts.common.vocabulary import PARTS
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
 LEAST_ROUNDS = 3
 STUDENT = {3: 2.92, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943}  # one-sided 95 % by number of rounds
-TARGET_AU_PERCENT = 90.0  # AU from which a training waits for its own steps alone
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:

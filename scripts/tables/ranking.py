@@ -10,9 +10,9 @@ from typing import Any
 from scripts.common.blocks import FINAL_ERROR, Center, Table
 from scripts.common.counting import Visit, counting
 from scripts.common.statistics import median_of, outliers
+from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
 from scripts.tables import bottlenecks
-from scripts.tables.bottlenecks import TARGET_AU_PERCENT
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
 from scripts.tables.groups import grouped, speed_columns
 from scripts.tables.records import setting_columns, tier_name

@@ -1,9 +1,9 @@
 """Whether a result feeds the user's own training step (`report.step_ms`): its AU there, measured or by its rate."""
 
 from collections.abc import Iterable, Mapping
-from math import ceil
 from typing import Any
 
+from scripts.common.utilisation import au_percent, works_ahead
 from scripts.common.vocabulary import ranks_of
 
 MEASURED, BY_RATE = "measured", "by its rate"
@@ -47,16 +47,7 @@ def _known(row: Mapping[str, Any]) -> bool:
     return bool(plain and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
 
 
-def works_ahead(row: Mapping[str, Any]) -> bool:
-    """Return whether a loader makes batches while a step is under way: by its workers, or where it has no such setting
-    by what it prefetches.
-    """
-    return bool(row["prefetch"] if row["workers"] is None else row["workers"])
-
-
 def _au(row: Mapping[str, Any], step_ms: float, share: float) -> float:
     """Return AU in percent over whole epochs, at a share of the steady rate."""
-    step, batch = step_ms / 1000, row["batch_size"] / (share * row["steady_clips_per_second"])
-    batches = ceil(row["clips"] / row["batch_size"])
-    each = max(step, batch) if works_ahead(row) else step + batch
-    return 100 * step * batches / (each * batches + (row["epoch_start_seconds"] or 0.0))
+    rate, ahead = share * row["steady_clips_per_second"], works_ahead(row["workers"], row["prefetch"])
+    return au_percent(step_ms, row["batch_size"], rate, ahead, row["clips"], row["epoch_start_seconds"] or 0.0)

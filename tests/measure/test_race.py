@@ -202,7 +202,9 @@ def finalists(speeds, asked=(), now=None, **settings):
         for one in speeds
     }
     played = Played(speeds, blocks=8, noise=0.02, condition=lambda one: run_session.condition(runs[one]))
-    session = SimpleNamespace(runs=runs, now=now, asked=set(asked), _expense=lambda one: runs[one].settings["workers"])
+    session = SimpleNamespace(
+        runs=runs, now=now, asked=set(asked), _expense=lambda one, _rate: runs[one].settings["workers"]
+    )
     return run_session.Session._finalists(session, played.race)
 
 
@@ -219,12 +221,28 @@ def test_of_a_loader_on_two_tiers_one_is_explained():
     assert found == ["a@disk"], "the cheaper one"
 
 
+def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
+    module = SimpleNamespace(LIFETIME="lasting")
+    settings = {"batch_size": 32, "prefetch": 2}
+    runs = {
+        name: SimpleNamespace(loader="any", tier="disk", settings={**settings, "workers": workers})
+        for name, workers in (("waits", 0), ("ahead", 2))
+    }
+    for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
+        plan = SimpleNamespace(
+            config={"report": {"step_ms": step_ms}}, loaders={"any": module}, in_memory=lambda _tier: False
+        )
+        session = SimpleNamespace(runs=runs, plan=plan)
+        expense = {name: run_session.Session._expense(session, name, rate) for name in runs}
+        assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
+
+
 def test_of_trainings_nothing_is_explained():
     run = SimpleNamespace(
         loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
     )
     played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
-    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one: 0)
+    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one, _rate: 0)
     assert run_session.Session._finalists(session, played.race) == []
 
 

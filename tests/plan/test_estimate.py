@@ -42,6 +42,7 @@ def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
         {"measure": {**fixed, "seconds": 30}},
         {"measure": {**fixed, "epochs": 50}},
         {"sweep": {**plan.config["sweep"], "task": ["read", "train", "lightning"]}},
+        {"sweep": {**plan.config["sweep"], "workers": [8], "batch_size": [256]}},  # longer windows
     ]
     for change in longer:
         other = Plan({**plan.config, **change}, project=tmp_path)

@@ -3,8 +3,8 @@
 import pytest
 
 from scripts.common.files import read_json, write_json
+from scripts.common.noun import worded, worded_page
 from scripts.report.draw_figures import picture, style
-from scripts.report.noun import worded, worded_page
 from scripts.report.terminal import ranking_lines
 from tests.support.made_runs import Made, make_results
 from tests.support.report_pages import rendered, spaced

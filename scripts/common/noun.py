@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.common.sample import CLIP, noun_of_kind
+
 _APART = re.compile(r"(<(script|style|code|pre|textarea)\b.*?</\2>)", re.DOTALL | re.IGNORECASE)  # of a page
 _TEXT = re.compile(r"(?:\A|(?<=>))[^<]+")
 _SAID = re.compile(r'( (?:alt|title|aria-label)=")([^"]*)')
 _CLIP = re.compile(r"(?:\b(a) )?(?<![\w/.-])(clip)(s?)(?![\w-])", re.IGNORECASE)  # no part of a name or a path
-CLIP = "clip"
 
 
 def kind_of(tables: Mapping[str, Any]) -> str:
@@ -18,8 +19,7 @@ def kind_of(tables: Mapping[str, Any]) -> str:
 
 def noun_of(tables: Mapping[str, Any]) -> str:
     """Return what an item of the tables' data is called."""
-    kind = kind_of(tables)
-    return CLIP if kind == "audio" else kind
+    return noun_of_kind(kind_of(tables))
 
 
 def worded(text: str, noun: str) -> str:
