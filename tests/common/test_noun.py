@@ -15,6 +15,7 @@ from tests.support.report_pages import rendered, spaced
     ("A clip. Clips per second", "An image. Images per second"),
     ("clips_per_second, eclipse, clipped", "clips_per_second, eclipse, clipped"),
     ("clips/s of my-clips in /data/clips, a.clips", "images/s of my-clips in /data/clips, a.clips"),
+    ("gather=clip of clips", "gather=clip of images"),
 ])  # fmt: skip
 def test_words_are_replaced_and_parts_of_words_are_not(text, said):
     assert worded(text, "image") == said and worded(text, "clip") == text
