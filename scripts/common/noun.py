@@ -9,7 +9,7 @@ from scripts.common.sample import CLIP, noun_of_kind
 _APART = re.compile(r"(<(script|style|code|pre|textarea)\b.*?</\2>)", re.DOTALL | re.IGNORECASE)  # of a page
 _TEXT = re.compile(r"(?:\A|(?<=>))[^<]+")
 _SAID = re.compile(r'( (?:alt|title|aria-label)=")([^"]*)')
-_CLIP = re.compile(r"(?:\b(a) )?(?<![\w/.=-])(clip)(s?)(?![\w-])", re.IGNORECASE)  # no part of a name or path, no setting
+_CLIP = re.compile(r"(?:\b(a) )?(?<![\w/.=-])(clip)(s?)(?![\w-])", re.IGNORECASE)  # no name, path, setting
 
 
 def kind_of(tables: Mapping[str, Any]) -> str:

@@ -3,11 +3,13 @@
 It knows no clock, no library and no loader but what it is given, so that tests hold it to the order of its phases.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
+
+from scripts.measure.sink import Kept
 
 Batch = Mapping[str, Any]
 Epoch = Callable[[int], Iterator[Batch]]
@@ -19,10 +21,10 @@ class Verifier(Protocol):
     def check(self, batch: Batch) -> bool:
         """Compare one batch with the manifest; return whether it has the form that a sink takes."""
 
-    def finish(self, receipts: list[Any]) -> None:
+    def finish(self, receipts: Iterable[Any]) -> None:
         """Look at the verify epoch as a whole: what is missing. Its receipts are what later ones must equal."""
 
-    def check_epoch(self, number: int, receipts: list[Any]) -> None:
+    def check_epoch(self, number: int, receipts: Iterable[Any]) -> None:
         """Compare the receipts of a timed epoch with the manifest and the verify epoch."""
 
     @property
@@ -153,7 +155,7 @@ def run_cold(
         pass
     if not verifier.ok:
         return times
-    delivered: list[list[Any]] = []
+    delivered: list[Kept] = []
     around("before")
     while len(delivered) < epochs or sum(epoch.seconds for epoch in times.epochs) < least_seconds:
         opened_next = partial(opened, len(delivered) + 1)
@@ -170,7 +172,7 @@ def time_cold_epoch(
     clock: Callable[[], float],
     cold: Cold,
     into: list[EpochTimes],
-) -> list[Any]:
+) -> Kept:
     """Put the data out of the cache, time opening a loader and its first epoch; return the receipts of what came."""
     cold.evict()
     cold.begin()
@@ -225,13 +227,13 @@ def _verify(
     """Pass the verify epoch to the verifier and the sink, which warms both up; note when its first batch came."""
     began = clock()
     arrived, resolved = noted_by(clock)
-    receipts = []
+    receipts = Kept()
     for number, batch in enumerate(epoch(0)):
         if number == 0:
             [first] = resolved([arrived()])
             times.first_batch_seconds = first - start
         if verifier.check(batch):
-            receipts.append(sink.consume(batch))
+            receipts.add(sink.consume(batch))
     sink.finish()
     sink.computed()
     verifier.finish(receipts)
@@ -246,29 +248,29 @@ def time_epochs(
     least_seconds: float,
     into: list[EpochTimes],
     agreed: Callable[[bool], bool] = bool,
-) -> list[list[Any]]:
+) -> list[Kept]:
     """Time epochs 1, 2, ... without a pause between them; return the receipts of what each delivered.
 
     Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`. `agreed`: as
     of `run`.
     """
-    delivered: list[list[Any]] = []
+    delivered: list[Kept] = []
     last_arrival = None
     arrived, resolved = noted_by(clock)
     began = clock()
     while not agreed(len(delivered) >= epochs and clock() - began >= least_seconds):
         number = len(delivered) + 1
-        arrivals, receipts = [], []
+        arrivals, receipts = [], Kept()
         start = clock()
         for batch in epoch(number):
             arrivals.append(arrived())
-            receipts.append(sink.consume(batch))
+            receipts.add(sink.consume(batch))
         sink.finish()
         end = clock()
         arrivals = resolved(arrivals)
         first = arrivals[0] if arrivals else end
         gap = first - (start if last_arrival is None else last_arrival)
-        sizes = [len(receipt.clip) for receipt in receipts]
+        sizes = receipts.sizes
         at = [arrival - start for arrival in arrivals]
         into.append(EpochTimes(end - start, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
         last_arrival = arrivals[-1] if arrivals else end

@@ -190,7 +190,7 @@ class _Run:
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         for whole, taken in window.receipts:
             self.different += receipts.check_against(known, taken, whole)
-            self.delivered += sum(len(receipt.clip) for receipt in taken)
+            self.delivered += sum(taken.sizes)
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found

@@ -22,7 +22,7 @@ import torch
 
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import PlainLoop, Receipt, data_of
+from scripts.measure.sink import Kept, PlainLoop, Receipt, data_of
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
@@ -128,7 +128,7 @@ class TrainingSink:
         self.optimizer = optimizer_of(self.model)
         self._clock = clock
         self._steps = StepTimes(device, clock)
-        self._losses: list[torch.Tensor] = []
+        self._losses: list[torch.Tensor | float] = []
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
         """Train on one batch; return its receipt, without sums."""
@@ -137,7 +137,7 @@ class TrainingSink:
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-        self._losses.append(loss.detach())
+        self._losses.append(kept_loss(loss))
         return receipt_of(batch)
 
     def finish(self) -> None:
@@ -161,7 +161,7 @@ class TrainingSink:
         start = self._clock()
         with torch.no_grad():
             for batch in validation():
-                kept.append((reconstruction_loss(model, batch, self.inputs), len(batch["clip"])))
+                kept.append((kept_loss(reconstruction_loss(model, batch, self.inputs)), len(batch["clip"])))
         self.finish()
         seconds = self._clock() - start
         model.train()
@@ -177,11 +177,19 @@ def receipt_of(batch: protocol.Batch) -> Receipt:
     return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
 
 
-def read_losses(losses: list[torch.Tensor]) -> list[float]:
-    return torch.stack(losses).tolist() if losses else []
+def kept_loss(loss: torch.Tensor) -> torch.Tensor | float:
+    """Return what is kept of a loss until the epoch is over: on a GPU itself, since to read it is to wait.
+
+    On a CPU its value: the tensor would stay on the heap between batches (sink.Kept).
+    """
+    return loss.detach() if loss.is_cuda else loss.item()
 
 
-def mean_over_clips(losses: list[tuple[torch.Tensor, int]]) -> float:
+def read_losses(losses: list[torch.Tensor | float]) -> list[float]:
+    return torch.stack(losses).tolist() if losses and isinstance(losses[0], torch.Tensor) else losses
+
+
+def mean_over_clips(losses: list[tuple[torch.Tensor | float, int]]) -> float:
     """Return the mean of batches' losses, each weighted by its number of clips."""
     values, sizes = read_losses([loss for loss, _ in losses]), [size for _, size in losses]
     return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)
@@ -192,7 +200,7 @@ class Course:
     """How a training went, whichever loop ran it."""
 
     times: protocol.Times = field(default_factory=protocol.Times)
-    delivered: list[list[Receipt]] = field(default_factory=list)  # of each timed epoch
+    delivered: list[Kept] = field(default_factory=list)  # of each timed epoch
     losses: list[list[float]] = field(default_factory=list)  # of each batch, by epoch, the warm-up epoch's first
     validation_losses: list[float] = field(default_factory=list)
 
@@ -278,7 +286,7 @@ def _train_once(
     task: Task,
     into: list[protocol.EpochTimes],
     clock: Clock,
-) -> list[list[Receipt]]:
+) -> list[Kept]:
     """Train for the next epoch, time it, then validate; return its receipts, as protocol.time_epochs does."""
     with task.joined(sink.model):
         delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)

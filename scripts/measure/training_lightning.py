@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Receipt
+from scripts.measure.sink import Kept
 from scripts.measure.training import (
     Around,
     Clock,
@@ -28,6 +28,7 @@ from scripts.measure.training import (
     Training,
     check_epochs,
     emptied,
+    kept_loss,
     mean_over_clips,
     optimizer_of,
     passed,
@@ -127,9 +128,9 @@ class _Fit:
         self.around = around
         self.model = task.make(task.inputs, task.seed)
         self.steps = StepTimes(task.device, clock)
-        self.losses: list[torch.Tensor] = []  # of this epoch
-        self.validated: list[tuple[torch.Tensor, int]] = []
-        self.receipts: list[Receipt] = []
+        self.losses: list[torch.Tensor | float] = []  # of this epoch
+        self.validated: list[tuple[torch.Tensor | float, int]] = []
+        self.receipts = Kept()
         self.train = _Asked(lambda: epoch(len(course.losses) + 1), batches, clock)
         self.validation: _Asked | None = None
         if task.validation and (validation_batches := passed(task.validation)):
@@ -160,14 +161,14 @@ class _Fit:
 
     def begin_epoch(self) -> None:
         """Nothing is timed in the first epoch."""
-        self.receipts = []
+        self.receipts = Kept()
         if len(self.course.losses) == 1:
             self.around("before")
 
     def trained(self, batch: protocol.Batch) -> None:
         """Keep the batch's receipt; after the last one the epoch has ended, and its validation may begin."""
-        self.receipts.append(receipt_of(batch))
-        if len(self.receipts) == len(self.train):
+        self.receipts.add(receipt_of(batch))
+        if len(self.receipts.sizes) == len(self.train):
             self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -177,7 +178,7 @@ class _Fit:
         computed = self.steps.taken()
         if self.course.losses:
             start, arrivals = self.train.start, [arrival - self.train.start for arrival in self.train.arrivals]
-            sizes = [len(receipt.clip) for receipt in self.receipts]
+            sizes = self.receipts.sizes
             gap = arrivals[0] if arrivals else end - start
             times = protocol.EpochTimes(end - start, gap, sum(sizes), arrivals, sizes, compute_seconds=computed)
             self.course.times.epochs.append(times)
@@ -195,7 +196,7 @@ class _Fit:
 
     def is_last_epoch(self) -> bool:
         """End the epoch if it was cut short, and return whether it was the last."""
-        if len(self.receipts) < len(self.train):
+        if len(self.receipts.sizes) < len(self.train):
             self._end_epoch()
         last = self.enough()
         if last:
@@ -252,7 +253,7 @@ def _module(fit: _Fit) -> Any:
 
         def training_step(self, batch: protocol.Batch, _batch_idx: int) -> torch.Tensor:
             loss = reconstruction_loss(self.model, batch, fit.task.inputs)
-            fit.losses.append(loss.detach())
+            fit.losses.append(kept_loss(loss))
             return loss
 
         def optimizer_step(self, _epoch: int, _batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
@@ -260,7 +261,8 @@ def _module(fit: _Fit) -> Any:
                 optimizer.step(closure=optimizer_closure)
 
         def validation_step(self, batch: protocol.Batch, _batch_idx: int) -> None:
-            fit.validated.append((reconstruction_loss(self.model, batch, fit.task.inputs), len(batch["clip"])))
+            loss = reconstruction_loss(self.model, batch, fit.task.inputs)
+            fit.validated.append((kept_loss(loss), len(batch["clip"])))
 
         def on_train_epoch_start(self) -> None:
             fit.begin_epoch()

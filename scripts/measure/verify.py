@@ -5,7 +5,7 @@ that the author of a loader reads "scaled by 0.99997" and not "hash differs".
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class Verifier:
             self._check_labels(clip, int(arrays["target"][row]), arrays["labels"][row])
         return True
 
-    def finish(self, receipts: list[Receipt]) -> None:
+    def finish(self, receipts: Iterable[Receipt]) -> None:
         """Look at the verify epoch as a whole; its receipts are what those of later epochs must equal."""
         self._check_counts(self.seen, "")
         self._check_batches(receipts, "")
@@ -95,7 +95,7 @@ class Verifier:
             self.sums[index] = tuple(sums)
         self.ended = True
 
-    def check_epoch(self, number: int, receipts: list[Receipt]) -> None:
+    def check_epoch(self, number: int, receipts: Iterable[Receipt]) -> None:
         """Compare the receipts of a timed epoch with the manifest and with those of the verify epoch."""
         where = f" in timed epoch {number}"
         rows = self._rows(receipts, where)
@@ -105,22 +105,23 @@ class Verifier:
             if index in self.sums and tuple(sums) != self.sums[index]:
                 self._fault(f"other data than in the verify epoch{where}", f"clip {index}")
 
-    def _rows(self, receipts: list[Receipt], where: str) -> list[tuple[int, ...]]:
+    def _rows(self, receipts: Iterable[Receipt], where: str) -> list[tuple[int, ...]]:
         """Return (clip, target, audio, labels) of each delivered clip."""
         rows, wrong = rows_of(receipts)
         for case in wrong:
             self._fault(f"wrong batch{where}", case)
         return rows
 
-    def _check_batches(self, receipts: list[Receipt], where: str) -> None:
+    def _check_batches(self, receipts: Iterable[Receipt], where: str) -> None:
         """Look at the sizes of an epoch's batches, and whether its order is a new one."""
-        sizes = [len(receipt.clip) for receipt in receipts]
+        batches = [receipt.clip.tolist() for receipt in receipts]
+        sizes = [len(clips) for clips in batches]
         short = sum(size < self.batch_size for size in sizes)
         if short > self.short_batches:
             self._fault(f"short batches{where}", f"{short} were not full, allowed are {self.short_batches}")
         if max(sizes, default=0) > self.batch_size:
             self._fault(f"long batches{where}", f"{max(sizes)} clips, asked were {self.batch_size}")
-        order = [index for receipt in receipts for index in receipt.clip.tolist()]
+        order = [index for clips in batches for index in clips]
         last = self.orders[-1] if self.orders else []
         enough = len(self.clips if self.world == 1 else order) >= LEAST_SHUFFLED
         if enough and order in (last, sorted(order)):

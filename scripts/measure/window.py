@@ -12,6 +12,7 @@ from typing import Any
 
 from scripts.measure import protocol
 from scripts.measure.protocol import EpochTimes
+from scripts.measure.sink import Kept
 
 WARM_UP_SECONDS = 0.2  # at most, unless the queues hold more: the untimed part ends with the first epoch, or after it
 QUEUES = 4  # a window has at least so many times the batches that workers and queues hold
@@ -23,7 +24,7 @@ class Window:
 
     parts: list[EpochTimes] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)  # seconds from asking for an epoch to its first batch
-    receipts: list[tuple[bool, list[Any]]] = field(default_factory=list)  # of each epoch: (whole, its receipts)
+    receipts: list[tuple[bool, Kept]] = field(default_factory=list)  # of each epoch: (whole, its receipts)
 
     @property
     def seconds(self) -> float:
@@ -103,14 +104,14 @@ def timed(
         asked = mark = clock()
         from_start = opened is not None
         arrivals: list[Any] = []
-        receipts: list[Any] = []
+        receipts = Kept()
         untimed, whole = 0, True
         stream = iter(epoch(number))
         for batch in stream:
             arrivals.append(arrived())
             if len(arrivals) == 1 and number == 0:
                 first_batch()
-            receipts.append(sink.consume(batch))
+            receipts.add(sink.consume(batch))
             if opened is not None:
                 counted += 1
                 if enough():
@@ -125,7 +126,7 @@ def timed(
             opened = open_window()
         else:
             arrivals = resolved(arrivals)
-            sizes = [len(receipt.clip) for receipt in receipts[untimed:]]
+            sizes = receipts.sizes[untimed:]
             at = [arrival - mark for arrival in arrivals[untimed:]]
             if from_start and at:
                 window.starts.append(arrivals[0] - asked)

@@ -102,7 +102,9 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     choice, others = table.choose(map(key, ranked), lambda one: _expense(tables, every[one]))
     first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
-    rule = _cheapest_rule(asked(tables, "step_ms")) if equals and choice.form != "noisy" else ""
+    step_ms = asked(tables, "step_ms")
+    fed = step_ms if step_ms is not None and _sustains(first, step_ms) else None
+    rule = _cheapest_rule(fed) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
@@ -142,7 +144,7 @@ def _with_speed(rows: Iterable[Row]) -> list[Row]:
 
 
 def _cheapest_rule(step_ms: float | None) -> str:
-    """Return the order in which `_expense` chooses among equals, in words."""
+    """Return the order in which `_expense` chooses among equals, in words; of the step where one feeds it."""
     fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU, "
     return (
         f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}the fewest copies in RAM, batches "

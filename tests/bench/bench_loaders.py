@@ -4,7 +4,7 @@
 of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment; a ratio is the
 median over the turns, with the 95 % interval of that median (order statistics).
 
-By hand: GOMP_SPINCOUNT=1000 python -m tests.bench.bench_loaders --only bound,step
+By hand: python -m tests.bench.bench_loaders --only bound,step
 """
 
 import argparse
@@ -37,6 +37,7 @@ from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import look
 from scripts.machine.page_cache import ColdCache, evict, files_of
+from scripts.measure.child import SPIN_COUNT
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
@@ -407,6 +408,7 @@ def folders(disk: Path) -> Iterator[tuple[Path, Path]]:
 
 def main() -> None:
     """Print the ratios."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # before OpenMP is loaded: as runs have it
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -14,6 +14,7 @@ import argparse
 import copy
 import itertools
 import json
+import os
 import random
 import tempfile
 import threading
@@ -34,6 +35,7 @@ from scripts.machine.bucket_client import client_of, make_bucket
 from scripts.machine.objects import Getter, bucket_of
 from scripts.machine.pacing import Emulated
 from scripts.machine.signing import made_up
+from scripts.measure.child import SPIN_COUNT
 from scripts.measure.sink import PlainLoop
 from scripts.tiers._objects.servers import delayed, seaweedfs, standin
 from scripts.tiers._objects.upload import upload
@@ -153,6 +155,7 @@ def location(folder: Path, name: str, endpoint: str) -> Location:
 
 def main() -> None:
     """Print the ratios."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # before OpenMP is loaded: as runs have it
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loaders", default=",".join(LOADERS), help=f"of {', '.join(LOADERS)}")
     parser.add_argument("--serve", default="standin", choices=("standin", "seaweedfs"), help="what holds the objects")

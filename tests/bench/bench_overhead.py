@@ -9,7 +9,7 @@ Goal: timed over bare, and the sampler's share of one core on top, at most 1 %, 
 machine is calm enough for: where the 95 % interval is wider than 1 % either way, nothing is said. What consuming
 costs, timed over idle, is shown too: it is no overhead but the work that every loader is asked for.
 
-By hand: GOMP_SPINCOUNT=1000 python -m tests.bench.bench_overhead
+By hand: python -m tests.bench.bench_overhead
 """
 
 import itertools
@@ -30,6 +30,7 @@ import psutil
 from scripts.common import plugins
 from scripts.machine.cores import cores_allowed
 from scripts.measure import protocol
+from scripts.measure.child import SPIN_COUNT
 from scripts.measure.sink import Sink
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
@@ -117,6 +118,7 @@ def ratio(seconds: dict[str, list[float]], over: str, under: str) -> tuple[float
 
 def main() -> None:
     """Print the ratios for a few loaders in RAM, clips of 10 s."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # before OpenMP is loaded: as runs have it
     import torch
 
     torch.set_num_threads(cores_allowed())

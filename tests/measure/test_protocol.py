@@ -1,13 +1,13 @@
 """The order of phases of a run, and what each time means, with a clock that tests turn by hand."""
 
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from scripts.machine.page_cache import EpochCache
 from scripts.measure import protocol
+from scripts.measure.sink import Receipt
 
 
 class Clock:
@@ -54,7 +54,7 @@ class Scene:
 
     def consume(self, batch):
         self.take("consume", 0.1)
-        return SimpleNamespace(clip=batch["clip"])
+        return Receipt(batch["clip"], batch["clip"], None, None)
 
     def computed(self):
         self.events.append("computed")

@@ -1,6 +1,7 @@
 """The timed window of a visit, by a planted clock: what is timed, what an epoch start costs, when it ends."""
 
 import pytest
+import torch
 
 from scripts.measure import window
 from scripts.measure.sink import Receipt
@@ -30,7 +31,7 @@ class Machine:
             raise
 
     def consume(self, _batch):
-        return Receipt(range(CLIPS), None, None, None)
+        return Receipt(torch.arange(CLIPS), None, None, None)
 
     def finish(self):
         pass
@@ -65,14 +66,14 @@ def test_a_short_first_epoch_is_not_timed_and_a_long_one_is_left_within():
     long = Machine(1000)
     found = long.timed(20.0, warm_up_seconds=5.0)
     assert [part.clips for part in found.parts] == [20 * CLIPS] and found.start_seconds() is None
-    assert len(found.receipts[0][1]) == 25 and long.asked == [0] and long.closed == 1
+    assert len(found.receipts[0][1].sizes) == 25 and long.asked == [0] and long.closed == 1
 
 
 def test_queues_are_brought_to_their_steady_state_and_the_window_is_long_beside_them():
     machine = Machine(1000)
     found = machine.timed(1.0, held=6, warm_up_seconds=0.0)
     assert sum(len(part.batch_clips) for part in found.parts) == window.QUEUES * 6
-    assert len(found.receipts[0][1]) == window.QUEUES * 6 + 2 * 6 + 1
+    assert len(found.receipts[0][1].sizes) == window.QUEUES * 6 + 2 * 6 + 1
 
 
 def test_the_first_batch_is_said_once():

@@ -196,7 +196,7 @@ def test_equal_ones_are_called_so_with_how_far_they_may_differ_and_the_cheapest_
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "equal")
     assert 1 < verdict["behind"] < 1.02
     assert said == "b on disk or a on disk: equal here (within 1 %), the first is cheapest"
-    assert "The cheapest surely within 25 % of the fastest: what feeds your step" in verdict["reason"]
+    assert "The cheapest surely within 25 % of the fastest: the fewest copies" in verdict["reason"]
 
 
 @pytest.mark.parametrize(("apart", "form"), [(0.08, "equal"), (0.3, "noisy")])

@@ -1,0 +1,80 @@
+"""Receipts are kept apart from the heap: they are the same, and what a loader frees, its next batch can have."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from scripts.measure.sink import ROWS, Kept, PlainLoop, Receipt, Sink
+from tests.support.programs import PROJECT
+
+HEAP = """
+import sys, psutil, torch
+from scripts.machine import allocator
+from scripts.measure.sink import Kept, Sink
+
+assert allocator.chosen("keep") is None
+sink = Sink("cpu")
+keep = [].append if sys.argv[1] == "list" else Kept().add
+
+def batch():  # of 16 MB, in new memory
+    count = torch.arange(32)
+    return {"audio": torch.ones(32, 125_000), "clip": count, "target": count, "labels": torch.ones(32, 5)}
+
+for number in range(60):
+    keep(sink.consume(batch()))
+    if number == 9:
+        before = psutil.Process().memory_info().rss
+print((psutil.Process().memory_info().rss - before) // 1_000_000)
+"""
+
+
+def batch(clips: list[int]) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(len(clips))
+    count = len(clips)
+    return {
+        "audio": torch.rand((count, 96), generator=generator),
+        "clip": torch.tensor(clips, dtype=torch.int64),
+        "target": torch.arange(count),
+        "labels": torch.rand((count, 5), generator=generator),
+    }
+
+
+@pytest.mark.parametrize("sizes", [[3, 3, 1], [], [ROWS - 1, 2, 2], [2 * ROWS, 1]])
+@pytest.mark.parametrize("sink", [Sink("cpu"), PlainLoop()], ids=["sums", "no sums"])
+def test_what_is_kept_comes_back_as_it_was(sink, sizes):
+    if not isinstance(sink, PlainLoop):
+        sink = Sink("cpu")
+    taken = [sink.consume(batch(list(range(size)))) for size in sizes]
+    kept = Kept()
+    for receipt in taken:
+        kept.add(receipt)
+    assert kept.sizes == sizes
+    for again in (list(kept), list(kept)):
+        assert len(again) == len(taken)
+        for found, right in zip(again, taken, strict=True):
+            for one, other in zip(found, right, strict=True):
+                assert (one is None) == (other is None)
+                assert one is None or (one.dtype == other.dtype and torch.equal(one, other))
+
+
+def test_a_receipt_whose_tensors_differ_in_length_is_kept_for_the_gate_to_name():
+    odd = Receipt(torch.arange(4), torch.arange(3), torch.arange(4), torch.ones(4))
+    kept = Kept()
+    kept.add(odd)
+    assert list(kept) == [odd] and kept.sizes == [4]
+
+
+def grown(way: str) -> int:
+    """Return by how many MB a process grew in 50 batches of 16 MB, of which it keeps the receipts alone."""
+    done = subprocess.run([sys.executable, "-c", HEAP, way], cwd=PROJECT, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_the_heap_does_not_grow_with_the_batches():
+    assert grown("kept") < 100
+
+
+def test_tensors_that_are_kept_between_batches_make_the_heap_grow():
+    assert grown("list") > 200, "if not, the test above shows nothing"
