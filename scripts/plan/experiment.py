@@ -314,6 +314,10 @@ class Plan:
             proof=f"{folder}/{slug(settings)}/proof.json",
         )
 
+    def visited(self, run: Run) -> bool:
+        """Return whether a result has a visit, in whatever block: a session that goes on counts its own."""
+        return any(file.stem.isdigit() for file in (self.project / run.path).parent.glob("*.json"))
+
     @cached_property
     def proofs(self) -> dict[str, Run]:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""

@@ -58,6 +58,11 @@ def test_what_has_a_visit_is_done(plan):
     (plan.project / plan.runs[3].path).parent.mkdir(parents=True)
     (plan.project / plan.runs[3].path).write_text("{}")
     assert estimate(plan).words() == "All 4 results are there."
+    first = plan.project / plan.runs[0].path
+    first.rename(first.with_name("7.json"))
+    assert estimate(plan).left == 0, "a visit of a later block, where a session went on"
+    first.with_name("7.json").rename(first.with_name("7.attempt-0.json"))
+    assert estimate(plan).left == 1, "an attempt that does not count"
 
 
 def test_a_loader_by_itself_is_its_own_runs(plan):
