@@ -39,28 +39,30 @@ class Kept:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []  # clips of each batch
-        self._places: list[tuple[Any, int, bool] | Receipt] = []  # (block, where it begins in its rows, has it sums)
-        self._block: Any = None
-        self._used = 0  # of each of its rows
+        self._places: list[tuple[Any, int, bool] | Receipt] = []  # (rows, where it begins in them, has it sums)
+        self._rows: Any = None  # int64 (clips,) each: of clips, targets, sums of data, the bits of those of labels
+        self._used = self._room = 0  # of each row
 
     def add(self, receipt: Receipt) -> None:
         """Keep a copy of a receipt; one whose tensors differ in length, which is a fault, as it is."""
-        import torch
-
-        count = len(receipt.clip)
-        self.sizes.append(count)
         columns = [column for column in receipt if column is not None]
-        if any(len(column) != count for column in columns):
-            self._places.append(receipt)
-            return
         if receipt.labels is not None:
-            columns[-1] = receipt.labels.view(torch.int32)
-        if self._block is None or self._used + count > self._block.shape[1]:
-            self._block, self._used = _block(max(ROWS, count), receipt.clip.device), 0
-        start, self._used = self._used, self._used + count
-        for row, column in zip(self._block, columns, strict=False):
-            row[start : self._used] = column if column.is_cuda else column.numpy()
-        self._places.append((self._block, start, receipt.data is not None))
+            columns[-1] = _bits(receipt.labels)
+        if not receipt.clip.is_cuda:  # an array is written to sooner than a tensor
+            columns = [column.numpy() for column in columns]
+        count = len(columns[0])
+        self.sizes.append(count)
+        start, end = self._used, self._used + count
+        if end > self._room:
+            self._room = max(ROWS, count)
+            self._rows, start, end = _rows(self._room, receipt.clip.device), 0, count
+        for row, column in zip(self._rows, columns, strict=False):
+            if len(column) != count:
+                self._places.append(receipt)
+                return
+            row[start:end] = column
+        self._used = end
+        self._places.append((self._rows, start, receipt.data is not None))
 
     def __iter__(self) -> Iterator[Receipt]:
         """Yield the receipts."""
@@ -70,8 +72,8 @@ class Kept:
             if isinstance(place, Receipt):
                 yield place
                 continue
-            block, start, summed = place
-            clip, target, *sums = (row[start : start + count] for row in map(torch.as_tensor, block))
+            rows, start, summed = place
+            clip, target, *sums = (row[start : start + count] for row in map(torch.as_tensor, rows))
             yield (
                 Receipt(clip, target, sums[0], sums[1].to(torch.int32).view(torch.float32))
                 if summed
@@ -79,14 +81,21 @@ class Kept:
             )
 
 
-def _block(count: int, device: Any) -> Any:
-    """Return int64 (4, count), a row for each column of receipts: on a CPU an array outside the heap, else a tensor."""
+def _bits(values: Any) -> Any:
+    """Return the bits of float32 values as int32."""
+    import torch
+
+    return values.view(torch.int32)
+
+
+def _rows(count: int, device: Any) -> list[Any]:
+    """Return four rows int64 (count,): on a CPU arrays outside the heap, else tensors."""
     import numpy as np
     import torch
 
     if device.type != "cpu":
-        return torch.empty((4, count), dtype=torch.int64, device=device)
-    return np.frombuffer(mmap.mmap(-1, 4 * 8 * count), dtype=np.int64).reshape(4, count)
+        return list(torch.empty((4, count), dtype=torch.int64, device=device))
+    return list(np.frombuffer(mmap.mmap(-1, 4 * 8 * count), dtype=np.int64).reshape(4, count))
 
 
 class Sink:
