@@ -72,9 +72,13 @@ def grown(way: str) -> int:
     return int(done.stdout)
 
 
+FEW, MANY = 80, 130  # MB, of 800 that went through
+
+
 def test_the_heap_does_not_grow_with_the_batches():
-    assert grown("kept") < 100
+    assert grown("kept") < FEW
 
 
 def test_tensors_that_are_kept_between_batches_make_the_heap_grow():
-    assert grown("list") > 200, "if not, the test above shows nothing"
+    """By how much depends on where in the heap each one comes to lie: mostly 400 to 800 MB, at times less."""
+    assert any(grown("list") > MANY for _ in range(5)), "if not, the test above shows nothing"
