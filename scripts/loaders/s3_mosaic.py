@@ -1,9 +1,11 @@
 """MosaicML Streaming from a bucket: MDS shards downloaded into a cache on this machine, clips read from there.
 
-`cache_percent` is the part of the split that the cache may hold. With 100 each shard is downloaded once, and epochs
-after the first read local files: what is measured is the cache. With 50 the library evicts shards and downloads them
-again, without workers only. A clip is there when its whole shard is, so that the order of an epoch is near to that of
-its shards. boto3 tries a download again; the library does not compare what has come with what was placed.
+The cache holds the whole split: each shard is downloaded once, and epochs after the first read local files, so that
+what is measured is the cache. A smaller one (`cache_limit`) is not measured, since the library can come to a standstill
+with it, with workers and without: where a shard is evicted while the thread that says what is ready waits for it,
+nobody downloads it again (0.13, `_ready_thread`). A clip is there when its whole shard is, so that the order of an
+epoch is near to that of its shards. boto3 tries a download again; the library does not compare what has come with what
+was placed.
 """
 
 from contextlib import contextmanager
@@ -20,7 +22,6 @@ ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
-OPTIONS = {"cache_percent": {"enum": [100, 50], "default": 100}}
 SNIPPET = """
 import tempfile
 from streaming import StreamingDataLoader, StreamingDataset
@@ -32,8 +33,6 @@ $objects
 
 os.environ["S3_ENDPOINT_URL"] = endpoint or "https://s3.amazonaws.com"
 cache = tempfile.mkdtemp()
-total = sum(size for key, size in sizes.items() if key.endswith(".mds"))
-limit = $cache_percent / 100 * total  # bytes of shards that are kept on this machine
 
 
 $empty_batch
@@ -45,7 +44,6 @@ $stored_collate
 dataset = StreamingDataset(
     remote=f"s3://{index['bucket']}/{index['prefix']}",
     local=cache,
-    cache_limit=int(limit) if limit < total else None,
     batch_size=batch_size,
     shuffle=True,
     shuffle_seed=$seed,
@@ -61,18 +59,10 @@ $loop
 """
 
 
-SHARDS = 4  # that the library must have room for
-
-
 def unsuited(request):
-    """Return why the cache is too small for the library, or why ranks cannot have one each; or None."""
+    """Return why ranks cannot have a cache each; or None."""
     if request.world > 1:
         return "the ranks of a machine share one cache in the library, and here each loader makes its own"
-    percent, sizes = request.options["cache_percent"], _shards(read_index(request.location.index))
-    if percent < 100 and sum(sizes) * percent // 100 < SHARDS * max(sizes):
-        return f"{percent} % of the split has no room for {SHARDS} of its shards, which the library wants"
-    if percent < 100 and request.workers:
-        return "with workers the library has come to a standstill where its cache could not hold the split"
     return None
 
 
@@ -82,12 +72,13 @@ def open_epochs(request):
     import tempfile
 
     index, bucket = read_index(request.location.index), bucket_of(request.location)
-    size, percent = sum(_shards(index)), request.options["cache_percent"]
     place = {"remote": f"s3://{index.bucket}/{index.prefix}"}
-    with tempfile.TemporaryDirectory(prefix="feedrate-") as cache, _told(bucket):
-        limit = None if percent == 100 else size * percent // 100
-        with open_split(request, **place, local=cache, cache_limit=limit) as epoch:
-            yield epoch if request.without else lambda number: _whole(epoch(number), request)
+    with (
+        tempfile.TemporaryDirectory(prefix="feedrate-") as cache,
+        _told(bucket),
+        open_split(request, **place, local=cache) as epoch,
+    ):
+        yield epoch if request.without else lambda number: _whole(epoch(number), request)
 
 
 def _whole(batches, request):
@@ -101,11 +92,6 @@ def _whole(batches, request):
             f"{request.location.uri}: found {count} of {request.clips} clips of an epoch, since an "
             "object could not be downloaded; allowed is all of them. See whether the storage can be reached."
         )
-
-
-def _shards(index):
-    """Return the sizes of the shards."""
-    return [stored.size for stored in index.objects if stored.key.endswith(".mds")]
 
 
 @contextmanager

@@ -23,6 +23,7 @@ ENVS = sorted(path.stem for path in (PROJECT / "envs" / "isolated").glob("*.lock
 every_env = pytest.mark.parametrize("env", ENVS)
 # numba's own clean-up of compiled functions fails in cycles that the collector breaks: noise, on standard error.
 NOISY = {"ffcv": ["-W", "ignore::pytest.PytestUnraisableExceptionWarning"]}
+IN_TIME = ["-o", "timeout=300"]  # seconds of a test, sooner than this one's own end, so that it is named
 SOON = {"FORCE_DOWNLOAD_TIME": "1", "MAX_WAIT_TIME": "3"}  # seconds that LitData waits for a chunk, not two minutes
 PROGRAM = """
 import multiprocessing, os, subprocess, sys
@@ -161,7 +162,7 @@ def test_plugins_keep_their_contract(env, kind):
     installed_or_skip(env)
     names = [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
     assert names
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *NOISY.get(env, [])]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_TIME, *NOISY.get(env, [])]
     suites = [f"tests/{kind}/test_{kind}.py"]
     if kind == "loaders":
         suites += [f"tests/loaders/test_{suite}.py" for suite in ("kinds", "object_faults", "caches", "plain_uses")]
