@@ -6,15 +6,22 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from scripts.common.files import whole_file
+
 _COUNTS = struct.Struct("=qq")
 
 
 class Traffic:
-    """Requests and bytes of answers, counted from 0 in the file `path`; threads may share it."""
+    """Requests and bytes of answers, counted from 0 in the file `path`; threads may share it.
+
+    The file takes the place of another one as a whole: several proofs at a time serve one folder, each by a server of
+    its own, and what one has mapped must not become shorter. The counters are those of the server that began last.
+    """
 
     def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(_COUNTS.size))
-        with open(path, "r+b") as file:
+        with whole_file(path, "w+b") as file:
+            file.write(bytes(_COUNTS.size))
+            file.flush()
             self._counts = mmap.mmap(file.fileno(), _COUNTS.size)
         self._lock, self._asked, self._sent = threading.Lock(), 0, 0
 
