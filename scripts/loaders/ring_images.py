@@ -6,10 +6,9 @@ Its time goes into decoding. On a CPU a batch is valid until the next one is tak
 its own.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, content_of, decode_of, path_of
-from scripts.loaders._ring.epochs import device_of, epochs_of_ring, lifetime
+from scripts.loaders._ring.epochs import lifetime
+from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
 from scripts.loaders._spdl import simplify  # noqa: F401
 
 FORMAT = "files"
@@ -17,7 +16,7 @@ REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "decode")
-OPTIONS = {**DECODER, "copies": {"enum": [False, True], "default": False}}
+OPTIONS = {**DECODER, **COPIES}
 SNIPPET = (
     """
 from ring_reader import FetchingRing
@@ -36,34 +35,8 @@ class Files:  # of each thread
 
     def close(self):
         pass
-
-
-random = np.random.default_rng($seed)
-reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
-    Files,
-    len(target),
-    shape,
-    "$dtype",
-    batch_size,
-    in_flight=$workers,
-    ahead=$prefetch,
-    device=device,
-    pin=$pin_memory,
-    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
-)
-
-
-class Loader:
-    def __iter__(self):
-        order = random.permutation(len(target))
-        for $item, targets, hot in reader.batches(order, target, labels):
-            yield {"$item": $item, "target": targets, "labels": hot}
-
-
-loader = Loader()
-
-$loop
 """
+    + program("Files", "$workers", AT_ONCE)
 )
 
 
@@ -86,21 +59,6 @@ def unsuited(request):
     return cannot_decode(request.options["decoder"], request)
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered image files."""
-    from scripts.loaders._ring.ring_reader import FetchingRing
-
-    with FetchingRing(
-        lambda: Files(request),
-        request.clips,
-        request.sample.shape,
-        request.sample.dtype,
-        request.batch_size,
-        in_flight=max(1, request.workers),
-        ahead=request.prefetch,
-        device=device_of(request),
-        pin=request.pin_memory,
-        copies=request.options["copies"],
-    ) as reader:
-        yield epochs_of_ring(request, reader)
+    """Return what opens the epoch function over numbered image files."""
+    return open_fetching(request, lambda: Files(request), max(1, request.workers), AT_ONCE)

@@ -335,7 +335,7 @@ def images(bench: Bench) -> None:
     bench, cores = bench.of_images(), cores_allowed()
     with decoding_alone(bench.request("image_files"), cores) as alone:
         found = {}
-        encoded = ("image_files", "webdataset_images", "dali_images", "ring_images")
+        encoded = ("image_files", "webdataset_images", "dali_images", "ring_images", "ring_image_shards")
         isolated = [name for name in ("ffcv_jpeg",) if name in can_be_tested("loaders")]
         for name in (*encoded, "spdl_images", "spdl_image_batches", "spdl_image_dataset", *isolated):
             found[name] = bench.beside(bench.opener(name, workers=cores, prefetch=2), alone)

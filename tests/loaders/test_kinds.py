@@ -1,5 +1,7 @@
 """The contract of the loaders for data that is no audio: images, of bytes and of float32, and arrays of odd types."""
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -11,7 +13,7 @@ from scripts.kinds import array, image
 from scripts.measure.verify import Verifier
 from tests.loaders.test_loaders import skip_where_unsuited
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, nothing_left_open, request_for
+from tests.support.loader_cases import BATCH_SIZE, Placed, nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store
 
@@ -104,3 +106,40 @@ def verified_orders(corpus, request, loader) -> list[list[int]]:
             assert sorted(order) == [clip.index for clip in corpus.clips("train")]
             orders.append(order)
     return orders
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (
+            lambda content: content[: len(content) // 2],
+            " images in 1 tar shards, the split has 15: a shard is not there",
+        ),
+        (lambda content: b"no tar" + content, "shard-000000.tar: it cannot be read as a tar shard"),
+        (lambda content: content.replace(b"000000003.json", b"000000003.text"), "000000003: "),
+    ],
+    ids=["cut", "no tar", "without labels"],
+)
+def test_a_tar_shard_that_cannot_be_indexed_is_named(tmp_path, spoil, said):
+    corpus = make_corpus(tmp_path / "made", clips=20, kind=image.Kind((20, 24)))
+    write_format(corpus, "webdataset", tmp_path / "tar", readers=1)
+    shard = tmp_path / "tar" / "train" / "shard-000000.tar"
+    shard.write_bytes(spoil(shard.read_bytes()))
+    loader = plugins.load("loaders", "ring_image_shards")
+    with (
+        nothing_left_open(),
+        pytest.raises(ValueError, match=re.escape(said)),
+        loader.open_epochs(request_for(corpus, "ring_image_shards", tmp_path / "tar", workers=2)),
+    ):
+        pass
+
+
+def test_a_tar_shard_that_is_cut_while_it_is_open_is_named(tmp_path):
+    corpus = make_corpus(tmp_path / "made", clips=20, kind=image.Kind((20, 24)))
+    write_format(corpus, "webdataset", tmp_path / "tar", readers=1)
+    shard = tmp_path / "tar" / "train" / "shard-000000.tar"
+    loader = plugins.load("loaders", "ring_image_shards")
+    with loader.open_epochs(request_for(corpus, "ring_image_shards", tmp_path / "tar", workers=2)) as epoch:
+        os.truncate(shard, shard.stat().st_size // 2)
+        with pytest.raises(EOFError, match=r"shard-000000.tar: .*it was cut short while it was open"):
+            list(epoch(0))

@@ -12,7 +12,7 @@ import torch
 
 from scripts.common.arrays import WHOLE_PAGE, npy_header
 from scripts.loaders._ring import ring_reader
-from scripts.loaders._ring.ring_reader import RingReader
+from scripts.loaders._ring.ring_reader import FetchingRing, RingReader
 from tests.support.loader_cases import nothing_left_open
 
 ITEMS, SAMPLES, BATCH = 50, 2560, 8
@@ -308,3 +308,23 @@ def test_on_a_gpu_batches_are_their_own(made, pin):
     with RingReader(path, BATCH, device="cuda", pin=pin) as reader:
         kept = list(reader.batches(ORDER))
     assert same([batch.cpu().numpy() for batch in kept], expected(array))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_a_fetching_ring_hands_out_every_item_however_many_a_thread_takes(made, in_flight, at_once):
+    _, array = made
+
+    class Source:
+        def read_into(self, item, row):
+            row[:] = array[item]
+
+        def close(self):
+            pass
+
+    ring = FetchingRing(Source, ITEMS, array.shape[1:], array.dtype, BATCH, in_flight=in_flight, at_once=at_once)
+    with ring as reader:
+        for _ in range(2):
+            assert same(taken(reader.batches(ORDER)), expected(array))
+    with pytest.raises(ValueError, match="at_once=0: allowed is 1 or more"):
+        FetchingRing(Source, ITEMS, array.shape[1:], array.dtype, BATCH, at_once=0)

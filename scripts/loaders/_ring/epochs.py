@@ -64,13 +64,18 @@ def device_of(request: LoaderRequest) -> str:
     return "cpu" if gpu.COPY in request.without else request.device
 
 
-def epochs_of_ring(request: LoaderRequest, reader: Any) -> Callable[[int], Iterator[Batch]]:
-    """Return the epoch function over the clips of a Ring, with the labels that are beside them."""
+def epochs_of_ring(
+    request: LoaderRequest, reader: Any, beside: tuple[Any, Any, Any] | None = None
+) -> Callable[[int], Iterator[Batch]]:
+    """Return the epoch function over the clips of a Ring, with the labels that are beside them.
+
+    `beside`: arrays (clip, target, labels) as of `read_labels`; None: those of the split's folder.
+    """
     import torch
 
     from scripts.common.labels import read_labels
 
-    clip, target, labels = map(torch.from_numpy, read_labels(request.label_folder))
+    clip, target, labels = map(torch.from_numpy, beside or read_labels(request.label_folder))
     beside = {"target": target, "labels": labels, "clip": clip}
 
     def unread(positions: Any) -> Iterator[Any]:

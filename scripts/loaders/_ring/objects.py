@@ -1,16 +1,17 @@
 """What the loaders share whose ring is filled from a bucket: requests that stay in flight from batch to batch."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.loaders._ring.epochs import Batch, device_of, epochs_of_ring
+from scripts.loaders._ring.epochs import Batch
+from scripts.loaders._ring.fetching import COPIES, open_fetching, program
 from scripts.loaders._s3 import IN_FLIGHT, Split, Wanted
 from scripts.machine.objects import Getter
 
 SETTINGS = ("prefetch", "pin_memory")
-OPTIONS = {**IN_FLIGHT, "copies": {"enum": [False, True], "default": False}}
+OPTIONS = {**IN_FLIGHT, **COPIES}
 
 SNIPPET = """
 import boto3
@@ -45,34 +46,7 @@ class Connection:  # of each thread, of which each has a request under way
 
     def close(self):
         pool.clear()
-
-
-random = np.random.default_rng($seed)
-reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
-    Connection,
-    len(target),
-    shape,
-    "$dtype",
-    batch_size,
-    in_flight=$in_flight,
-    ahead=$prefetch,
-    device=device,
-    pin=$pin_memory,
-    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
-)
-
-
-class Loader:
-    def __iter__(self):
-        order = random.permutation(len(target))
-        for $item, targets, hot in reader.batches(order, target, labels):
-            yield {"$item": $item, "target": targets, "labels": hot}
-
-
-loader = Loader()
-
-$loop
-"""
+""" + program("Connection", "$in_flight")
 
 
 class Connection:
@@ -87,22 +61,7 @@ class Connection:
         self.getter.read_into(wanted.stored, row, wanted.first)
 
 
-@contextmanager
-def open_ring(request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over the objects of a split."""
-    from scripts.loaders._ring.ring_reader import FetchingRing
-
+def open_ring(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+    """Return what opens the epoch function over the objects of a split."""
     wanted = Split(request).wanted
-    with FetchingRing(
-        lambda: Connection(Getter(request.location), wanted),
-        request.clips,
-        request.sample.shape,
-        request.sample.dtype,
-        request.batch_size,
-        in_flight=request.options["in_flight"],
-        ahead=request.prefetch,
-        device=device_of(request),
-        pin=request.pin_memory,
-        copies=request.options["copies"],
-    ) as reader:
-        yield epochs_of_ring(request, reader)
+    return open_fetching(request, lambda: Connection(Getter(request.location), wanted), request.options["in_flight"])

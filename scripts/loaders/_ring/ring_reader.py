@@ -111,7 +111,7 @@ class Ring:
 
     scale: float | None = None
     _whole_pages = False  # whether batches must begin on a page
-    _one_by_one = False  # whether a thread takes one item at a time, and else its share of a batch
+    _at_once = 0  # items that a thread takes at a time; 0: its share of a batch
 
     def __init__(
         self, name: str, batch_size: int, threads: int, ahead: int, device: str, pin: bool, copies: bool
@@ -257,7 +257,7 @@ class Ring:
             items = next(wanted, None)
             if items is None:
                 return
-            parts = len(items) if self._one_by_one else self.threads
+            parts = -(-len(items) // self._at_once) if self._at_once else self.threads
             buffer = begun.free.popleft() or self._buffer(len(items))
             filling = _Filling(buffer, items, begun.beside, parts=parts)
             begun.under_way.append(filling)
@@ -478,9 +478,8 @@ class FetchingRing(Ring):
     in_flight: threads, each with a connection of its own and a request under way. They do not wait for the end of a
         batch: beside the one handed out the ring has `ahead` batches, and at least twice as many items as threads.
     device, pin, copies: as of a RingReader. An error of a connection is raised where the batch is taken.
+    at_once: items that a thread takes at a time, one after another: more than 1 where an item takes little time.
     """
-
-    _one_by_one = True
 
     def __init__(
         self,
@@ -494,12 +493,14 @@ class FetchingRing(Ring):
         device: str = "cpu",
         pin: bool = False,
         copies: bool = False,
+        at_once: int = 1,
     ) -> None:
-        if in_flight < 1 or ahead < 1 or batch_size < 1:
-            raise ValueError(f"{in_flight=} {ahead=} {batch_size=}: allowed is 1 or more")
+        if min(in_flight, ahead, batch_size, at_once) < 1:
+            raise ValueError(f"{in_flight=} {ahead=} {batch_size=} {at_once=}: allowed is 1 or more")
         self.shape, self.dtype = (items, *shape), np.dtype(dtype)
         self._connect, self._connections, self._of_thread = connect, [], threading.local()
-        ahead = max(ahead, -(-2 * in_flight // batch_size) + 1)
+        self._at_once = at_once
+        ahead = max(ahead, -(-2 * in_flight * at_once // batch_size) + 1)
         super().__init__("objects", batch_size, in_flight, ahead, device, pin, copies)
 
     def close(self) -> None:
