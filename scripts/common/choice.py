@@ -27,7 +27,8 @@ class Choice(NamedTuple):
 
     - `form`: ``use`` (it is surely at most CLOSE times slower than any of them), ``equal`` (so is each) or ``noisy``
       (none is; `key` is the one that is the least behind).
-    - `behind`: how many times slower than any of them it is at most; infinite where too few blocks are shared.
+    - `behind`: how many times slower than any of them it is at most; where all are ``equal`` how many times slower
+      than any other each is at most; infinite where too few blocks are shared.
     - `longer`: how many times as many blocks would make it ``use``, if all went on as so far; infinite where unknown.
     """
 
@@ -51,7 +52,10 @@ def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashabl
     near = [place for place, times in enumerate(behind) if times <= CLOSE]
     if near:
         chosen = min(near, key=lambda place: expense(leading[place]))
-        return Choice(leading[chosen], "equal" if behind.max() <= CLOSE else "use", float(behind[chosen]), 1.0)
+        equal = behind.max() <= CLOSE
+        return Choice(
+            leading[chosen], "equal" if equal else "use", float(behind.max() if equal else behind[chosen]), 1.0
+        )
     room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the blocks
     longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
     np.fill_diagonal(longer, 0.0)
@@ -84,7 +88,8 @@ class Compared:
 
     def __init__(self, results: Mapping[Name, Speeds], every: Mapping[Name, Speeds] | None = None) -> None:
         whole = over_tiers(every or {})
-        levels = {one: float(np.mean(np.log(list(speeds.values())))) for one, speeds in whole.items()}
+        table = Table(whole, FINAL_ERROR) if whole else None
+        levels = {one: table.center(one).speed for one in whole}  # as of the mean block: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
         self.loaders = Table({one: whole[one] for one in first.values()}, FINAL_ERROR) if first else None
         self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier

@@ -1,6 +1,7 @@
 """What one run is, whoever makes it: its loader, its settings, its record, and the request that the loader gets."""
 
 import hashlib
+import json
 import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -203,9 +204,16 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     """
     proven = hashlib.sha256(Path(asked.proof).with_suffix(".npy").read_bytes()).hexdigest()[:16]
     how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
+    how["storage"] = hashlib.sha256(json.dumps(storage_of(asked), sort_keys=True).encode()).hexdigest()[:16]
     verified = proof["verification"]
     differs = {"differs_by": verified["largest_difference"]} if "largest_difference" in verified else {}
     return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
+
+
+def storage_of(asked: Run) -> dict[str, Any]:
+    """Return what a visit's data is on, and how that is slowed down or limited."""
+    limited = {"limited_share": asked.limited_share} if asked.cache == "limited" else {}
+    return {"location": asked.location, "emulate": asked.emulate, **limited}
 
 
 def request_for(

@@ -94,16 +94,20 @@ def noted_by(clock: Callable[[], float]) -> tuple[Callable[[], Any], Callable[[l
 
 def rate(times: Times) -> float:
     """Return clips per second: the clips of all timed epochs over their wall-clock time; of cold ones, the valid."""
-    valid = [epoch for epoch in times.epochs if not (epoch.cache and epoch.cache["problem"])] or times.epochs
+    valid = _valid(times)
     return sum(epoch.clips for epoch in valid) / sum(epoch.seconds for epoch in valid)
 
 
 def utilisation(times: Times) -> float | None:
-    """Return AU in percent, the time in steps over all time of the timed epochs; None of a task without steps."""
-    if any(epoch.compute_seconds is None for epoch in times.epochs):
+    """Return AU in percent, the time in steps over all time of the epochs of `rate`; None of a task without steps."""
+    valid = _valid(times)
+    if any(epoch.compute_seconds is None for epoch in valid):
         return None
-    computed = sum(epoch.compute_seconds for epoch in times.epochs)
-    return 100 * computed / sum(epoch.seconds for epoch in times.epochs)
+    return 100 * sum(epoch.compute_seconds for epoch in valid) / sum(epoch.seconds for epoch in valid)
+
+
+def _valid(times: Times) -> list[EpochTimes]:
+    return [epoch for epoch in times.epochs if not (epoch.cache and epoch.cache["problem"])] or times.epochs
 
 
 def run(

@@ -230,14 +230,19 @@ def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> 
 
 def _epoch(same: Sequence[Mapping[str, Any]], slowest: int) -> dict[str, Any]:
     """Return the times of one epoch of all ranks, which began together."""
-    arrived = sorted(pair for one in same for pair in zip(one["arrivals_seconds"], one["batch_clips"], strict=True))
+    arrived = sorted(
+        (at, clips, rank)
+        for rank, one in enumerate(same)
+        for at, clips in zip(one["arrivals_seconds"], one["batch_clips"], strict=True)
+    )
     return {
         **same[slowest],
         "seconds": max(one["seconds"] for one in same),
         "gap_seconds": max(one["gap_seconds"] for one in same),
         "clips": sum(one["clips"] for one in same),
-        "arrivals_seconds": [at for at, _ in arrived],
-        "batch_clips": [clips for _, clips in arrived],
+        "arrivals_seconds": [at for at, _, _ in arrived],
+        "batch_clips": [clips for _, clips, _ in arrived],
+        "batch_ranks": [rank for _, _, rank in arrived],
     }
 
 

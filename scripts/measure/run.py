@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
+from statistics import median
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +48,7 @@ CLOCK = time.perf_counter
 TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
 TRIAL_BATCHES = 15  # and so many batches,
 ASKED_BATCHES = 100  # that of the user's own for so many
+START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
 
 
@@ -159,16 +161,24 @@ class _Run:
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
             elif self.verifier.ok:
-                asked = self.clock()
-                stream = iter(epoch(1))
-                next(stream)
-                self.reached()
-                self.record["epoch_start_seconds"] = self.clock() - asked
-                if hasattr(stream, "close"):
-                    stream.close()
+                self.record["epoch_start_seconds"] = self._epoch_start(epoch(1), sink)
         if self.verifier.ok and self.wanted.receipts:
             receipts.save(self.wanted.receipts, self.verifier.sums)
         return times
+
+    def _epoch_start(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
+        """Return what an epoch start costs beyond a batch, in seconds; 0 where epochs are of a single batch."""
+        stamps, stream = [self.clock()], iter(batches)
+        for batch in stream:
+            self.reached()
+            stamps.append(self.clock())
+            sink.consume(batch)
+            if len(stamps) > 1 + START_GAPS:
+                break
+        if hasattr(stream, "close"):
+            stream.close()
+        first, *gaps = itertools.starmap(lambda earlier, later: later - earlier, itertools.pairwise(stamps))
+        return max(0.0, first - median(gaps)) if gaps else 0.0
 
     def visited(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
@@ -195,11 +205,12 @@ class _Run:
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
         if not self.different:
+            clips_per_second = window.rate(cost, self.request.clips)
             self.record |= {
-                "clips_per_second": window.rate(cost, self.request.clips),
+                "clips_per_second": clips_per_second,
                 "steady_clips_per_second": window.steady_rate(cost),
                 "epoch_start_seconds": cost,
-                "au_percent": window.utilisation(),
+                "au_percent": window.utilisation(clips_per_second),
                 "ceiling": {"before": before, "after": after},
             }
         return times
@@ -272,13 +283,26 @@ class _Run:
         times = Times()
         steps = self.wanted.step_limit_ms or self.wanted.asked_step_ms
         if steps and self.task in SWEPT and not self.record["step_ms"]:
-            with self._opened() as epoch:
-                self._find_steps(epoch)
+            self.find_steps()
         if self.wanted.bottlenecks:
             self.try_bottlenecks()
         if self.wanted.timeline:
             self.note_spans()
         return times
+
+    def find_steps(self) -> None:
+        """Note what comes of training steps; the number stands if the loader breaks then."""
+        try:
+            with self._opened() as epoch:
+                self._find_steps(epoch)
+        except Exception as error:
+            self._broke(
+                "no-steps",
+                "with training steps between its batches",
+                error,
+                "the loader does not stand being opened again, or being left within an epoch",
+                "the number stands; its minimum step is not known",
+            )
 
     def _find_steps(self, epoch: Epoch) -> None:
         """Note the AU at the user's own step, and the minimum step that the open loader sustains."""

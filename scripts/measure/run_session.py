@@ -55,6 +55,7 @@ class Session:
         self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
         self.sample = plan.sample
         self.name = group
+        self.again: set[str] = set()  # results of which a visit was deleted
 
     @staticmethod
     def _proven(run: Run) -> bool:
@@ -72,6 +73,7 @@ class Session:
                     record = read_json(file)
                 if record["protocol"] != PROTOCOL or record["proof"] != said:
                     file.unlink()
+                    self.again.add(path)
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
                 elif record["clips_per_second"]:
                     found.setdefault(path, {})[int(file.stem)] = visit_of(record)
@@ -82,39 +84,21 @@ class Session:
         known, asked = self.known(), {key: self.measure[key] for key in ("minutes", "resolution", "repeats")}
         with reading(self.state, "run_session"):
             before = read_json(self.state) if self.state.is_file() else None
-        new = set(self.runs) - set(known)
+        new = (set(self.runs) - set(known)) | self.again | self._apart(known)
         taking, spent = set(self.runs), 0.0
+        race = self._race(visitor, say, known)
         if before and before["asked"] == asked:  # only what is new, beside what leads
-            taking = new | (set(before["finalists"]) & set(self.runs) if new else set())
+            taking = new | (self._companions(race) if new else set())
         elif before:
             spent = before["race_seconds"]
-        blocks = [block for visits in known.values() for block in visits]
-        race = Race(
-            conditions={path: condition(self.runs[path]) for path in sorted(taking)},
-            visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
-            control=lambda block, number: self._control(visitor, block, number),
-            accept=self._accept,
-            clock=time.monotonic,
-            limits=Limits(
-                self._race_seconds(len(taking), spent),
-                self.measure["repeats"] if self.measure["minutes"] == "none" else None,
-                self.measure["resolution"],
-                self.measure["attempts"],
-            ),
-            chance=self.chance,
-            say=say,
-            keep={path for path in taking if self.runs[path].loader == self.now},
-            made={path: known[path] for path in known if path in self.runs},
-            first_block=max(blocks) + 1 if blocks else 0,
-            most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
-            names=compared_over_tiers(self.runs),
-        )
+        race = self._race(visitor, say, known, taking, spent)
         began = time.monotonic()
         if taking:
             race.run()
         race_seconds = time.monotonic() - began
-        finalists = self._finalists(race)
-        first = {path for _, leaders in race.leaders() for path in leaders}
+        every = self._race(visitor, say, race.made)  # with what was not in this race
+        finalists = self._finalists(every)
+        first = {path for _, leaders in every.leaders() for path in leaders}
         for path in finalists:
             self._search(visitor, path, path in first)
         ended = race.ended or "nothing to measure"
@@ -131,6 +115,69 @@ class Session:
             "finalists": finalists,
             "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+
+    def _race(
+        self,
+        visitor: Visitor,
+        say: Any,
+        made: Mapping[str, dict[int, Visit]],
+        taking: Iterable[str] | None = None,
+        spent: float = 0.0,
+    ) -> Race:
+        """Return a race over the results `taking` (default: all) that has the visits `made`, before it is run."""
+        taking = set(self.runs if taking is None else taking)
+        return Race(
+            conditions={path: condition(self.runs[path]) for path in sorted(taking)},
+            visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
+            control=lambda block, number: self._control(visitor, block, number),
+            accept=self._accept,
+            clock=time.monotonic,
+            limits=Limits(
+                self._race_seconds(len(taking), spent),
+                self.measure["repeats"] if self.measure["minutes"] == "none" else None,
+                self.measure["resolution"],
+                self.measure["attempts"],
+            ),
+            chance=self.chance,
+            say=say,
+            keep={path for path in taking if self.runs[path].loader == self.now},
+            made={path: dict(visits) for path, visits in made.items() if path in self.runs},
+            first_block=self._first_block(),
+            most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
+            names=compared_over_tiers(self.runs),
+        )
+
+    def _first_block(self) -> int:
+        """Return a block that no session of this data set has used, whatever its loaders: what has the same block
+        was measured side by side.
+        """
+        folder = Path(self.plan.folder("runs"))
+        used = [-1]
+        for file in folder.glob("*/*/*/*.json"):
+            if file.stem.isdigit():  # of a control run ten times the block, and its number
+                used.append(int(file.stem) // (10 if file.relative_to(folder).parts[0] == "bounds" else 1))
+        return max(used) + 1
+
+    def _apart(self, known: Mapping[str, Mapping[int, Visit]]) -> set[str]:
+        """Return the results that were measured without those that most others of their condition were beside.
+
+        A session of single loaders (`snakemake results/NAME.json`) leaves such; one of the same loaders has none.
+        """
+        if self.asked:
+            return set()
+        beside: dict[tuple[Any, ...], list[set[str]]] = {}  # of each condition, who is compared, directly or by others
+        for path, visits in known.items():
+            groups = beside.setdefault(condition(self.runs[path]), [])
+            met = [group for group in groups if any(visits.keys() & known[one].keys() for one in group)]
+            groups[:] = [group for group in groups if group not in met] + [{path}.union(*met)]
+        return {path for groups in beside.values() for group in sorted(groups, key=len)[:-1] for path in group}
+
+    def _companions(self, race: Race) -> set[str]:
+        """Return what a new result is visited beside: of each condition the fastest, and what is explained."""
+        fastest = (
+            max(leaders, key=lambda one, table=table: table.center(one).speed) for table, leaders in race.leaders()
+        )
+        return {*fastest, *self._finalists(race)}
 
     def _visit(self, visitor: Visitor, path: str, block: int, attempt: int) -> Visit:
         run = self.runs[path]
@@ -150,15 +197,18 @@ class Session:
         """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
         what one has now; of a session of a few loaders only what the report will name first.
         """
-        middle, found, names = middles(race), [], compared_over_tiers(self.runs)
+        found, names = [], compared_over_tiers(self.runs)
         for speeds in filter(None, race.speeds()):
             if not plain_read(self.runs[next(iter(speeds))]):
                 continue
             paths = {name_of(self.runs[path]): path for path in speeds}
             named = {name: speeds[path] for name, path in paths.items()}
             compared = Compared(named, named if names.keys() >= speeds.keys() else None)
+            middle = {paths[name]: compared.results.center(name).speed for name in named}
             first = [paths[name] for name in leading(compared.results)]
-            choice, _ = compared.choose(paths, lambda one, paths=paths: self._expense(paths[one], middle[paths[one]]))
+            choice, _ = compared.choose(
+                paths, lambda one, paths=paths, middle=middle: self._expense(paths[one], middle[paths[one]])
+            )
             chosen = paths[choice.key]
             had = [path for path in speeds if self.runs[path].loader == self.now]
             had = sorted(had, key=middle.__getitem__)[-1:]
@@ -194,8 +244,8 @@ class Session:
         already; of what leads for the minimum step too.
         """
         out = Path(path).with_name("trials.json")
-        asked = self.measure
-        if out.is_file() or not self._explains():
+        asked, step_ms = self.measure, self.plan.config["report"]["step_ms"]
+        if not self._explains() or (out.is_file() and _answers(read_json(out), step_ms)):
             return
         run = replace(
             self.runs[path],
@@ -204,9 +254,15 @@ class Session:
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
-            asked_step_ms=self.plan.config["report"]["step_ms"],
+            asked_step_ms=step_ms,
         )
         visitor.make(run, out)
+
+
+def _answers(trials: Mapping[str, Any], step_ms: float | None) -> bool:
+    """Return whether trials that are there went well, and say what comes of the user's own step."""
+    asked = trials["asked_step"]
+    return trials["status"] == "ok" and (asked is None or asked["step_ms"] == step_ms)
 
 
 def middles(race: Race) -> dict[Any, float]:

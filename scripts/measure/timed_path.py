@@ -18,8 +18,11 @@ FILES = tuple(  # whichever loader it is; that of a loader comes to it
             "common/request.py",
             "machine/device_prefetch.py",
             "machine/gpu.py",
+            "measure/ceiling.py",
             "measure/child.py",
             "measure/protocol.py",
+            "measure/run.py",
+            "measure/window.py",
         ),
         *("measure/sink.py", "measure/step.py", "measure/tasks/iterate.py", "measure/tasks/read.py"),
         *(

@@ -25,9 +25,10 @@ from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
 NO_RECORD = (
-    "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say; its "
-    "log says what it said, and the same command makes it again"
+    "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say, each "
+    "time that it was tried; its log says what it said"
 )
+TRIES = 3  # of a visit that leaves no record
 
 
 def forkable(run: Run) -> bool:
@@ -41,6 +42,10 @@ def forkable(run: Run) -> bool:
         and settings.get("allocator") not in allocator.LIBRARIES
         and not isolated.folder(isolated.env_of(one_run.loader_of(run))).is_dir()
     )
+
+
+def _no_record(run: Run, status: str = "") -> str:
+    return f"{NO_RECORD}{status}. To measure it again, type: snakemake --forcerun measure_session_{run.group}"
 
 
 def _ended_with(parent: int) -> Callable[[], None]:
@@ -137,8 +142,12 @@ class Visitor:
         self.servers = {}
 
     def make(self, run: Run, out: Path) -> dict[str, Any]:
-        """Return the record of one visit, written to `out`."""
-        return self.forked(run, out) if forkable(run) else self.interpreted(run, out)
+        """Return the record of one visit, written to `out`; what leaves none is tried again, TRIES times in all."""
+        for _ in range(TRIES):
+            record = self.forked(run, out) if forkable(run) else self.interpreted(run, out)
+            if not (record["reason"] or "").startswith(NO_RECORD):
+                break
+        return record
 
     def forked(self, run: Run, out: Path) -> dict[str, Any]:
         """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""
@@ -158,7 +167,7 @@ class Visitor:
             aside.unlink()
         else:
             begun = one_run.new_record(module, run)
-            record = {**without_speed(begun, "failed", crash or NO_RECORD), **self.code}
+            record = {**without_speed(begun, "failed", crash or _no_record(run)), **self.code}
         write_json(out, record)
         return record
 
@@ -178,7 +187,7 @@ class Visitor:
         if out.is_file():
             return read_json(out)
         begun = one_run.new_record(one_run.loader_of(run), run)
-        record = without_speed(begun, "failed", f"{NO_RECORD} (status {status})")
+        record = without_speed(begun, "failed", _no_record(run, f" (status {status})"))
         write_json(out, record)
         return record
 

@@ -46,7 +46,9 @@ class Window:
         return median(gaps) if gaps else None
 
     def start_seconds(self) -> float | None:
-        """Return what an epoch start costs beyond a batch, in seconds; None where no epoch began in the window."""
+        """Return what an epoch start costs beyond a batch, in seconds; None where the window does not tell: no epoch
+        began in it, or no batch followed another.
+        """
         usual = self.interval()
         if not self.starts or usual is None:
             return None
@@ -60,11 +62,15 @@ class Window:
         """Return clips/s of whole epochs of so many clips, each with one start."""
         return 1 / (1 / self.steady_rate(start_seconds) + start_seconds / epoch_clips)
 
-    def utilisation(self) -> float | None:
-        """Return AU in percent: the time in steps over all time; None of a task without steps."""
+    def utilisation(self, rate: float | None = None) -> float | None:
+        """Return AU in percent: the time in steps over all time; None of a task without steps.
+
+        Over all time of the window, or at `rate` clips/s that of the same clips.
+        """
         if any(part.compute_seconds is None for part in self.parts):
             return None
-        return 100 * sum(part.compute_seconds for part in self.parts) / self.seconds
+        seconds = self.seconds if rate is None else self.clips / rate
+        return 100 * sum(part.compute_seconds for part in self.parts) / seconds
 
 
 def timed(

@@ -38,4 +38,8 @@ def _counting(epochs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _gaps(epoch: Mapping[str, Any]) -> np.ndarray:
-    return np.diff(epoch.get("arrivals_seconds", ()))
+    """Return the seconds between batches of one process, of ranks those of each."""
+    arrivals, ranks = (np.asarray(epoch.get(key, ())) for key in ("arrivals_seconds", "batch_ranks"))
+    return np.concatenate(
+        [[], *(np.diff(arrivals[ranks == rank]) for rank in np.unique(ranks))] if len(ranks) else [np.diff(arrivals)]
+    )

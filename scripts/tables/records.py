@@ -44,10 +44,11 @@ def read_plan(path: Path) -> dict[str, Any]:
     return plan
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path, check: bool = True) -> dict[str, Any] | None:
     """Return the record in `path`, or None where there is no such file.
 
-    Raises UserError that names the file, the place in it and the fault where it breaks the schema.
+    Raises UserError that names the file, the place in it and the fault where it breaks the schema, unless `check` is
+    False: that takes most of the time.
     """
     if not path.is_file():
         return None
@@ -56,8 +57,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
     kind = record.get("record") if isinstance(record, dict) else None
     if kind not in ("run", "bound", "tensors"):
         raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'tensors'. {advice}")
-    error = jsonschema.exceptions.best_match(_validator(kind).iter_errors(_without_arrivals(record)))
-    if error is not None:
+    faults = _validator(kind).iter_errors(_without_arrivals(record)) if check else ()
+    if error := jsonschema.exceptions.best_match(faults):
         place = ".".join(map(str, error.absolute_path)) or "the record"
         raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
     return record
@@ -90,33 +91,43 @@ def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**record, "times": {**times, "epochs": epochs}}
 
 
-def planned_runs(plan: Mapping[str, Any], root: Path, loader: str | None = None) -> Iterator[tuple[dict, dict | None]]:
-    """Yield (plan entry, record or None where there is none) of each visit of the planned results, of one loader or
-    all.
+def planned_runs(plan: Mapping[str, Any], root: Path, check: str | None = None) -> Iterator[tuple[dict, dict | None]]:
+    """Yield (plan entry, record or None where there is none) of each visit of the planned results; held to the schema
+    are those of one loader, `check`, or all.
 
     A result whose proof failed has that as its only run, one that was never visited an entry without a record. What was
     found out about a result besides (trials.json) is in the record of its first visit. `repeat` and `path` of an entry
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     for entry in plan["runs"]:
-        if loader is not None and entry["loader"] != loader:
-            continue
-        proof = _checked(root / entry["proof"], entry, ("loader", "tier", "format")) if entry.get("proof") else None
+        held = check in (None, entry["loader"])
+        about = ("loader", "tier", "format")
+        proof = _checked(root / entry["proof"], entry, about, held) if entry.get("proof") else None
         if proof and proof["status"] != "ok":
             conditions = {key: entry[key] for key in ("slug", "task", "cache", "step_ms")}
             yield {**entry, "path": entry["proof"]}, {**proof, **conditions}
             continue
         folder = (root / entry["path"]).parent
         files = _numbered(folder)
-        trials = _checked(folder / "trials.json", entry, _SAME) or {}
+        trials = _checked(folder / "trials.json", entry, _SAME, held) or {}
+        failed = [_no_trials(trials)] if trials.get("status") == "failed" else []
         for number, file in enumerate(files):
-            record = _checked(file, entry, _SAME)
+            record = _checked(file, entry, _SAME, held)
             found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None} if number == 0 else {}
-            more = trials.get("warnings", []) if number == 0 else []
+            more = [*trials.get("warnings", []), *failed] if number == 0 else []
             visit = {**entry, "repeat": int(file.stem), "path": file.relative_to(root).as_posix()}
             yield visit, {**record, **found, "warnings": [*record["warnings"], *more]}
         if not files:
             yield entry, None
+
+
+def _no_trials(trials: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "code": "no-trials",
+        "seen": f"what explains its speed was not found out: {trials['reason']}",
+        "cause": "the process that looked for it failed",
+        "hint": "the number stands; the next session looks for it again",
+    }
 
 
 def shared(record: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +146,7 @@ def lean(record: Mapping[str, Any]) -> dict[str, Any]:
             "cache": epoch.get("cache"),
             "arrivals_seconds": np.asarray(epoch.get("arrivals_seconds") or [], dtype=float),
             "batch_clips": np.asarray(epoch.get("batch_clips") or [], dtype=np.int32),
+            "batch_ranks": np.asarray(epoch.get("batch_ranks") or [], dtype=np.int32),
         }
         for epoch in timed_epochs(record)
     ]
@@ -152,9 +164,9 @@ def _numbered(folder: Path) -> list[Path]:
     return sorted((file for file in folder.glob("*.json") if file.stem.isdigit()), key=lambda file: int(file.stem))
 
 
-def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return a record, or None where there is no file."""
-    record = read_record(path)
+def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...], held: bool) -> dict[str, Any] | None:
+    """Return a record, `held` to the schema or not, or None where there is no file."""
+    record = read_record(path, held)
     for key in names if record else ():
         if record.get(key) != entry[key]:
             raise UserError(

@@ -35,6 +35,14 @@ def test_of_equal_ones_the_cheapest():
     assert (found.key, found.form, found.longer) == ("c", "equal", 1.0) and 1 <= found.behind < CLOSE
 
 
+def test_equal_is_said_of_how_far_any_of_them_may_lag():
+    """Not only of how far the cheapest may: here it is the faster one, and the other may be a fifth behind."""
+    table = Table({"b": dict(enumerate([108.0, 104.0, 112.0] * 4)), "a": dict(enumerate([100.0, 101.0, 99.0] * 4))})
+    found = choose(table, ["a", "b"], expense)
+    assert (found.key, found.form) == ("b", "equal")
+    assert found.behind == pytest.approx(table.compare("b", "a").high) and found.behind > 1.08
+
+
 def test_what_scatters_is_not_chosen_where_another_is_surely_close():
     found = choose(planted(3, 12, a=(100, 0.02), b=(99, 0.02), c=(90, 0.3)), ["a", "b", "c"], expense)
     assert (found.key, found.form) == ("b", "use") and found.behind <= CLOSE
@@ -166,3 +174,16 @@ def test_equal_loaders_are_distinguished_over_tiers_in_few_tables(apart):
         table = Compared(results, results).loaders
         wrong += any(table.compare(one, other).faster for one in table.place for other in table.place if one != other)
     assert wrong <= 16, "4 % of 200 are 8 on average"
+
+
+def test_a_loaders_settings_are_chosen_as_of_the_mean_block():
+    """Those that left early have no bad blocks: their own mean would say that they are the faster ones."""
+    halves = {0: 1.0, 1: 1.01, 2: 0.99, 3: 0.5, 4: 0.51, 5: 0.49}  # the machine, which slows down
+    every = {}
+    for tier in ("ram", "disk"):
+        every[Name("a", tier, "left")] = {block: 1000 * halves[block] for block in (0, 1, 2)}
+        every[Name("a", tier, "stayed")] = {block: 1100 * speed for block, speed in halves.items()}
+        every[Name("b", tier, "any")] = {block: 1050 * speed for block, speed in halves.items()}
+    found = Compared(every, every)
+    assert set(found.loaders.place) == {("a", "stayed"), ("b", "any")}
+    assert found.loaders.compare(("a", "stayed"), ("b", "any")).faster

@@ -1,9 +1,11 @@
 """The timed window of a visit, by a planted clock: what is timed, what an epoch start costs, when it ends."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from scripts.measure import window
+from scripts.measure import run, window
 from scripts.measure.sink import Receipt
 
 CLIPS = 8  # a batch
@@ -81,3 +83,28 @@ def test_the_first_batch_is_said_once():
     machine = Machine(3)
     window.timed(machine.epoch, machine, machine.clock, 9.0, first_batch=lambda: seen.append(machine.now))
     assert seen == [1.0]
+
+
+def test_au_is_that_of_whole_epochs_as_the_speed_is():
+    """A window without an epoch start: its steps take half of its time, and less of that of whole epochs."""
+
+    class Computing(Machine):
+        def computed(self):
+            spent, self.mark = self.now - getattr(self, "mark", 0.0), self.now
+            return 0.5 * spent
+
+    found = Computing(1000, 1.0).timed(50.0, warm_up_seconds=0.5)
+    assert found.start_seconds() is None and found.utilisation() == pytest.approx(50.0, abs=1)
+    rate = found.rate(1000.0, 1000 * CLIPS)  # a start takes as long as all batches
+    assert found.utilisation(rate) == pytest.approx(25.0, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("batches", "start", "found"), [(100, 0.0, 0.0), (100, 3.0, 3.0), (2, 3.0, 3.0), (1, 3.0, 0.0)]
+)
+def test_a_proof_notes_what_an_epoch_start_costs_beyond_a_batch(batches, start, found):
+    """Of epochs of a single batch nothing can be told apart, and nothing is taken out."""
+    machine = Machine(batches, 1.0, start)
+    asked = SimpleNamespace(clock=machine.clock, reached=lambda: None)
+    assert run._Run._epoch_start(asked, machine.epoch(1), machine) == pytest.approx(found)
+    assert machine.closed == (batches == 100), "it takes no more batches than it needs"

@@ -71,3 +71,11 @@ def test_latencies_reach_the_table(tmp_path):
     assert {row["milliseconds"] for row in rows} == {500.0}
     assert {row["batches"] for row in rows} == {4}
     assert tuple(row["percent"] for row in rows) == latency.PERCENTS
+
+
+def test_ranks_have_gaps_of_their_own():
+    """Two ranks whose batches come every 10 ms, at the same moments."""
+    epoch = {"arrivals_seconds": [0.01, 0.01, 0.02, 0.02, 0.03, 0.03], "batch_ranks": [0, 1, 0, 1, 0, 1]}
+    found = list(latency.rows([(run(), record(epoch))]))
+    assert {row["batches"] for row in found} == {4}
+    assert [row["milliseconds"] for row in found] == pytest.approx([10.0] * len(found))

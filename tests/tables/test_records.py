@@ -30,7 +30,10 @@ def test_a_result_is_as_many_runs_as_it_has_visits_in_the_order_of_blocks(tmp_pa
     assert [(entry["loader"], entry["repeat"]) for entry, _ in found] == [*(("a", n) for n in range(1, 12)), ("b", 0)]
     assert [record and record["repeat"] for _, record in found] == [*range(1, 12), None]
     assert all(read_json(tmp_path / entry["path"]) == record for entry, record in found[:-1])
-    assert list(planned_runs(plan, tmp_path, "b")) == found[-1:]
+    write_json(folder / "3.json", {**read_json(folder / "3.json"), "no": "such key"})
+    assert len(list(planned_runs(plan, tmp_path, "b"))) == len(found), "only records of b are held to the schema"
+    with pytest.raises(UserError, match=r"3\.json.*'no' was unexpected"):
+        list(planned_runs(plan, tmp_path, "a"))
 
 
 def test_a_failed_proof_is_the_only_run_of_its_result(tmp_path):
@@ -68,6 +71,16 @@ def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
     assert first["clips_per_second"] == 2.0, "no speed of the trials counts"
     assert [one["code"] for one in first["warnings"]] == ["load", "swapping"]
     assert "spans" not in second and [one["code"] for one in second["warnings"]] == ["load"]
+
+
+def test_trials_that_failed_are_a_warning(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", [1.0, 2.0]))
+    trials = untimed("trials", Made("a", "ram", ["failed"]))
+    write_json((tmp_path / plan["runs"][0]["path"]).with_name("trials.json"), trials)
+    first, second = (record for _, record in planned_runs(plan, tmp_path))
+    [warning] = [one for one in first["warnings"] if one["code"] == "no-trials"]
+    assert first["status"] == "ok" and trials["reason"] in warning["seen"]
+    assert "no-trials" not in [one["code"] for one in second["warnings"]]
 
 
 @pytest.mark.parametrize("name", ["proof.json", "trials.json", "0.json", "7.json"])

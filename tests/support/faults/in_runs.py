@@ -324,7 +324,7 @@ def _(project: Project) -> Outcome:
 @fault(
     "session: the process of a visit is killed",
     "sessions",
-    "no number of that visit; the same command makes it again",
+    "no number of that visit after three tries; the same command makes it again",
     r"visit.*(killed|again)",
 )
 def _(project: Project) -> Outcome:
