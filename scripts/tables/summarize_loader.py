@@ -37,10 +37,10 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
             f"--loader: found {loader!r}, the plan has {', '.join(named) or 'none'}.{nearest(loader, named)} "
             "Add it to `loaders` in config.yaml, or name one of these."
         )
-    pairs = list(planned_runs(plan, root, loader))
+    pairs = list(planned_runs(plan, root, loader))  # of all: they say which visits count, and what a mean block is
     runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
     found = ranking.with_bottleneck(ranking.results(tried(runs)))
-    results = {_key(row): row for row in with_step_au(found, plan)}
+    results = {_key(row): row for row in with_step_au(found, plan) if row["loader"] == loader}
     return [
         {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}
         | {f"result_{column}": results[_key(run)].get(column) for column in _SUMMARY}

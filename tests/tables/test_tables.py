@@ -382,6 +382,22 @@ def test_summary_needs_no_other_loaders_runs(tmp_path):
         summarize_loader.summarize(records.read_plan(path), "aa", tmp_path)
 
 
+def test_a_summary_counts_the_visits_that_the_ranking_counts(tmp_path):
+    """The limit of what is left out is one of all results of a condition: that of the most disturbed one."""
+    made = [
+        Made("a", "ram", [100.0] * 4, others=[22.0, 23.0, 24.0, 25.0]),
+        Made("b", "ram", [90.0] * 4, others=[5.0, 10.0, 20.0, 30.0]),
+    ]
+    plan = records.read_plan(make_results(tmp_path, made))
+    make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
+    ranked = {row["loader"]: row for row in read_tables(tmp_path / "tables")["ranking"]}
+    for loader, row in ranked.items():
+        for found in summarize_loader.summarize(plan, loader, tmp_path):
+            assert found["result_runs"] == row["runs"], loader
+            assert found["result_clips_per_second"] == pytest.approx(row["clips_per_second"]), loader
+    assert ranked["b"]["runs"] == 4
+
+
 def test_what_was_measured_is_what_is_said(tmp_path, monkeypatch):
     """Tables come from the records, whatever the loader's file has become since."""
     path = make_results(tmp_path, [Made("webdataset", "ram", [1.0, 3.0], "webdataset")])
