@@ -33,6 +33,7 @@
 
   const answer = (row, model) => {
     const data = row.dataset;
+    if (!data.rate) return { au: null, source: "unknown" };
     const bytes = Number(data.bytes) || null;
     const keeps = data.keeps === "1";
     const size = (bytes || stored) / stored;

@@ -109,7 +109,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
         config["storage"] = {
             name: tier
             for name, tier in config["storage"].items()
-            if tier not in (None, "null") or own.get(name, tier) is None
+            if tier not in (None, "null") or (name in own and own[name] is None)
         }
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
         return config  # for the schema to refuse
@@ -159,13 +159,49 @@ def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
     name = overrides.get("preset", raw.get("preset", "none"))
     if name == "none":
         return dict(raw)
-    known = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+    known = list(presets())
     if name not in known:
         raise UserError(
             f"config: preset: found {name!r}, allowed are none, {', '.join(known)}.{nearest(str(name), known)} "
             "Name one of them."
         )
-    return _merged(raw, yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8")))
+    preset = presets()[name]
+    own = raw.get("datasets") if isinstance(raw.get("datasets"), Mapping) else {}
+    preset["datasets"] = {
+        name: entry
+        for name, entry in preset.get("datasets", {}).items()
+        if not (isinstance(own.get(name), Mapping) and "source" in own[name])  # a data set of the user's own stays so
+    }
+    return _merged(raw, preset)
+
+
+def presets() -> dict[str, dict[str, Any]]:
+    """Return what each preset says, in the order of their names."""
+    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(PRESETS.glob("*.yaml"))}
+
+
+def presets_with(dataset: str) -> list[str]:
+    """Return the names of the presets that bring a data set of this name."""
+    return [name for name, preset in presets().items() if dataset in preset.get("datasets", {})]
+
+
+def presets_for(kind: str, dataset: str, own: str) -> list[str]:
+    """Return the presets that measure something of a data set of this kind, which the preset `own` may have brought.
+
+    One with a ladder needs all loaders that the ladder names, any other one of its loaders.
+    """
+    return [
+        name
+        for name, preset in presets().items()
+        if _suits(preset, kind) and (own in ("none", name) or dataset not in presets()[own].get("datasets", {}))
+    ]
+
+
+def _suits(preset: Mapping[str, Any], kind: str) -> bool:
+    steps = [step["loader"] for step in preset.get("ladder", ()) if "loader" in step]
+    loaders = steps or [entry["name"] for entry in named(preset.get("loaders"))]
+    reads = [kind in plugins.kinds(plugins.load("loaders", one)) for one in loaders]
+    return all(reads) if steps else any(reads) or not reads
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +220,7 @@ def _typed(value: Any) -> Any:
     if isinstance(value, str):
         with contextlib.suppress(yaml.YAMLError):
             read = yaml.safe_load(value)
-            return read if isinstance(read, bool | int | float) else value
+            return read if isinstance(read, bool | int | float) or value == "null" else value
     return value
 
 

@@ -266,6 +266,11 @@ class Plan:
     def _ladder_steps(self) -> list[ladder.LadderStep]:
         """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
         loaders = [ladder_step["loader"] for ladder_step in self.config["ladder"] if "loader" in ladder_step]
+        if others := sorted(set(loaders) - set(self.loaders)):
+            raise UserError(
+                f"config: ladder: found {', '.join(others)}, which cannot read {self.dataset}: that is of the kind "
+                f"{self.kind}. Name a data set that these loaders read (dataset=NAME), or take the steps out."
+            )
         reasons = {
             tier: next(filter(None, [self.unfit(tier, "warm"), *(self.unreadable(one, tier) for one in loaders)]), None)
             for tier in self.tiers

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
+from scripts.plan.config import presets_for
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
 from scripts.plan.outgoing import outgoing
@@ -25,6 +26,7 @@ def main() -> None:
     written = plan.as_json() | {"estimate": estimate(plan).as_json()}
     written["outgoing"] = [one.as_json() for one in outgoing(plan)]
     written["config"]["preset"] = arguments.preset
+    written["presets"] = presets_for(plan.kind, plan.dataset, arguments.preset)
     write_json(arguments.out, written)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from scripts.common.statistics import Comparison
 from scripts.common.text import duration_text
 from scripts.common.vocabulary import SPLIT
+from scripts.report.model import unit_of
 from scripts.report.verdict_texts import asked, in_memory, key, place, times_text
 from scripts.report.verdicts import compared, main_panel
 from scripts.tables.columns import number_text
@@ -32,7 +33,8 @@ def away(tables: Tables) -> list[dict[str, Any]]:
 
     - `bytes`: of the data, in the format of `local` or of `row`; None where they are not known.
 
-    All scaled to `report.gigabytes` where the config names the size of the user's own data.
+    All scaled to `report.gigabytes` where the config names the size of the user's own data, as it is stored in the
+    corpus (audio as 16-bit samples).
     """
     remote = [one["tier"] for one in tables["tiers"] if one["kind"] == OBJECTS]
     devices = dict.fromkeys(row["device"] for row in tables["best"])
@@ -73,14 +75,12 @@ def _speed(row: Row) -> float:
 
 def _size(tables: Tables, row: Row) -> tuple[float | None, float]:
     """Return the bytes of the data in the format of a result, None where they are not known, and its clips."""
-    clips = tables["dataset"]["corpus"]["clips"][SPLIT]
+    corpus, wanted = tables["dataset"]["corpus"], asked(tables, "gigabytes")
+    clips = 1e9 * wanted / unit_of(corpus).stored_bytes if wanted else corpus["clips"][SPLIT]
     written = next((one for one in tables["formats"] if one["format"] == row["format"] and one["bytes"]), None)
     if not written:
         return None, clips
-    each = written["bytes"] / written["clips"]
-    wanted = asked(tables, "gigabytes")
-    size = 1e9 * wanted if wanted else each * clips
-    return size, size / each
+    return clips * written["bytes"] / written["clips"], clips
 
 
 def _cache(found: Row, share: float, size: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ from scripts.common.blocks import critical
 from scripts.common.errors import UserError
 from scripts.common.text import number_text
 from scripts.report.groups import machine_text
-from scripts.report.others import check_protocol, data_text
+from scripts.report.others import check_clips, check_protocol, data_text
 from scripts.tables.columns import settings_text
 
 ERROR = 0.05  # the chance of any false difference in a comparison
@@ -70,6 +70,7 @@ def changes(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Chan
 def _check(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
     check_protocol("--baseline", tables["host"], baseline["host"], "Measure the baseline again with this version.")
     ours, theirs = (data_text(one) for one in (tables, baseline))
+    check_clips("--baseline", tables, baseline)
     if ours != theirs:
         raise UserError(f"--baseline: found {theirs}, allowed is {ours}: sessions of other data do not compare.")
 

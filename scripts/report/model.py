@@ -11,7 +11,7 @@ from scripts.common.text import bytes_text, number_text
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import EMULATED
 from scripts.report.verdict_texts import asked, in_memory
-from scripts.tables.step_au import MEASURED
+from scripts.tables.step_au import MEASURED, bare
 
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
 
@@ -57,7 +57,7 @@ def unit_of(corpus: Mapping[str, Any]) -> Unit:
 class Candidate(NamedTuple):
     """What the arithmetic needs to know of a result: clips/s without epoch starts, seconds of one, bytes of a clip."""
 
-    rate: float
+    rate: float | None  # None: it was measured with a step, ranks or nothing read; what the loader gives is not known
     start_seconds: float
     works_ahead: bool  # while a step is under way
     clip_bytes: float | None  # as its format has them
@@ -71,6 +71,8 @@ class Candidate(NamedTuple):
         Data that does not fit into memory is read from storage in each epoch: no faster than that gives. Larger data
         has longer epochs, in which their start weighs less.
         """
+        if self.rate is None:
+            return Answer(None, None, "unknown")
         size = (self.clip_bytes or stored_bytes) / stored_bytes
         large = bool(model.gigabytes and model.ram_gigabytes and model.gigabytes * size > model.ram_gigabytes)
         if large and (self.keeps or not model.storage_mbps or not self.clip_bytes):
@@ -121,13 +123,13 @@ def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candid
     """Return what is known of a result that has a speed, of so many clips of so many bytes as stored."""
     sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
     known = Candidate(
-        row["steady_clips_per_second"] or row["clips_per_second"],
+        (row["steady_clips_per_second"] or row["clips_per_second"]) if bare(row) else None,
         (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
         works_ahead(row["workers"], row["prefetch"]),
         sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
     )
-    if row["step_au_from"] != MEASURED:
+    if row["step_au_from"] != MEASURED or known.rate is None:
         return known
     measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
     by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, clips).au

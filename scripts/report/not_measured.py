@@ -30,6 +30,8 @@ _COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it
     "in_flight": "preset=far",
 }
 
+_SWEPT = {"cold": "cache", "scaling": "workers", "batch_size": "batch_size"}  # the key of `sweep` that each asks for
+
 _NEEDS = {  # by table, where that is empty
     "parts": (
         "What is the bottleneck?",
@@ -87,7 +89,7 @@ def _takes(tables: Tables, name: str) -> str:
     key, _, preset = _COMMANDS[name].partition("=")
     measure = tables["dataset"]["measure"] or {}
     if key == "preset":
-        measure = measure | yaml.safe_load((PRESETS / f"{preset}.yaml").read_text(encoding="utf-8")).get("measure", {})
+        measure = measure | _preset(preset).get("measure", {})
     minutes = measure.get("minutes", "none")
     if minutes == "none":
         return "`snakemake -n` says how long"
@@ -98,7 +100,36 @@ def _command(tables: Tables, name: str) -> str:
     """Return what to type, with the data set and, where the command has none of its own, the preset of the session."""
     if name not in _COMMANDS:
         return ""
-    preset = tables["dataset"]["config"].get("preset", "none")
-    parts = [f"dataset={tables['dataset']['dataset']}"]
-    parts += [f"preset={preset}"] if preset != "none" and not _COMMANDS[name].startswith("preset=") else []
-    return f"snakemake --config {' '.join(map(shlex.quote, parts))} {_COMMANDS[name]}"
+    config, dataset, command = tables["dataset"]["config"], tables["dataset"]["dataset"], _COMMANDS[name]
+    own, parts = config.get("preset", "none"), [f"dataset={dataset}"]
+    if command.startswith("preset="):
+        suits = tables["dataset"].get("presets")
+        return _typed(parts, command) if suits is None or command.removeprefix("preset=") in suits else ""
+    parts += [f"preset={own}"] if own != "none" else []
+    if name in _SWEPT:
+        parts += _freed(tables, _SWEPT[name])
+        if "read" not in config.get("sweep", {}).get("task", ["read"]):
+            command = command.replace("{", "{task: [read], ", 1)
+    return _typed(parts, command)
+
+
+def _typed(parts: Iterable[str], command: str) -> str:
+    return f"snakemake --config {' '.join(map(shlex.quote, parts))} {command}"
+
+
+def _preset(name: str) -> dict[str, Any]:
+    return yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def _freed(tables: Tables, key: str) -> list[str]:
+    """Return the loaders to name where each of the session's has values of its own for a key of `sweep`: their names
+    alone are swept over what `sweep` says.
+    """
+    able = {row["loader"] for row in tables["ranking"] if row[key] is not None}
+    entries = [
+        entry
+        for entry in tables["dataset"]["config"].get("loaders", ())
+        if entry["name"] in able and "file" not in entry
+    ]
+    pinned = entries and all(key in entry for entry in entries)
+    return [f"loaders=[{', '.join(entry['name'] for entry in entries)}]"] if pinned else []

@@ -36,7 +36,7 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
             again = f"Measure there again with this version, and copy the tables again: cp -r results/tables/{dataset}"
             check_protocol(key, tables["host"], read_json(host), f"{again} FOLDER; or take it out of the list.")
         other = _read(key, folder)
-        _check_clips(key, tables, other)
+        check_clips(key, tables, other)
         _check_other(key, other, [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)])
         found.append({"name": name, "folder": folder, "tables": other})
     return found
@@ -72,7 +72,7 @@ def data_text(tables: Tables) -> str:
     return f"data set {dataset['dataset']} with {clips} clips"
 
 
-def _check_clips(key: str, tables: Tables, other: Tables) -> None:
+def check_clips(key: str, tables: Tables, other: Tables) -> None:
     """Refuse clips of another length: a clip a second is then no unit that both have."""
     ours, theirs = (_clip_text(one["dataset"]["corpus"] or {}) for one in (tables, other))
     if ours != theirs:

@@ -130,9 +130,12 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
     if too_large:
         return environment.get_template("too_large.html.j2").render(style=style)
-    main = worded_page(environment.get_template("main.html.j2").render(), parts["noun"])
+    head, main = (
+        worded_page(environment.get_template(f"{name}.html.j2").render(), parts["noun"]) for name in ("verdict", "main")
+    )
     scripts = [script(TEMPLATE / name) for name in SCRIPTS]
     return environment.get_template("report.html.j2").render(
+        head=Markup(head),
         main=Markup(main),
         contents=[(name, unescape(title)) for name, title in _HEADING.findall(main)],
         style=style,

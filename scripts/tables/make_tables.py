@@ -210,6 +210,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
+        "presets": plan.get("presets"),
         "sessions": _sessions(plan, root),
     }
 

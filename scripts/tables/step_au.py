@@ -42,9 +42,13 @@ def _of_rate(rows: Iterable[Mapping[str, Any]], step_ms: float | None) -> dict[s
     return found
 
 
+def bare(row: Mapping[str, Any]) -> bool:
+    """Return whether a result's speed is that of its loader alone: one process that reads warm data, with no step."""
+    return (row["task"], row["cache"], row["step_ms"], ranks_of(row)) == ("read", "warm", 0, 1)
+
+
 def _known(row: Mapping[str, Any]) -> bool:
-    plain = (row["task"], row["cache"], row["step_ms"], ranks_of(row)) == ("read", "warm", 0, 1)
-    return bool(plain and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
+    return bool(bare(row) and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
 
 
 def _au(row: Mapping[str, Any], step_ms: float, share: float) -> float:

@@ -400,6 +400,45 @@ def test_a_tier_is_left_out_on_the_command_line(raw):
     assert list(plan.tiers) == ["disk"] and {run.tier for run in plan.runs} == {"disk"}
 
 
+def test_a_preset_leaves_out_a_tier_that_is_not_there(raw):
+    raw["storage"] = {"disk": raw["storage"]["disk"]}
+    assert set(Plan(raw | {"preset": "tensordict"}).tiers) == {"disk"}
+
+
+def test_a_data_set_of_ones_own_stays_where_a_preset_has_one_of_its_name(raw, tmp_path):
+    own = {"source": "folder", "kind": "image", "path": str(tmp_path), "size": [28, 28]}
+    raw["datasets"]["fashion"] = own
+    plan = Plan({**raw, "preset": "tensordict"})
+    assert plan.dataset == "fashion" and plan.options["path"] == str(tmp_path)
+    del raw["datasets"]["fashion"]
+    few = {"datasets": {"fashion": {"images": "100"}}}
+    merged = {**raw, "preset": "tensordict", "datasets": {**raw["datasets"], **few["datasets"]}}
+    plan = Plan(merged, few)
+    assert (plan.source, plan.options["images"]) == ("synthetic_images", 100)
+
+
+def test_null_is_typed_on_the_command_line(raw):
+    overrides = {"preset": "pdsc3k", "report": {"now": "null"}}
+    assert Plan({**raw, "report": {"now": "null"}}, overrides).config["report"]["now"] is None
+
+
+def test_a_ladder_whose_loaders_cannot_read_the_data_says_so(raw):
+    with pytest.raises(UserError, match=r"ladder: found torchaudio, which cannot read .* of the kind image"):
+        Plan({**raw, "preset": "ladder", "dataset": "demo_images"}, {"datasets": {"demo_images": IMAGES}})
+
+
+IMAGES = {"source": "synthetic_images", "images": 40, "side": 64, "size": [32, 32]}
+
+
+def test_presets_are_offered_where_they_measure_something():
+    offered = configuration.presets_for("image", "demo_images", "none")
+    assert {"images", "tensordict", "publishable", "far"} <= set(offered)
+    assert not {"ladder", "concurrency"} & set(offered)
+    assert configuration.presets_for("image", "fashion", "tensordict") == ["tensordict"], "no other one has its data"
+    assert "ladder" in configuration.presets_for("audio", "demo", "quick")
+    assert configuration.presets_with("fashion") == ["tensordict"]
+
+
 def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)

@@ -96,6 +96,13 @@ def test_sessions_that_do_not_compare_are_refused(tmp_path):
         changes(now, then)
 
 
+def test_clips_of_another_kind_do_not_compare_though_they_are_as_many(tmp_path):
+    now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
+    then["dataset"]["corpus"] = {**then["dataset"]["corpus"], "sample_rate": 48_000}
+    with pytest.raises(UserError, match=r"--baseline: found clips of .* at 48000 Hz, allowed is "):
+        changes(now, then)
+
+
 def test_another_machine_is_said(tmp_path):
     now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
     assert "Another machine" not in "\n".join(comparison_lines(now, then))

@@ -2,7 +2,10 @@
 
 import pytest
 
+from scripts.report.hero import hero
 from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text, unit_of
+from tests.support.made_runs import Made
+from tests.support.report_pages import tables_of
 
 PCM = 320_000  # bytes: 10 s at 16 kHz as 16-bit samples
 AUDIO = unit_of({"samples": PCM // 2})
@@ -29,6 +32,7 @@ LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
         (KEEPS, LARGE, None, None, "does not fit"),
         (FLOATS, LARGE._replace(storage_mbps=None), None, None, "unknown"),
         (FLOATS._replace(clip_bytes=None), LARGE, None, None, "unknown"),
+        (FLOATS._replace(rate=None), SMALL, None, None, "unknown"),  # it was measured in a training
         (FLOATS, LARGE._replace(storage_mbps=1e6), 3200.0, 75.0, "memory"),  # faster than the loader: 20 ms a batch
         # 20 GB fit as 16-bit samples, and do not as float32
         (SHORTS, LARGE._replace(gigabytes=20.0), 3200.0, 75.0, "memory"),
@@ -78,3 +82,11 @@ def test_other_data_has_other_units():
     array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
     assert unit_of({"sample": array}).data == "arrays of float16"
     assert unit_of({"sample": array}).stored_bytes == 48_000
+
+
+@pytest.mark.parametrize("how", [{"task": "lightning"}, {"step_ms": 20, "au": 91.0}])
+def test_what_was_measured_with_a_step_does_not_say_what_a_loader_gives_to_another(tmp_path, how):
+    tables = tables_of(tmp_path, [Made("a", "ram", [480.0] * 3, **how), Made("b", "ram", [470.0] * 3, **how)])
+    found = hero(tables, "cpu", None)
+    assert [one["answer"] for one in found["rows"]] == [Answer(None, None, "unknown")] * 2
+    assert found["feeds_text"] == "Sustained at 90 % AU by 0 of 2. Of 2 it is not known."

@@ -103,3 +103,18 @@ def test_the_card_says_all_that_decides_a_loaders_speed(bare):
 def test_the_card_stands_on_the_page(bare):
     words = section(bare[2], "method")
     assert "RAM 64.0 GB" in words and "storage, disk ext4, " in words and "commit 0123456789ab" in words
+
+
+def test_no_command_measures_nothing(tmp_path):
+    """What loaders say themselves no `sweep` changes, a training is not swept, and presets are for a kind."""
+    tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3, workers=None)])
+    tables["dataset"]["presets"] = ["tensor_loading"]
+    own = {"name": "mine", "file": "mine.py", "workers": [1]}
+    tables["dataset"]["config"] |= {"loaders": [{"name": "a", "workers": [2]}, {"name": "b"}, own]}
+    tables["dataset"]["config"] |= {"sweep": {"task": ["lightning"]}, "preset": "quick"}
+    found = [one["command"] for one in lacking(tables) if one["command"]]
+    assert [command for command in found if command.endswith("tensor_loading")]
+    assert not [command for command in found if "ladder" in command or "concurrency" in command]
+    start = "snakemake --config dataset=demo preset=quick"
+    assert f"{start} 'loaders=[a]' sweep='{{task: [read], workers: [0, 1, 2, 4]}}'" in found
+    assert f"{start} sweep='{{task: [read], cache: [warm, cold]}}'" in found

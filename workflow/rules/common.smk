@@ -17,6 +17,7 @@ from scripts.common.published import published_file, published_names
 from scripts.common.vocabulary import PROTOCOL
 from scripts.machine.at_work import of_other_calls
 from scripts.plan import outgoing
+from scripts.plan.config import presets_with
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import PLACING, Plan
 from scripts.plan import room
@@ -241,9 +242,12 @@ def report_refused(page):
     found = re.search(r"<title>[^<]*\((\w+)\)</title>", Path(page).read_text())
     if found is None or found[1] == plan.dataset:
         return None
+    named = f"dataset={found[1]}"
+    if found[1] not in plan.config["datasets"] and (brought := presets_with(found[1])):
+        named = f"preset={brought[0]} {named}"
     return (
         f"--report: found {page} of data set {found[1]}, and the config asks for {plan.dataset}; the report holds what "
-        f"was run last. Type: snakemake --config dataset={found[1]} --report report.html, or run {plan.dataset} first: "
+        f"was run last. Type: snakemake --config {named} --report report.html, or run {plan.dataset} first: "
         f"snakemake --config dataset={plan.dataset}"
     )
 
@@ -272,10 +276,13 @@ def first_words():
     lines += [one.words() for one in OUTGOING if lines]
     lines += plan.notices
     preset = plan.config["preset"]
+    named = f"preset={preset}"
+    if "dataset" in workflow.config_settings.config:
+        named = f"dataset={shlex.quote(plan.dataset)} {named}"
     if plan.left_out and preset != "none" and not parts:
         lines.append(
             f"preset {preset} leaves out {', '.join(plan.left_out)} of config.yaml's loaders. To measure one of them as "
-            f"well, type: snakemake results/{plan.left_out[0]}.json --config preset={preset} (or add --config "
+            f"well, type: snakemake results/{plan.left_out[0]}.json --config {named} (or add --config "
             "'loaders=[...]' to choose all)."
         )
     return "\n".join(filter(None, lines))
