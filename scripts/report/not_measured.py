@@ -127,9 +127,8 @@ def _freed(tables: Tables, key: str) -> list[str]:
     """
     able = {row["loader"] for row in tables["ranking"] if row[key] is not None}
     entries = [
-        entry
-        for entry in tables["dataset"]["config"].get("loaders", ())
-        if entry["name"] in able and "file" not in entry
+        {"name": entry} if isinstance(entry, str) else entry for entry in tables["dataset"]["config"].get("loaders", ())
     ]
+    entries = [entry for entry in entries if entry["name"] in able and "file" not in entry]
     pinned = entries and all(key in entry for entry in entries)
     return [f"loaders=[{', '.join(entry['name'] for entry in entries)}]"] if pinned else []

@@ -110,7 +110,7 @@ def test_no_command_measures_nothing(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3, workers=None)])
     tables["dataset"]["presets"] = ["tensor_loading"]
     own = {"name": "mine", "file": "mine.py", "workers": [1]}
-    tables["dataset"]["config"] |= {"loaders": [{"name": "a", "workers": [2]}, {"name": "b"}, own]}
+    tables["dataset"]["config"] |= {"loaders": [{"name": "a", "workers": [2]}, "b", own]}
     tables["dataset"]["config"] |= {"sweep": {"task": ["lightning"]}, "preset": "quick"}
     found = [one["command"] for one in lacking(tables) if one["command"]]
     assert [command for command in found if command.endswith("tensor_loading")]
