@@ -398,14 +398,14 @@ TABLES = {
         Column("clips_per_second_without", float, doc="blank for what cannot be left out"),
     )),
     "ladder": Table("A row a step of the ladder.", (
-        Column("step", int, heading="LadderStep", doc="from 1"),
+        Column("step", int, heading="Step", doc="from 1"),
         Column("change", heading="What changes", doc="what is done otherwise than on the step below"),
         *_NAMES,
         *_shared("runs clips_per_second interval_low interval_high"),
         Column("times_faster", float, heading="Times the step below",
         doc="over the last step below that has a speed"), Column("faster_low", float, doc="its 99 % interval"),
         Column("faster_high", float, doc="its upper end"),
-        Column("times_faster_than_first", float, heading="Times the first", doc="over the first ladder_step"),
+        Column("times_faster_than_first", float, heading="Times the first", doc="over the first step"),
         *_shared("status reason"),
     )),
     "latencies": Table("How long batches took to come: quantiles over all batches of a result's ok runs.", (
