@@ -10,6 +10,7 @@ in-memory ceiling by more than its interval, or where two demos name different b
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from tests.bench.noise import neighbour
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import LEFT_OUT, folders
 
-NO_NAME = None, "none", "unclear", "waiting"  # no part of a loader's own
+NO_NAME = "", "none", "unclear", "waiting"  # no part of a loader's own; blank: not looked for
 
 
 def demo() -> dict[str, Any]:
@@ -92,11 +93,13 @@ def main() -> None:
         for loader, names in own.items():
             named[loader] |= names
         too_high += [f"demo {number}: {row['loader']} on {row['tier']}" for row in rows if above_ceiling(row)]
-        [verdict] = [line.strip() for line in one["said"].splitlines() if line.strip().startswith("Fastest (")]
+        [verdict] = re.findall(r"^  (Fastest \(.*?)\n(?:    Settings:|  \S)", one["said"], re.DOTALL | re.MULTILINE)
+        verdict = " ".join(verdict.split())
         parts = ", ".join(f"{loader} {'/'.join(sorted(names))}" for loader, names in sorted(own.items()))
         print(
-            f"{number:2}  {one['seconds']:3.0f} s; {first['loader']} on {first['tier']} leads; {verdict}; control varied "
-            f"by {noise['variation_percent']:.1f} %; highest row {highest(rows):.0f} % of its ceiling; "
+            f"{number:2}  {one['seconds']:3.0f} s; {first['loader']} on {first['tier']} leads; {verdict}; "
+            f"control varied by {noise['variation_percent']:.1f} %; "
+            f"highest row {highest(rows):.0f} % of its ceiling; "
             f"bottlenecks: {parts or '-'}",
             flush=True,
         )
