@@ -6,7 +6,7 @@ from typing import Any
 
 from scripts.common.request import LoaderRequest
 from scripts.loaders._stored import StoredBatches, first_again
-from scripts.loaders._torch import Batch, epochs_from, worker_arguments
+from scripts.loaders._torch import Batch, epochs_from, sent_by, worker_arguments
 
 ORDER = "shards in random order, clips near to their shard"
 
@@ -36,7 +36,7 @@ def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int],
         loader = StreamingDataLoader(
             split,
             batch_size=request.batch_size,
-            collate_fn=StoredBatches(request, counted=kept is not None),
+            collate_fn=sent_by(request, StoredBatches(request), kept),
             **worker_arguments(request),
         )
 

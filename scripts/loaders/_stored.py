@@ -8,7 +8,7 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import Batch, count_alone, empty_batch
+from scripts.loaders._torch import Batch, empty_batch
 
 STAGES = ("read", "transfer", "decode")
 
@@ -16,16 +16,15 @@ STAGES = ("read", "transfer", "decode")
 class StoredBatches:
     """A collate function: a list of items becomes a batch of the loader contract, of audio float32 padded in one pass.
 
-    In a worker process the data is written into shared memory at once, as torch's own collating does it. `counted`:
-    whether only the number of clips is returned, which is sent when the transfer is left out.
+    In a worker process the data is written into shared memory at once, as torch's own collating does it.
     """
 
-    def __init__(self, request: LoaderRequest, counted: bool = False) -> None:
+    def __init__(self, request: LoaderRequest) -> None:
         import torch
 
         from scripts.common.labels import read_labels
 
-        self.request, self.counted = request, counted
+        self.request = request
         self.delivered = plugins.load("kinds", request.sample.kind).delivered
         self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
@@ -34,13 +33,12 @@ class StoredBatches:
 
         key = self.request.sample.key
         positions = torch.tensor([int(item["position"]) for item in items])
-        batch = {
+        return {
             key: self._data([item[key] for item in items]),
             "target": self.target[positions],
             "labels": self.labels[positions],
             "clip": self.clip[positions],
         }
-        return count_alone(batch) if self.counted else batch
 
     def _data(self, stored: list[Any]) -> Any:
         """Return (batch, ...), of audio padded or cut; zeros where decoding is left out."""

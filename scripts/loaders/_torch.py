@@ -24,6 +24,8 @@ from scripts.machine import gpu
 Batch = dict[str, Any]
 GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole batches, or clip by clip
 
+PAIR = ("target", "clip")  # what workers send as one tensor
+
 REUSE = {"reuse": {"enum": [False, True], "default": False}}  # one buffer for all batches, of this process on a CPU
 
 
@@ -51,13 +53,52 @@ class EpochBatches:
 
 
 def to_device(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batch]:
-    """Yield the batches on the asked device; the host waits for no copy where they are to be in page-locked memory."""
+    """Return the batches on the asked device; the host waits for no copy where they are to be in page-locked memory.
+
+    On a CPU they are the same: a generator in between would keep each until the next one is there.
+    """
     if gpu.COPY in request.without:
-        yield from gpu.uncopied(batches, request)
-    for batch in batches:
-        if request.device != "cpu":
-            batch = gpu.all_moved(batch, request.device, request.pin_memory)
-        yield batch
+        return gpu.uncopied(batches, request)
+    if request.device == "cpu":
+        return batches
+    return (gpu.all_moved(batch, request.device, request.pin_memory) for batch in batches)
+
+
+def packed(batch: Mapping[str, Any]) -> Batch:
+    """Return a batch as a worker sends it: `target` and `clip` are the two rows of `pair`, int64 (2, n).
+
+    Each tensor that is sent costs both processes time. No program but ours sends `clip`: so that is not charged.
+    """
+    import torch
+
+    rest = {name: tensor for name, tensor in batch.items() if name not in PAIR}
+    return {**rest, "pair": torch.stack([batch[name] for name in PAIR])}
+
+
+def unpacked(batch: Batch) -> Batch:
+    """Return a batch of the loader contract from one that is `packed`; one that is not stays as it is."""
+    if "pair" not in batch:
+        return batch
+    rest = {name: tensor for name, tensor in batch.items() if name != "pair"}
+    return {**rest, **dict(zip(PAIR, batch["pair"], strict=True))}
+
+
+def received(sent: Iterator[Batch], request: LoaderRequest, kept: Batch | None) -> Iterator[Batch]:
+    """Return the batches on the asked device of what a DataLoader gives: `packed` by its workers, or, where the
+    transfer is left out, counts in place of which `kept` is given.
+    """
+    if kept:
+        sent = in_place_of_counts(sent, kept)
+    elif request.workers:
+        sent = map(unpacked, sent)
+    return to_device(sent, request)
+
+
+def sent_by(request: LoaderRequest, collate: Callable[..., Any], kept: Batch | None) -> Callable[..., Any]:
+    """Return `collate` with what a worker does to a batch before it is sent, for `received`."""
+    if kept:
+        return lambda items: count_alone(collate(items))
+    return (lambda items: packed(collate(items))) if request.workers else collate
 
 
 def as_is(batch: Batch) -> Batch:
@@ -280,7 +321,7 @@ def epochs_of(
     parts = {
         "dataset": dataset,
         "batch_sampler": batches,
-        "collate_fn": (lambda items: count_alone(collate(items))) if kept else collate,
+        "collate_fn": sent_by(request, collate, kept),
     }
     if request.spans:
         parts = request.spans.watching(**parts)
@@ -289,7 +330,7 @@ def epochs_of(
     def epoch(number: int) -> Iterator[Batch]:
         batches.epoch = number
         sent = request.spans.arriving(iter(loader), number) if request.spans else iter(loader)
-        arrived = to_device(in_place_of_counts(sent, kept) if kept else sent, request)
+        arrived = received(sent, request, kept)
         return map(finish, arrived) if finish else arrived
 
     try:
@@ -304,14 +345,15 @@ def epochs_from(
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over a DataLoader whose data set orders its clips itself, such as an IterableDataset.
 
-    `begin` tells the data set the number of the epoch that begins, also where it is in worker processes. `kept` is
-    given in place of what is sent where the transfer is left out: batches are then those of `count_alone`.
+    Its collate function is one of `sent_by`. `begin` tells the data set the number of the epoch that begins, also where
+    it is in worker processes. `kept` is given in place of what is sent where the transfer is left out: batches are then
+    those of `count_alone`.
     """
 
     def epoch(number: int) -> Iterator[Batch]:
         if begin:
             begin(number)
-        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+        return received(iter(loader), request, kept)
 
     try:
         yield epoch

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of
@@ -9,11 +10,11 @@ from scripts.loaders import _torch
 from scripts.loaders._torch import (
     AgainByBatch,
     Batch,
-    count_alone,
+    as_is,
     empty_batch,
-    in_place_of_counts,
+    received,
+    sent_by,
     stop_workers,
-    to_device,
     worker_arguments,
 )
 
@@ -51,7 +52,7 @@ def open_shards(
     through_a_buffer = wds.detshuffle(bufsize=size, initial=min(size, 100), seed=request.seed)
     again = "read" in request.without
 
-    def pipeline(collate):
+    def pipeline(*last):
         return wds.DataPipeline(
             wds.SimpleShardList(shards),
             wds.split_by_worker,
@@ -62,15 +63,16 @@ def open_shards(
             *([through_a_buffer] if request.shuffle and not again else []),
             wds.batched(request.batch_size, partial=True, collation_fn=collate),
             *([_first_again(request)] if again else []),
+            *last,
         )
 
-    kept = next(iter(pipeline(collate))) if "transfer" in request.without else None
-    dataset = pipeline((lambda samples: count_alone(collate(samples))) if kept else collate)
+    kept = next(iter(pipeline())) if "transfer" in request.without else None
+    dataset = pipeline(*([partial(map, sent_by(request, as_is, kept))] if request.workers or kept else []))
     loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
     torch_loader = loader.pipeline[0]
 
     def epoch(_number: int) -> Iterator[Batch]:
-        return to_device(in_place_of_counts(iter(loader), kept) if kept else iter(loader), request)
+        return received(iter(loader), request, kept)
 
     try:
         yield epoch

@@ -27,8 +27,8 @@ from scripts.loaders._stored import first_again
 from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     Clips,
-    count_alone,
     epochs_from,
+    sent_by,
     simplify,  # noqa: F401
     worker_arguments,
 )
@@ -188,7 +188,7 @@ def _in_order(request):
         loader = DataLoader(
             found,
             batch_size=request.batch_size,
-            collate_fn=(lambda items: count_alone(default_collate(items))) if kept else default_collate,
+            collate_fn=sent_by(request, default_collate, kept),
             **worker_arguments(request),
         )
 

@@ -8,6 +8,7 @@ processes, `prefetch` the batches ahead for each; without workers a batch is rea
 """
 
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import cycle
 
 from scripts.loaders._npy import Files
@@ -15,10 +16,9 @@ from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     AgainByBatch,
     EpochBatches,
-    count_alone,
-    in_place_of_counts,
+    received,
+    sent_by,
     simplify,  # noqa: F401
-    to_device,
 )
 
 FORMAT = "npy"
@@ -27,6 +27,8 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """
+from itertools import cycle
+
 from torchdata import nodes
 
 $head
@@ -45,18 +47,29 @@ def read(positions):  # a batch at a time
     return {"$item": torch.from_numpy($item), "target": target[positions], "labels": labels[positions]}
 
 
-sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed($seed))
-positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=batch_size, drop_last=False)
-batches = nodes.ParallelMapper(
-    positions,
-    read,
-    num_workers=$workers,
-    method=$method,
-    multiprocessing_context="fork",
-)
-batches = nodes.PinMemory(batches) if pin else batches
-batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
-loader = nodes.Loader(batches)
+def loader_of(seed):
+    sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed(seed))
+    positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=batch_size, drop_last=False)
+    batches = nodes.ParallelMapper(
+        positions,
+        read,
+        num_workers=$workers,
+        method=$method,
+        multiprocessing_context="fork",
+    )
+    batches = nodes.PinMemory(batches) if pin else batches
+    batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
+    return nodes.Loader(batches)
+
+
+class Loader:  # one of two, by the epoch: each would wait up to 0.1 s for the threads of its last epoch to end
+    turns = cycle([loader_of($seed), loader_of($seed + 1)])
+
+    def __iter__(self):
+        return iter(next(self.turns))
+
+
+loader = Loader()
 
 $loop
 """
@@ -72,16 +85,13 @@ def open_epochs(request):
     if "read" in request.without:
         files = AgainByBatch(files, sent=request.options["method"] == "process" and request.workers > 0)
 
-    def read(positions):
-        batch = files.__getitems__(positions)
-        return count_alone(batch) if kept else batch
-
+    sending = request if request.options["method"] == "process" else replace(request, workers=0)
+    read = sent_by(sending, files.__getitems__, kept)
     pipelines = [_Pipeline(request, read) for _ in range(2)]
     turns = cycle(pipelines)
 
     def epoch(number):
-        batches = next(turns).epoch(number)
-        return to_device(in_place_of_counts(batches, kept) if kept else batches, request)
+        return received(next(turns).epoch(number), sending, kept)
 
     try:
         yield epoch

@@ -23,6 +23,7 @@ from tests.support.workflow_copy import folders
 
 MINUTES = 3.0  # of the session
 RESOLUTION = 0.025  # what leads is to be told apart by more than that, before it ends early
+ATTEMPTS = 3  # at a planted bottleneck that is called unclear; a wrong name is wrong at once
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
     "any false difference in at most 5 % of sessions": ["tests/common/test_blocks.py", "-k", "equal or simulation"],
     "order of phases": ["tests/measure/test_protocol.py"],
@@ -52,12 +53,20 @@ def sleeps() -> tuple[bool, str]:
 
 
 def bottlenecks() -> tuple[bool, str]:
-    """Return whether every planted bottleneck is named; on a machine that is not steady some are inconclusive."""
+    """Return whether every planted bottleneck is named; what a noisy moment leaves unclear is tried again, and said."""
     from tests.support.bottleneck_cases import ALONE, PAIRS, named
 
-    found = {case: named(case)[0] for case in (*ALONE, *PAIRS)}
+    found, unclear = {}, []
+    for case in (*ALONE, *PAIRS):
+        for _ in range(ATTEMPTS):
+            found[case] = named(case)[0]
+            if found[case] != "unclear":
+                break
+            unclear.append(case)
     others = "".join(f"; {case}: {part}" for case, part in found.items() if part != case.answer)
-    return not others, f"{sum(case.answer == part for case, part in found.items())} of {len(found)} named{others}"
+    tried = f", {len(unclear)} unclear and tried again" if unclear else ""
+    right = sum(case.answer == part for case, part in found.items())
+    return not others, f"{right} of {len(found)} named{tried}{others}"
 
 
 class Session:

@@ -12,6 +12,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
 from scripts.common.vocabulary import SHARING
+from scripts.loaders import _torch
 from scripts.machine import device_prefetch
 from scripts.measure import across
 from scripts.measure.bottleneck_trials import stages_of
@@ -212,6 +213,23 @@ def take_one_batch(request, loader) -> None:
     """Open a loader and ask it for one batch only."""
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         next(iter(epoch(0)))
+
+
+def test_workers_send_no_more_tensors_than_those_of_a_program(corpus, placed):
+    request = ask(corpus, placed, "npy", workers=2)
+    pair = {"target": torch.tensor([5, 3]), "clip": torch.tensor([8, 1])}
+    batch = {"audio": torch.rand(2, 1, 9), "labels": torch.rand(2, 4), **pair}
+    sent = _torch.sent_by(request, _torch.as_is, None)(batch)
+    assert len(sent) == len(("audio", "target", "labels"))
+    [got] = _torch.received(iter([sent]), request, None)
+    assert got.keys() == batch.keys() and all(torch.equal(got[name], tensor) for name, tensor in batch.items())
+    [own] = _torch.received(iter([batch]), request, None)
+    assert own is batch, "of a loader that sends them apart"
+
+
+def test_on_a_cpu_nothing_holds_a_batch_until_the_next_one(corpus, placed):
+    batches = iter([{}])
+    assert _torch.received(batches, ask(corpus, placed, "npy", workers=0), None) is batches
 
 
 STAGES = [  # each alone without workers, the way between processes and all together with them
