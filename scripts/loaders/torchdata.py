@@ -5,11 +5,13 @@ a batch at a time, pinning, prefetching. With `method: thread` nothing is sent b
 far as a clip's work releases the GIL. Reading does: hence .npy files, without a decoder in the way. `method: process`
 sends each batch through shared memory, by processes that are started again each epoch. `workers` are threads or
 processes, `prefetch` the batches ahead for each; without workers a batch is read when it is asked for.
+
+The threads of an epoch look every 0.1 s whether they are to end, and the next epoch waits for that: as long as 512
+clips of 10 s take. Two Loaders by turns would not wait, but a program with two was seen to crash at its end.
 """
 
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import cycle
 
 from scripts.loaders._npy import Files
 from scripts.loaders._torch import (
@@ -27,8 +29,6 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """
-from itertools import cycle
-
 from torchdata import nodes
 
 $head
@@ -47,29 +47,18 @@ def read(positions):  # a batch at a time
     return {"$item": torch.from_numpy($item), "target": target[positions], "labels": labels[positions]}
 
 
-def loader_of(seed):
-    sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed(seed))
-    positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=batch_size, drop_last=False)
-    batches = nodes.ParallelMapper(
-        positions,
-        read,
-        num_workers=$workers,
-        method=$method,
-        multiprocessing_context="fork",
-    )
-    batches = nodes.PinMemory(batches) if pin else batches
-    batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
-    return nodes.Loader(batches)
-
-
-class Loader:  # one of two, by the epoch: each would wait up to 0.1 s for the threads of its last epoch to end
-    turns = cycle([loader_of($seed), loader_of($seed + 1)])
-
-    def __iter__(self):
-        return iter(next(self.turns))
-
-
-loader = Loader()
+sampler = torch.utils.data.RandomSampler(target, generator=torch.Generator().manual_seed($seed))
+positions = nodes.Batcher(nodes.SamplerWrapper(sampler), batch_size=batch_size, drop_last=False)
+batches = nodes.ParallelMapper(
+    positions,
+    read,
+    num_workers=$workers,
+    method=$method,
+    multiprocessing_context="fork",
+)
+batches = nodes.PinMemory(batches) if pin else batches
+batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
+loader = nodes.Loader(batches)
 
 $loop
 """
@@ -87,25 +76,15 @@ def open_epochs(request):
 
     sending = request if request.options["method"] == "process" else replace(request, workers=0)
     read = sent_by(sending, files.__getitems__, kept)
-    pipelines = [_Pipeline(request, read) for _ in range(2)]
-    turns = cycle(pipelines)
-
-    def epoch(number):
-        return received(next(turns).epoch(number), sending, kept)
-
+    pipeline = _Pipeline(request, read)
     try:
-        yield epoch
+        yield lambda number: received(pipeline.epoch(number), sending, kept)
     finally:
-        for pipeline in pipelines:
-            pipeline.stop()
+        pipeline.stop()
 
 
 class _Pipeline:
-    """A sampler, a mapper and what prefetches, as one Loader. Two take turns by the epoch.
-
-    The threads of an epoch look every 0.1 s whether they are to end, and a Loader that begins the next one waits for
-    that: as long as 512 clips of 10 s take. With another Loader they end beside its epoch.
-    """
+    """A sampler, a mapper and what prefetches, as one Loader."""
 
     def __init__(self, request, read):
         from torchdata.nodes import IterableWrapper, Loader, ParallelMapper, PinMemory, Prefetcher
