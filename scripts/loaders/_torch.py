@@ -65,14 +65,14 @@ def to_device(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batc
 
 
 def packed(batch: Mapping[str, Any]) -> Batch:
-    """Return a batch as a worker sends it: `target` and `clip` are the two rows of `pair`, int64 (2, n).
+    """Return a batch as a worker sends it, of the same type: `target` and `clip` are the rows of `pair`, int64 (2, n).
 
     Each tensor that is sent costs both processes time. No program but ours sends `clip`: so that is not charged.
     """
     import torch
 
     rest = {name: tensor for name, tensor in batch.items() if name not in PAIR}
-    return {**rest, "pair": torch.stack([batch[name] for name in PAIR])}
+    return type(batch)({**rest, "pair": torch.stack([batch[name] for name in PAIR])})
 
 
 def unpacked(batch: Batch) -> Batch:

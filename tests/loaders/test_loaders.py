@@ -1,5 +1,6 @@
 """The contract of docs/architecture.md, for every file in scripts/loaders: being in the folder is being tested."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import pytest
@@ -218,9 +219,9 @@ def take_one_batch(request, loader) -> None:
 def test_workers_send_no_more_tensors_than_those_of_a_program(corpus, placed):
     request = ask(corpus, placed, "npy", workers=2)
     pair = {"target": torch.tensor([5, 3]), "clip": torch.tensor([8, 1])}
-    batch = {"audio": torch.rand(2, 1, 9), "labels": torch.rand(2, 4), **pair}
+    batch = OrderedDict({"audio": torch.rand(2, 1, 9), "labels": torch.rand(2, 4), **pair})  # a type of its own
     sent = _torch.sent_by(request, _torch.as_is, None)(batch)
-    assert len(sent) == len(("audio", "target", "labels"))
+    assert len(sent) == len(("audio", "target", "labels")) and type(sent) is type(batch)
     [got] = _torch.received(iter([sent]), request, None)
     assert got.keys() == batch.keys() and all(torch.equal(got[name], tensor) for name, tensor in batch.items())
     [own] = _torch.received(iter([batch]), request, None)
