@@ -1,8 +1,10 @@
 """How fast the loaders are beside one another, beside the bounds, and beside the plain use of their libraries.
 
 1,024 clips of 10 s, batches of 32 in random order, in RAM (the cold part: on the disk of --disk), all through the sink
-of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment; a ratio is the
-median over the turns, with the 95 % interval of that median (order statistics).
+of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment. Both are opened
+several times, since some fall into a fast or a slow mode each time (by where their memory lies, or on which core a
+thread begins): a ratio is the median over the openings, of each the median over its turns, with the 95 % interval of
+that median (order statistics).
 
 By hand: python -m tests.bench.bench_loaders --only bound,step
 """
@@ -50,10 +52,12 @@ from tests.support.made_corpus import make_corpus
 CLIPS, BATCH = 1024, 32
 SIDE = 224  # pixels, of images
 COLD_ROUNDS, FIO_SECONDS = 7, 3
+OPENINGS, FEWEST_TURNS = 6, 2  # of each pair; turns of each opening
 PAUSE = 0.1  # seconds in which a loader has made what it makes ahead
 STEP_SECONDS = 0.020
 Epoch = Callable[[int], Iterator[dict[str, Any]]]
 Opener = Callable[[], Any]
+Turn = Callable[[], float | None]
 
 
 class Bench:
@@ -95,11 +99,14 @@ class Bench:
     def race(self, one: Opener, other: Opener) -> tuple[float, float, float]:
         """Return how many times as fast `one` is as `other`: (median, low, high)."""
         sink, numbers = Sink("cpu"), itertools.count()
-        with ExitStack() as stack:
-            epochs = [stack.enter_context(opener()) for opener in (one, other)]
-            return self._turns([partial(self._passed, epoch, numbers, sink) for epoch in epochs])
 
-    def beside(self, opener: Opener, alone: Callable[[], None]) -> tuple[float, float, float]:
+        def opened(stack: ExitStack) -> list[Turn]:
+            epochs = [stack.enter_context(opener()) for opener in (one, other)]
+            return [partial(self._passed, epoch, numbers, sink) for epoch in epochs]
+
+        return self._openings(opened)
+
+    def beside(self, opener: Opener, alone: Turn) -> tuple[float, float, float]:
         """Return how many times as fast a loader's epoch is as what is done `alone`: (median, low, high).
 
         The epoch follows another one at once: what was made ahead of it, another makes ahead at its end. Then there is
@@ -107,36 +114,48 @@ class Bench:
         """
         sink, numbers = Sink("cpu"), itertools.count()
 
-        def timed() -> float:
-            self._passed(epoch, numbers, sink)
-            began = time.perf_counter()
-            self._passed(epoch, numbers, sink)
-            seconds = time.perf_counter() - began
-            time.sleep(PAUSE)
-            return seconds
+        def opened(stack: ExitStack) -> list[Turn]:
+            epoch = stack.enter_context(opener())
 
-        with opener() as epoch:
-            return self._turns([timed, alone])
+            def timed() -> float:
+                self._passed(epoch, numbers, sink)
+                began = time.perf_counter()
+                self._passed(epoch, numbers, sink)
+                seconds = time.perf_counter() - began
+                time.sleep(PAUSE)
+                return seconds
+
+            return [timed, alone]
+
+        return self._openings(opened)
 
     def _passed(self, epoch: Epoch, numbers: Iterator[int], sink: Any) -> None:
         passed(epoch, next(numbers), sink)
 
-    def _turns(self, pair: list[Callable[[], float | None]]) -> tuple[float, float, float]:
-        """Return how many times as fast the first of a pair is: both in turns, in random order.
+    def _openings(self, opened: Callable[[ExitStack], list[Turn]]) -> tuple[float, float, float]:
+        """Return how many times as fast the first of a pair is that is opened anew each time: (median, low, high)."""
+        found = []
+        for _ in range(OPENINGS):
+            with ExitStack() as stack:
+                found.append(self._turns(opened(stack)))
+            gc.collect()
+        return middle(found)
+
+    def _turns(self, pair: list[Turn]) -> float:
+        """Return how many times as fast the first of a pair is: the median over turns of both, in random order.
 
         A turn's time is what it returns; of one that returns None, from its call to its end.
         """
         seconds: tuple[list[float], list[float]] = ([], [])
         for turn in pair:
             turn()
-        end = time.perf_counter() + self.seconds
-        while time.perf_counter() < end or len(seconds[0]) < 5:
+        end = time.perf_counter() + self.seconds / OPENINGS
+        while time.perf_counter() < end or len(seconds[0]) < FEWEST_TURNS:
             for which in random.sample((0, 1), 2):
                 began = time.perf_counter()
                 own = pair[which]()
                 seconds[which].append(time.perf_counter() - began if own is None else own)
-        gc.collect()
-        return middle(slow / fast for fast, slow in zip(*seconds, strict=True))
+        return statistics.median(slow / fast for fast, slow in zip(*seconds, strict=True))
 
     def note(self, bench: str, found: tuple[float, float, float], goal: float, lower_is_better: bool = False) -> None:
         """Print a ratio, and keep it for the table."""
@@ -161,8 +180,8 @@ def middle(values: Any) -> tuple[float, float, float]:
     """Return the median, and the 95 % interval of the median by order statistics."""
     ordered = sorted(values)
     reach = 0.98 * len(ordered) ** 0.5
-    low, high = round(len(ordered) / 2 - reach), round(len(ordered) / 2 + reach)
-    return statistics.median(ordered), ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
+    low = max(0, round(len(ordered) / 2 - reach) - 1)
+    return statistics.median(ordered), ordered[low], ordered[len(ordered) - 1 - low]
 
 
 def against_the_bound(bench: Bench) -> None:
