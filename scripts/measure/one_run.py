@@ -1,11 +1,13 @@
 """What one run is, whoever makes it: its loader, its settings, its record, and the request that the loader gets."""
 
+import gc
 import hashlib
 import json
 import traceback
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +29,7 @@ from scripts.plan.config import check_loader
 from scripts.plan.runs import Run
 from scripts.plan.sweep import Conditions, combinations, slug
 
+PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
@@ -105,6 +108,21 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
     return next(combinations(module, lists | told))
 
 
+def preload() -> None:
+    """Import what the process of every visit has imported, a fork and a fresh interpreter alike; it stays.
+
+    What is imported leaves its mark on the allocator (glibc's mmap threshold is twice as high after tensordict). The
+    garbage collector is not to look through it within a window: a worker process would pay for that with a copy.
+    """
+    import torch.utils.data  # noqa: F401
+
+    for name in PRELOADED:
+        with suppress(ImportError):
+            import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
 def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
     """Return the record of a run that has not begun."""
     data = location.from_json(run.location)
@@ -159,6 +177,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     from scripts.common.corpus import Corpus
     from scripts.measure import ceiling, run, unsent
 
+    preload()
     unsent.tell()
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))

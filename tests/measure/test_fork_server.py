@@ -1,0 +1,46 @@
+"""What a fork of the warm server begins with: pages of its own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import os
+from types import SimpleNamespace
+import numpy as np
+from scripts.measure.fork_server import own, private_pages
+
+def shared():
+    with open("/proc/self/smaps_rollup") as lines:
+        found = dict(line.split(":") for line in lines if "kB" in line)
+    return 1024 * int(found["Shared_Dirty"].split()[0])
+
+kept, pool = np.full(64 << 20, 3, np.uint8), np.full(32 << 20, 5, np.uint8)
+untouched = np.empty(64 << 20, np.uint8)
+written = list(private_pages(pool))
+sizes = {"listed": sum(size for _, size in written)}
+child = os.fork()
+sizes["before"] = shared()
+if not child:
+    own(written)
+    sizes["after"] = shared()
+    assert (kept == 3).all() and (pool == 5).all()
+    print(*sizes.values(), flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split(".")[:2])) < (5, 14), reason="MADV_POPULATE_WRITE is of Linux 5.14"
+)
+def test_own_pages() -> None:
+    """A child has all of its parent's memory to itself that is in use, and shares the pool alone."""
+    found = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
+    listed, before, after = map(int, found.stdout.split())
+    assert not found.stderr
+    assert 64 << 20 <= listed < 110 << 20  # neither the pool nor what was never touched
+    assert before - after > 60 << 20
+    assert 30 << 20 <= after < 60 << 20
