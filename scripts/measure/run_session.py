@@ -56,6 +56,7 @@ class Session:
         self.sample = plan.sample
         self.name = group
         self.again: set[str] = set()  # results of which a visit was deleted
+        self.starving: set[tuple[str, Any]] = set()  # of `_waits`: what a trial showed to starve the user's own step
 
     @staticmethod
     def _proven(run: Run) -> bool:
@@ -97,10 +98,7 @@ class Session:
             race.run()
         race_seconds = time.monotonic() - began
         every = self._race(visitor, say, race.made)  # with what was not in this race
-        finalists = self._finalists(every)
-        first = {path for _, leaders in every.leaders() for path in leaders}
-        for path in finalists:
-            self._search(visitor, path, path in first)
+        finalists = self._explained(visitor, every)
         ended = race.ended or "nothing to measure"
         return {
             "group": self.name,
@@ -218,6 +216,16 @@ class Session:
             found += dict.fromkeys([chosen] if self.asked else [fastest, chosen, *had])
         return found
 
+    def _explained(self, visitor: Visitor, race: Race) -> list[str]:
+        """Search the finalists, also those that are such only once another was seen to starve the user's own step."""
+        found: list[str] = []
+        first = {path for _, leaders in race.leaders() for path in leaders}
+        while more := [path for path in self._finalists(race) if path not in found]:
+            for path in more:
+                self._search(visitor, path, path in first)
+            found += more
+        return found
+
     def _expense(self, path: str, rate: float) -> tuple[bool, int, bool, int]:
         """Return what makes one of several equal results, of so many clips/s, the cheaper one, as the report chooses
         among them, as far as it is known by now.
@@ -227,6 +235,7 @@ class Session:
         ahead = works_ahead(settings["workers"], settings["prefetch"])
         starves = step_ms is not None and au_percent(step_ms, settings["batch_size"], rate, ahead) < TARGET_AU_PERCENT
         copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
+        starves |= _waits(run) in self.starving
         return starves, copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
 
     def _explains(self) -> bool:
@@ -243,10 +252,19 @@ class Session:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
         already; of what leads for the minimum step too.
         """
-        out = Path(path).with_name("trials.json")
-        asked, step_ms = self.measure, self.plan.config["report"]["step_ms"]
-        if not self._explains() or (out.is_file() and _answers(read_json(out), step_ms)):
+        out, step_ms = Path(path).with_name("trials.json"), self.plan.config["report"]["step_ms"]
+        if not self._explains():
             return
+        trials = read_json(out) if out.is_file() else None
+        if not trials or not _answers(trials, step_ms):
+            trials = self._tried(visitor, path, out, leads)
+        tried = trials["asked_step"]
+        if tried and tried["au_percent"] < TARGET_AU_PERCENT:
+            self.starving.add(_waits(self.runs[path]))
+
+    def _tried(self, visitor: Visitor, path: str, out: Path, leads: bool) -> dict[str, Any]:
+        """Return the record of the trials of a result, written to `out`."""
+        asked = self.measure
         run = replace(
             self.runs[path],
             mode="trials",
@@ -254,9 +272,14 @@ class Session:
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
-            asked_step_ms=step_ms,
+            asked_step_ms=self.plan.config["report"]["step_ms"],
         )
-        visitor.make(run, out)
+        return visitor.make(run, out)
+
+
+def _waits(run: Run) -> tuple[str, Any]:
+    """Return what results have in common that keep a training waiting alike, on any tier: loader and workers."""
+    return run.loader, run.settings["workers"]
 
 
 def _answers(trials: Mapping[str, Any], step_ms: float | None) -> bool:

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -232,9 +233,34 @@ def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(
         plan = SimpleNamespace(
             config={"report": {"step_ms": step_ms}}, loaders={"any": module}, in_memory=lambda _tier: False
         )
-        session = SimpleNamespace(runs=runs, plan=plan)
+        session = SimpleNamespace(runs=runs, plan=plan, starving=set())
         expense = {name: run_session.Session._expense(session, name, rate) for name in runs}
         assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
+
+
+def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_path):
+    """Work after a wait is slower: AU may be 88 % where the rate says 94 %; the report names what feeds the step."""
+    module = SimpleNamespace(LIFETIME="lasting")
+    runs = {
+        str(tmp_path / name / "runs.json"): SimpleNamespace(
+            loader="any", tier="disk", settings={"batch_size": 32, "prefetch": 2, "workers": workers}
+        )
+        for name, workers in (("waits", 0), ("ahead", 2))
+    }
+    waits, ahead = runs
+    plan = SimpleNamespace(config={"report": {"step_ms": 20}}, loaders={"any": module}, in_memory=lambda _tier: False)
+    tried = []
+
+    def trials(_visitor, path, _out, _leads):
+        tried.append(path)
+        return {"status": "ok", "asked_step": {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}}
+
+    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), _explains=lambda: True, _tried=trials)
+    cost = {path: partial(run_session.Session._expense, session, path, 25_000.0) for path in runs}
+    session._finalists = lambda _race: [min(cost, key=lambda path: cost[path]())]
+    session._search = partial(run_session.Session._search, session)
+    race = SimpleNamespace(leaders=lambda: [])
+    assert run_session.Session._explained(session, None, race) == [waits, ahead] == tried
 
 
 def test_of_trainings_nothing_is_explained():
