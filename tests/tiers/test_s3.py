@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from scripts.machine.signing import KEY, SECRET
 from scripts.machine.traffic import counted as traffic
 from scripts.tiers._objects import servers
 from scripts.tiers._objects.upload import Sizes, upload
+from tests.support import small_disks
 from tests.support.object_faults import BUCKET, Faulty, faulty, filled, location_on
 from tests.support.programs import PROJECT
 
@@ -366,6 +367,28 @@ def test_seaweedfs_keeps_what_is_placed_and_checks_signatures_through_the_proxy(
         monkeypatch.setenv(SECRET, "another")
         with pytest.raises(UserError, match="403 SignatureDoesNotMatch"), Getter(split) as getter:
             getter.read_into(stored[0], bytearray(stored[0].size))
+
+
+@pytest.mark.alone
+@needs_weed
+def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path, monkeypatch):
+    """It takes a disk for full below 1 % unless told: 10 GB of one of 1 TB."""
+    monkeypatch.setenv(KEY, "a-user")
+    monkeypatch.setenv(SECRET, "a-secret")
+    disk = tmp_path / "disk"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(small_disks.on_a_disk(disk, 20_000))
+        except small_disks.CannotMount as reason:
+            pytest.skip(str(reason))
+        with open(disk / "full", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - (100 << 20))
+        with servers.seaweedfs(disk / "served") as endpoint:
+            bucket = bucket_of(replace(S3.location({"serve": "seaweedfs"}, ""), endpoint=endpoint, path_style=True))
+            with client_of(bucket) as client:
+                make_bucket(client, bucket.name)
+                client.put_object(Bucket=bucket.name, Key="a", Body=bytes(1000))
+                assert client.get_object(Bucket=bucket.name, Key="a")["Body"].read() == bytes(1000)
 
 
 @pytest.mark.parametrize("proxy", [False, True])

@@ -87,7 +87,7 @@ def seaweedfs(folder: Path) -> Iterator[str]:
         command = [
             *(program, f"-logdir={state}", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
             *(f"-dir={data}", f"-master.dir={state}", "-master.telemetry=false", "-master.volumeSizeLimitMB=1024"),
-            *("-volume.max=200", "-filer", "-s3", f"-s3.localSocket={state}/s3.sock"),
+            *("-volume.max=200", "-volume.minFreeSpace=16MiB", "-filer", "-s3", f"-s3.localSocket={state}/s3.sock"),
             *("-s3.port.iceberg=0", "-s3.port.lance=0"),
             *(f"-{name}.port={port}" for name, (port, _) in ports.items()),
             *(f"-{name}.port.grpc={port}" for name, (_, port) in ports.items()),
