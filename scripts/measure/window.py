@@ -14,7 +14,7 @@ from scripts.measure import protocol
 from scripts.measure.protocol import EpochTimes
 from scripts.measure.sink import Kept
 
-WARM_UP_SECONDS = 0.2  # at most, unless the queues hold more: the untimed part ends with the first epoch, or after it
+WARM_UP_SECONDS = 0.2  # at least: the untimed part ends then in the first epoch, or with the one that is under way
 QUEUES = 4  # a window has at least so many times the batches that workers and queues hold
 
 
@@ -89,13 +89,14 @@ def timed(
     `held_batches`: what workers and queues hold: the untimed part has twice as many batches, which brings queues to
     their steady state, and the window `queues` times as many, so that what they hold at its ends is small beside it.
     `around` is called with "before" and "after" the window, `first_batch` when the first batch is there. The untimed
-    part ends with the first epoch, or inside it: the window of a loader whose epochs are that short is of whole
-    epochs as far as they are shorter than the window.
+    part ends inside the first epoch, where that is long, or with the epoch in which `warm_up_seconds` are over: what an
+    epoch keeps is taken from the system in the second one too, while the allocator finds no room in what the first has
+    given back.
     """
     window = Window()
     began, opened = clock(), None  # when the window opened
     arrived, resolved = protocol.noted_by(clock)
-    warming, counted, number = 0, 0, 0
+    counted, number = 0, 0
 
     def open_window() -> float:
         sink.finish()
@@ -123,13 +124,14 @@ def timed(
                 if enough():
                     whole = False
                     break
-            elif (warming := warming + 1) > 2 * held_batches and clock() - began >= warm_up_seconds:
+            elif number == 0 and len(arrivals) > 2 * held_batches and clock() - began >= warm_up_seconds:
                 opened = mark = open_window()
                 untimed = len(arrivals)
         sink.finish()
         end = clock()
-        if opened is None:  # the first epoch is over
-            opened = open_window()
+        if opened is None:
+            if end - began >= warm_up_seconds:
+                opened = open_window()
         else:
             arrivals = resolved(arrivals)
             sizes = receipts.sizes[untimed:]

@@ -61,10 +61,28 @@ def test_the_rate_is_that_of_whole_epochs_wherever_the_window_ends(batches, seco
     assert (before, after) == ("before", "after") and ended - began == pytest.approx(found.seconds)
 
 
-def test_a_short_first_epoch_is_not_timed_and_a_long_one_is_left_within():
-    short = Machine(10).timed(15.0, warm_up_seconds=60.0)
-    assert [part.clips for part in short.parts] == [80, 40]
-    assert [whole for whole, _ in short.receipts] == [True, True, False]
+@pytest.mark.parametrize(("seconds", "epochs"), [(10.5, 2), (25.0, 3)])
+def test_short_epochs_are_whole_before_the_window_and_as_many_as_it_takes(seconds, epochs):
+    short = Machine(10)
+    found = short.timed(15.0, warm_up_seconds=seconds)
+    assert short.phases[0] == ("before", 10.0 * epochs)
+    assert [part.clips for part in found.parts] == [80, 40]
+    assert [whole for whole, _ in found.receipts] == [True] * (epochs + 1) + [False]
+
+
+def test_what_a_second_epoch_takes_from_the_system_is_not_timed():
+    """The first epoch is short, and the second pays for memory that all others find."""
+
+    class Growing(Machine):
+        def epoch(self, number):
+            self.now += 40.0 * (number == 1)
+            return super().epoch(number)
+
+    found = Growing(10).timed(100.0, warm_up_seconds=20.0)
+    assert found.rate(found.start_seconds(), 10 * CLIPS) == pytest.approx(CLIPS)
+
+
+def test_a_long_first_epoch_is_left_within():
     long = Machine(1000)
     found = long.timed(20.0, warm_up_seconds=5.0)
     assert [part.clips for part in found.parts] == [20 * CLIPS] and found.start_seconds() is None
