@@ -3,7 +3,9 @@
 import gc
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from typing import Any
 
@@ -71,6 +73,7 @@ WANTED = {
     r"Slurm": "want a Slurm that they may start: install slurm-wlm and munge, as root, where none is set up",
     r"could not import": "want a library that is not installed: type make test, which installs what is locked",
 }
+ROOM_GB = 10  # free in the temporary folder when all tests begin: data, indices and reports of whole sessions
 KEPT = "feedrate/skipped"  # of `make test`'s first call of pytest, until its second one says it
 
 
@@ -80,7 +83,16 @@ def wanted(reason: str) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say how many tests were skipped, why, and what would run them: a line for each thing that they want."""
+    """Say how many tests were skipped, why, and what would run them: a line for each thing that they want.
+
+    Where tests failed, say too if it may be for want of room.
+    """
+    free = shutil.disk_usage(tempfile.gettempdir()).free / 1e9
+    if terminalreporter.stats.get("failed") and free < ROOM_GB:
+        terminalreporter.write_line(
+            f"{tempfile.gettempdir()} has {free:.1f} GB free, and all tests want {ROOM_GB}: some fail for want of room. "
+            "Free some, or name another folder: TMPDIR=/a/short/path"
+        )
     reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     found = Counter(wanted(reason.removeprefix("Skipped: ")) for reason in reasons)
     cache = getattr(config, "cache", None)  # there is none with -p no:cacheprovider

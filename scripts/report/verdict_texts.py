@@ -59,7 +59,8 @@ def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
     text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
-        return f"{text}The bottleneck is not known: `measure.bottlenecks` is none, or no part can be left out."
+        why = "it is looked for in finalists (`measure.bottlenecks`) whose loader has parts that can be left out"
+        return f"{text}The bottleneck is not known: {why}."
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
