@@ -87,10 +87,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
     Where tests failed, say too if it may be for want of room.
     """
-    free = shutil.disk_usage(tempfile.gettempdir()).free / 1e9
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free / 1e9
     if terminalreporter.stats.get("failed") and free < ROOM_GB:
         terminalreporter.write_line(
-            f"{tempfile.gettempdir()} has {free:.1f} GB free, and all tests want {ROOM_GB}: some fail for want of room. "
+            f"{folder} has {free:.1f} GB free, and all tests want {ROOM_GB}: some may fail for want of room. "
             "Free some, or name another folder: TMPDIR=/a/short/path"
         )
     reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
