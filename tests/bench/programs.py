@@ -63,6 +63,7 @@ def speed_of(text: str, run: Run) -> float | None:
     environment = child.environment_of(cores_allowed())
     del environment[child.CHILD]
     with tempfile.TemporaryDirectory() as folder:
+        environment["TMPDIR"] = folder  # where torch's workers leave a folder each, and MosaicML its locks
         told = (PROJECT, str(run.seconds), str(LEAST_EPOCHS))
         env = isolated.env_of(one_run.loader_of(run))
         done = run_program(text + TIMED, env, Path(folder), *told, environment=environment)
