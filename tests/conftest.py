@@ -73,7 +73,7 @@ WANTED = {
     r"Slurm": "want a Slurm that they may start: install slurm-wlm and munge, as root, where none is set up",
     r"could not import": "want a library that is not installed: type make test, which installs what is locked",
 }
-ROOM_GB = 10  # free in the temporary folder when all tests begin: data, indices and reports of whole sessions
+ROOM_GB = 6  # free in the temporary folder when all tests begin: data, indices and reports of whole sessions
 KEPT = "feedrate/skipped"  # of `make test`'s first call of pytest, until its second one says it
 
 
