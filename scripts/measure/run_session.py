@@ -36,6 +36,7 @@ from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
 
+LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
@@ -56,6 +57,7 @@ class Session:
         self.sample = plan.sample
         self.name = group
         self.again: set[str] = set()  # results of which a visit was deleted
+        self.failed: set[str] = set()  # results of which a visit that is there has failed
         self.starving: set[tuple[str, Any]] = set()  # of `_waits`: what a trial showed to starve the user's own step
 
     @staticmethod
@@ -65,7 +67,7 @@ class Session:
             return proof.is_file() and read_json(proof)["status"] == "ok"
 
     def known(self) -> dict[str, dict[int, Visit]]:
-        """Return earlier visits by result and block; what was measured otherwise is deleted."""
+        """Return earlier visits by result and block; what was measured otherwise is deleted, what has failed noted."""
         found: dict[str, dict[int, Visit]] = {}
         for path, run in self.runs.items():
             said = one_run.relied_on(read_json(Path(run.proof)), run)
@@ -78,18 +80,20 @@ class Session:
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
                 elif record["clips_per_second"]:
                     found.setdefault(path, {})[int(file.stem)] = visit_of(record)
-        return found
+                elif record["status"] == "failed":
+                    self.failed.add(path)
+        return {path: visits for path, visits in found.items() if path not in self.failed}
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
-        known, asked = self.known(), {key: self.measure[key] for key in ("minutes", "resolution", "repeats")}
+        known, asked = self.known(), {key: self.measure[key] for key in LENGTHEN}
         with reading(self.state, "run_session"):
             before = read_json(self.state) if self.state.is_file() else None
         new = (set(self.runs) - set(known)) | self.again | self._apart(known)
         taking, spent = set(self.runs), 0.0
-        race = self._race(visitor, say, known)
-        if before and before["asked"] == asked:  # only what is new, beside what leads
-            taking = new | (self._companions(race) if new else set())
+        if before and before["asked"] == asked:  # only what is new, beside what leads of the others
+            others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
+            taking = new | (self._companions(others) if new else set())
         elif before:
             spent = before["race_seconds"]
         race = self._race(visitor, say, known, taking, spent)
@@ -141,6 +145,7 @@ class Session:
             keep={path for path in taking if self.runs[path].loader == self.now},
             made={path: dict(visits) for path, visits in made.items() if path in self.runs},
             first_block=self._first_block(),
+            failed=taking & self.failed,
             most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
             names=compared_over_tiers(self.runs),
         )
@@ -252,20 +257,21 @@ class Session:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
         already; of what leads for the minimum step too.
         """
-        out, step_ms = Path(path).with_name("trials.json"), self.plan.config["report"]["step_ms"]
+        out = Path(path).with_name("trials.json")
         if not self._explains():
             return
         trials = read_json(out) if out.is_file() else None
-        if not trials or not _answers(trials, step_ms):
-            trials = self._tried(visitor, path, out, leads)
+        asked = self._trials(path, out, leads)
+        if not trials or not _answers(trials, asked):
+            trials = visitor.make(asked, out)
         tried = trials["asked_step"]
         if tried and tried["au_percent"] < TARGET_AU_PERCENT:
             self.starving.add(_waits(self.runs[path]))
 
-    def _tried(self, visitor: Visitor, path: str, out: Path, leads: bool) -> dict[str, Any]:
-        """Return the record of the trials of a result, written to `out`."""
+    def _trials(self, path: str, out: Path, leads: bool) -> Run:
+        """Return the trials of a result, whose record is `out`."""
         asked = self.measure
-        run = replace(
+        return replace(
             self.runs[path],
             mode="trials",
             path=str(out),
@@ -274,7 +280,6 @@ class Session:
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
             asked_step_ms=self.plan.config["report"]["step_ms"],
         )
-        return visitor.make(run, out)
 
 
 def _waits(run: Run) -> tuple[str, Any]:
@@ -282,10 +287,19 @@ def _waits(run: Run) -> tuple[str, Any]:
     return run.loader, run.settings["workers"]
 
 
-def _answers(trials: Mapping[str, Any], step_ms: float | None) -> bool:
-    """Return whether trials that are there went well, and say what comes of the user's own step."""
-    asked = trials["asked_step"]
-    return trials["status"] == "ok" and (asked is None or asked["step_ms"] == step_ms)
+def _answers(trials: Mapping[str, Any], run: Run) -> bool:
+    """Return whether trials that are there went well, and say all that is asked for now, or why they cannot."""
+    broke = {warning["code"] for warning in trials["warnings"]}
+    asked, minimum = trials["asked_step"], trials["minimum_step"]
+    stages = getattr(one_run.loader_of(run), "STAGES", ())
+    parts = run.bottlenecks and any(stage != "transfer" or run.settings["workers"] for stage in stages)
+    lacking = {
+        "no-steps": run.step_limit_ms and (minimum or {}).get("limit_ms") != run.step_limit_ms,
+        "no-bottleneck-trials": parts and trials["bottleneck_trials"] is None,
+        "no-timeline": run.timeline and trials["spans"] is None,
+    }
+    said = all(code in broke for code, lacks in lacking.items() if lacks)
+    return trials["status"] == "ok" and said and (asked is None or asked["step_ms"] == run.asked_step_ms)
 
 
 def middles(race: Race) -> dict[Any, float]:

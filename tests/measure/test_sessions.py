@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from scripts.common.counting import Visit
+from scripts.common.vocabulary import PROTOCOL
 from scripts.measure import one_run, run_session
 from scripts.measure.visits import NO_RECORD, TRIES, Visitor
 from scripts.plan.experiment import Plan
@@ -82,6 +83,46 @@ def test_what_is_new_is_measured_beside_the_fastest_of_each_condition():
     assert run_session.Session._companions(session_of(runs), played.race) == {"fast", "trained"}
 
 
+def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
+    """However fast it is: it comes beside the fastest of the others."""
+    known = {"alone": {7: Visit(9.0)}, "fast": {0: Visit(2.0)}, "slow": {0: Visit(1.0)}}
+    measure = dict.fromkeys(run_session.LENGTHEN, 5)
+    (tmp_path / "state.json").write_text(json.dumps({"asked": measure, "race_seconds": 1.0}))
+    taken = []
+
+    class Race(SimpleNamespace):
+        def run(self):
+            taken.append(self.taking)
+
+    def race(_visitor, _say, made, taking=None, _spent=0.0):
+        return Race(made=made, taking=taking, ended="", block=0, visits=0, made_again=0, conditions={}, live=[])
+
+    session = SimpleNamespace(known=lambda: known, measure=measure, state=tmp_path / "state.json", name="main")
+    session = SimpleNamespace(**vars(session), runs=known, again=set(), _apart=lambda _known: {"alone"}, _race=race)
+    session._companions = lambda race: {max(race.made, key=lambda one: race.made[one][0].speed)}
+    session._explained = lambda _visitor, _race: []
+    run_session.Session.run(session, None, None)
+    assert taken == [{"alone", "fast"}]
+
+
+def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):
+    """In a later session too: its good visits are not what others are compared with."""
+    run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"), path=str(tmp_path / "run.json"))
+    (tmp_path / "proof.npy").write_bytes(b"sums")
+    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}}
+    (tmp_path / "proof.json").write_text(json.dumps(proof))
+    good = {"protocol": PROTOCOL, "proof": one_run.relied_on(proof, run), "status": "ok", "clips_per_second": 9.0}
+    good |= {"before": None, "after": None, "warnings": [], "resources": None}
+    session = SimpleNamespace(runs={run.path: run}, again=set(), failed=set())
+    for block in range(2):
+        (tmp_path / f"{block}.json").write_text(json.dumps(good))
+    assert set(run_session.Session.known(session)[run.path]) == {0, 1} and not session.failed
+    (tmp_path / "2.json").write_text(json.dumps(good | {"status": "failed", "clips_per_second": None}))
+    assert run_session.Session.known(session) == {} and session.failed == {run.path}
+    played = Played({"bad": 9.0, "good": 5.0}, blocks=2, failed={"bad"})
+    assert played.leaders == {"good"} and {one for one, _, _ in played.visited} == {"good"}
+
+
 def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
@@ -97,12 +138,25 @@ def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
 
 
-def test_trials_are_made_again_where_they_failed_or_another_step_is_asked_for():
+def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
     step = {"step_ms": 20, "au_percent": 80.0}
-    assert run_session._answers({"status": "ok", "asked_step": step}, 20)
-    assert run_session._answers({"status": "ok", "asked_step": None}, 20), "what is no task for steps"
-    assert not run_session._answers({"status": "ok", "asked_step": step}, 10)
-    assert not run_session._answers({"status": "failed", "asked_step": None}, 20)
+    run = replace(plan.runs[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
+    trials = {"status": "ok", "asked_step": step, "minimum_step": None, "bottleneck_trials": None, "spans": None}
+    trials |= {"warnings": []}
+    assert run_session._answers(trials, run)
+    assert run_session._answers(trials | {"asked_step": None}, run), "what is no task for steps"
+    assert not run_session._answers(trials, replace(run, asked_step_ms=10))
+    assert not run_session._answers(trials | {"status": "failed"}, run)
+    for more, said, broke in (
+        ({"bottlenecks": True}, {"bottleneck_trials": {"full": 1.0}}, "no-bottleneck-trials"),
+        ({"timeline": True}, {"spans": []}, "no-timeline"),
+        ({"step_limit_ms": 200.0}, {"minimum_step": {"limit_ms": 200.0}}, "no-steps"),
+    ):
+        asked = replace(run, **more)
+        assert not run_session._answers(trials, asked)
+        assert run_session._answers(trials | said, asked)
+        assert run_session._answers(trials | {"warnings": [{"code": broke}]}, asked), "it cannot be said"
+    assert not run_session._answers(trials | {"minimum_step": {"limit_ms": 100.0}}, asked)
 
 
 @pytest.mark.parametrize(("lost", "made"), [(0, 1), (1, 2), (TRIES, TRIES)])
