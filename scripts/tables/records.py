@@ -177,9 +177,15 @@ def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...], held:
 
 
 def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of the control runs, of all sessions."""
+    """Yield the records of the control runs, of all sessions that did the same work as the latest one."""
     for entry in plan["bounds"]:
-        yield from map(read_record, _numbered((root / entry["path"]).parent))
+        records = [*map(read_record, _numbered((root / entry["path"]).parent))]
+        latest = max(records, key=lambda record: record["started"], default=None)
+        yield from (record for record in records if _work_of(record) == _work_of(latest))
+
+
+def _work_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    return record["threads"], record["clip_bytes"]
 
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -104,3 +104,13 @@ def test_control_runs_are_those_of_all_sessions_in_order(tmp_path):
     for file in folder.glob("*.json"):
         file.unlink()
     assert [one["settings"]["batch_size"] for one in control_runs(plan, tmp_path)] == [64]
+
+
+def test_control_runs_of_other_work_are_left_out(tmp_path):
+    """Clips of another length, or other threads, have another path in nothing but their records."""
+    plan = planned(tmp_path, Made("a", "ram", [1.0]), bounds={("cpu", 32): [1.0]})
+    for number, (threads, size) in enumerate([(2, 640), (2, 320), (1, 320), (1, 320)]):
+        record = bound_record("cpu", 32, number, 100.0) | {"threads": threads, "clip_bytes": size}
+        record |= {"started": f"2026-01-0{number + 1}T00:00:00Z"}
+        write_json((tmp_path / plan["bounds"][0]["path"]).with_name(f"{number}.json"), record)
+    assert [record["repeat"] for record in control_runs(plan, tmp_path)] == [2, 3]
