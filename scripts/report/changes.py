@@ -15,6 +15,7 @@ from scripts.tables.columns import settings_text
 ERROR = 0.05  # the chance of any false difference in a comparison
 FEWEST = 3  # visits of each session, below which nothing is concluded
 SLOWER, FASTER, SAME, FEW, NEW, GONE, FAILED = "slower", "faster", "same", "few", "new", "gone", "failed"
+UNMEASURED = "not measured"
 
 Row = Mapping[str, Any]
 Key = tuple[str, str, str]
@@ -42,7 +43,7 @@ class Change(NamedTuple):
         if self.kind == SAME:
             return f"no change distinguishable ({_signed(self.low)} to {_signed(self.high)} %)"
         words = {FEW: "too few visits to compare", NEW: "new", GONE: "gone", FAILED: "had a speed, now failed"}
-        return words[self.kind]
+        return {**words, UNMEASURED: "had a speed, not measured now"}[self.kind]
 
 
 def _signed(percent: float) -> str:
@@ -101,7 +102,8 @@ def _key(row: Row) -> Key:
 def _change(row: Row, visits: list[Row], was: tuple[Row, list[Row]] | None, error: float) -> Change:
     earlier = was[1] if was else []
     if not visits:
-        return _named(row, FAILED if earlier else FEW)
+        without = FAILED if row["status"] == "failed" else UNMEASURED
+        return _named(row, without if earlier else FEW)
     if not earlier:
         return _named(row, NEW)
     if min(len(visits), len(earlier)) < FEWEST:

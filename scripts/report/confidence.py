@@ -5,6 +5,8 @@ from math import ceil, isfinite
 from typing import Any, NamedTuple
 
 from scripts.common.choice import CLOSE
+from scripts.common.vocabulary import TRAINING
+from scripts.report.verdict_texts import what_lengthens
 from scripts.tables.drift import DRIFT_PERCENT
 
 FEW_VISITS = 3  # below it nothing is concluded
@@ -39,12 +41,12 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
         who = f"{mixed['loader']}: " if mixed["loader"] else ""
         return Confidence("D", f"{who}{mixed['seen']}, and one ranking puts them side by side.", f"{mixed['hint']}.")
     if row["runs"] < FEW_VISITS:
-        return Confidence("D", f"{_visits(row)}.", _longer(tables, 3.0))
+        return Confidence("D", f"{_visits(row)}.", _longer(tables, row, 3.0))
     if verdict["form"] == "noisy":
         if not isfinite(verdict["longer"]):
-            return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, 3.0))
+            return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, row, 3.0))
         cause = f"each of the first ones may be more than {100 * (CLOSE - 1):.0f} % behind another."
-        return Confidence("C", cause, _longer(tables, verdict["longer"]))
+        return Confidence("C", cause, _longer(tables, row, verdict["longer"]))
     return _of_the_machine(tables, row) or Confidence("A", _quiet(tables, row), "")
 
 
@@ -61,7 +63,7 @@ def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None
     if varied > NOISY:
         return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", idle)
     if row["runs"] < MANY_VISITS:
-        return Confidence("B", f"{_visits(row)}.", _longer(tables, 2.0))
+        return Confidence("B", f"{_visits(row)}.", _longer(tables, row, 2.0))
     return None
 
 
@@ -75,11 +77,11 @@ def _visits(row: Mapping[str, Any]) -> str:
     return f"{row['loader']} has 1 visit" if row["runs"] == 1 else f"{row['loader']} has {row['runs']} visits"
 
 
-def _longer(tables: Tables, factor: float) -> str:
+def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
     """Return what to type for a session so many times longer."""
     minutes = (tables["dataset"]["measure"] or {}).get("minutes")
-    if not isinstance(minutes, int | float):
-        return "Raise `measure.repeats` in config.yaml."
+    if not isinstance(minutes, int | float) or row["task"] in TRAINING:
+        return f"Raise `{what_lengthens(tables, row)}` in config.yaml."
     more = ceil(minutes * max(1.5, factor))
     if more > MOST_MINUTES:
         return "The machine is too noisy for this question: measure when it is idle."

@@ -9,7 +9,7 @@ from typing import Any
 from scripts.common.counting import Name
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM, TRAINING
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
@@ -171,12 +171,14 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     if row["runs"] < FEW:
         one = row["runs"] == 1
         were = f"A single visit of {place(row)} says" if one else f"{row['runs']} visits of {place(row)} say"
-        yield f"{were} little. Raise `{what_lengthens(tables)}` in config.yaml."
+        yield f"{were} little. Raise `{what_lengthens(tables, row)}` in config.yaml."
     yield from _doubts(row)
 
 
-def what_lengthens(tables: Tables) -> str:
-    """Return the key of the config that makes the session longer."""
+def what_lengthens(tables: Tables, row: Mapping[str, Any]) -> str:
+    """Return the key of the config that gives a result more visits."""
+    if row["task"] in TRAINING:
+        return "measure.train_repeats"
     timed = isinstance((tables["dataset"]["measure"] or {}).get("minutes"), int | float)
     return "measure.minutes" if timed else "measure.repeats"
 

@@ -69,6 +69,13 @@ def test_a_result_that_lost_its_speed_and_one_of_few_visits(tmp_path):
     assert [one.loader for one in worse(said.values(), 50.0)] == ["steady"]
 
 
+def test_what_was_not_measured_now_has_not_failed(tmp_path):
+    now = session(tmp_path / "now", {"steady": 1000.0, "slow": ["skipped"]})
+    said = found(now, session(tmp_path / "then", SPEEDS))
+    assert (said["slow"].kind, said["slow"].text) == ("not measured", "had a speed, not measured now")
+    assert worse([said["slow"]], 50.0) == []
+
+
 def test_too_much_is_what_is_surely_slower_by_more(tmp_path):
     said = found(session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)).values()
     assert [one.loader for one in worse(said, 5.0)] == ["slow"]

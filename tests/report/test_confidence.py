@@ -4,7 +4,7 @@ import pytest
 
 from scripts.report.confidence import confidence
 
-ROW = {"loader": "ring", "device": "cpu", "runs": 9, "left_out": 0}
+ROW = {"loader": "ring", "task": "read", "device": "cpu", "runs": 9, "left_out": 0}
 NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_percent": 0.0}
 
 

@@ -715,7 +715,14 @@ def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_b
 
 
 @pytest.mark.parametrize(
-    ("minutes", "key"), [(5, "measure.minutes"), ("none", "measure.repeats"), (None, "measure.repeats")]
+    ("minutes", "task", "key"),
+    [
+        (5, "read", "measure.minutes"),
+        ("none", "read", "measure.repeats"),
+        (None, "read", "measure.repeats"),
+        (5, "train", "measure.train_repeats"),
+        ("none", "lightning", "measure.train_repeats"),
+    ],
 )
-def test_what_makes_a_session_longer_is_named_as_the_config_has_it(minutes, key):
-    assert verdict_texts.what_lengthens({"dataset": {"measure": {"minutes": minutes}}}) == key
+def test_what_gives_a_result_more_visits_is_named_as_the_config_has_it(minutes, task, key):
+    assert verdict_texts.what_lengthens({"dataset": {"measure": {"minutes": minutes}}}, {"task": task}) == key
