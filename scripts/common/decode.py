@@ -135,14 +135,19 @@ def _check_file(path: Path) -> None:
             raise Rejected("not a regular file")
         with open(path, "rb"):
             pass
-    except FileNotFoundError:
-        raise Rejected("file vanished") from None
     except OSError as error:
-        if advice(error):  # the machine's fault, and not the file's
-            raise
-        raise Rejected(f"file cannot be read: {error.strerror}") from None
+        raise refused(error) from None
     if status.st_size == 0:
         raise Rejected("empty file")
+
+
+def refused(error: OSError) -> Rejected:
+    """Return the reason why a file that the system does not give is left out; raise what is the machine's fault."""
+    if isinstance(error, FileNotFoundError):
+        return Rejected("file vanished")
+    if advice(error):
+        raise error
+    return Rejected(f"file cannot be read: {error.strerror}")
 
 
 def _check_device(path: Path, error: av.FFmpegError) -> None:

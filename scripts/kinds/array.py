@@ -61,7 +61,7 @@ class Kind:
         """Yield the one array of a file, in little-endian order. Raises Rejected; nothing large is read to find out."""
         import numpy as np
 
-        from scripts.common.decode import Rejected
+        from scripts.common.decode import Rejected, refused
 
         try:
             array = self._of_zip(path) if path.suffix.lower() == ".npz" else np.load(path, "r", allow_pickle=False)
@@ -69,7 +69,7 @@ class Kind:
             raise
         except OSError as error:
             if error.errno:
-                raise
+                raise refused(error) from None
             raise Rejected(f"cannot be read: {error}") from None
         except Exception as error:
             raise Rejected(_problem(error, path)) from None

@@ -73,7 +73,7 @@ class Kind:
         import numpy as np
         from PIL import Image, ImageOps
 
-        from scripts.common.decode import Rejected
+        from scripts.common.decode import Rejected, refused
 
         Image.MAX_IMAGE_PIXELS = None  # ours is the limit, and it rejects the image
         try:
@@ -82,14 +82,18 @@ class Kind:
                 upright = ImageOps.exif_transpose(image)
                 if upright.mode.startswith("I;16"):  # of which a conversion would keep what is below 256 only
                     upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+                elif upright.mode in ("I", "F"):  # of which it would make white or black
+                    if image.format != "PPM" or upright.mode == "F":
+                        raise Rejected(f"more than 16 bits a channel, or no whole numbers: mode {upright.mode}")
+                    upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
                 plain = upright.convert("L" if self.channels == 1 else "RGB")
             height, width = self.size
             fitted = ImageOps.fit(plain, (width, height), Image.Resampling.LANCZOS)
         except Rejected:
             raise
         except OSError as error:
-            if error.errno:  # of the file system: the image is not to blame
-                raise
+            if error.errno:  # of the file system
+                raise refused(error) from None
             raise Rejected(_problem(error, path)) from None
         except MemoryError:
             raise
@@ -195,7 +199,8 @@ def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: 
     if found.dtype != np.uint8:
         with np.errstate(invalid="ignore", over="ignore"):
             pixels = np.rint(found * np.float32(255)).astype(np.uint8)
-        if not np.array_equal(delivered(pixels, corpus.sample), found):
+        divided = pixels / np.float32(255)  # as `ToTensor` has it: the last bit may be another one
+        if not any(np.array_equal(found, right) for right in (delivered(pixels, corpus.sample), divided)):
             return Found(_float_problem(found))
     if clip_hash(pixels) == clip.hash:
         return Found()

@@ -1,5 +1,6 @@
 """What becomes of an image, and what the gate says of one that was delivered wrong."""
 
+import errno
 import struct
 import zlib
 
@@ -67,9 +68,32 @@ def test_a_truncated_jpeg_is_rejected(tmp_path, kept):
     assert reason_of(tmp_path / "cut.jpg").startswith("truncated")
 
 
-def test_a_fault_of_the_disk_is_not_the_images(tmp_path):
-    with pytest.raises(FileNotFoundError):
+def test_a_file_that_the_system_does_not_give_is_left_out(tmp_path):
+    with pytest.raises(Rejected, match="file vanished"):
         pixels_of(tmp_path / "absent.jpg")
+    (tmp_path / "folder.jpg").mkdir()
+    with pytest.raises(Rejected, match="file cannot be read: Is a directory"):
+        pixels_of(tmp_path / "folder.jpg")
+
+
+def test_a_fault_of_the_disk_is_not_the_images(tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Image, "open", fails)
+    with pytest.raises(OSError, match="Input/output error"):
+        pixels_of(tmp_path / "a.jpg")
+
+
+def test_more_than_8_bits_are_their_upper_8_or_a_reason(tmp_path):
+    """A PGM of 16 bits comes as 32-bit integers, of which a plain conversion would make white."""
+    deep = (np.arange(64 * 64).reshape(64, 64) * 16).astype(">u2")
+    (tmp_path / "deep.pgm").write_bytes(b"P5 64 64 65535\n" + deep.tobytes())
+    Image.fromarray((deep >> 8).astype(np.uint8)).save(tmp_path / "plain.png")
+    assert np.array_equal(pixels_of(tmp_path / "deep.pgm"), pixels_of(tmp_path / "plain.png"))
+    Image.fromarray(np.linspace(0, 1, 64 * 64, dtype=np.float32).reshape(64, 64)).save(tmp_path / "real.tiff")
+    with pytest.raises(Rejected, match="no whole numbers: mode F"):
+        pixels_of(tmp_path / "real.tiff")
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -162,6 +186,8 @@ def test_of_floats_values_are_255ths(tmp_path):
     right = corpus.delivered(clip)
     assert right.dtype == np.float32 and right.min() >= 0 and right.max() <= 1
     assert image.examine(right, clip, corpus, {}.get, 0) == (None, 0.0)
+    divided = np.rint(right * 255).astype(np.uint8) / np.float32(255)  # as torchvision's ToTensor
+    assert (divided != right).any() and image.examine(divided, clip, corpus, {}.get, 0) == (None, 0.0)
     normalised = (right - 0.5) / 0.25
     assert "was it normalised?" in image.examine(normalised, clip, corpus, {}.get, 0).problem
     assert "not finite" in image.examine(right * np.float32(np.nan), clip, corpus, {}.get, 0).problem
