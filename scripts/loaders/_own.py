@@ -27,6 +27,7 @@ DEFAULTS = {
     "LIFETIME": "next",
     "READS": (PATH,),
     "SHARING": EXACT,
+    "PIXEL_LIMIT": 0,
 }
 ENTRY = ("open_epochs", "dataset")
 

@@ -47,7 +47,7 @@ def pipeline():
 
 
 def number_of(name):
-    return int(bytes(name).rstrip(b"\0")[-10:-4])
+    return int(bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy"))
 
 
 batches = $dali_iterator

@@ -242,8 +242,8 @@ def told_of_a_full_disk(out: Path) -> Iterator[None]:
         if error.errno not in NO_ROOM:
             raise
         raise UserError(
-            f"{out}: the disk is full ({error.strerror}). Free some space, use fewer recordings, or lower "
-            "audio.clips_per_file and audio.growth; then type the same command."
+            f"{out}: the disk is full ({error.strerror}). Free some space, use fewer recordings, or (of "
+            "audio) lower audio.clips_per_file and audio.growth; then type the same command."
         ) from error
 
 
