@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from scripts.measure.tensors.methods import Method
 
 ROUNDS = 5  # each method's turns, and thereby the least number of its times
-TIMES_A_TURN = 20  # at most about so many: where a operation is quicker, one time covers a series of them
+TIMES_A_TURN = 20  # at most about so many: where an operation is quicker, one time covers a series of them
 WARM_UPS = 3  # untimed series, at least
 FASTER = 10  # a series is at most so many times as long as the one before, while its length is looked for
 LONGEST_SERIES = 1_000_000
+STALE = 113  # what is put where whole numbers are to be delivered to
 
 
 class Taking:
@@ -54,7 +55,7 @@ class Taking:
     def check(self) -> None:
         """Make one operation, untimed, and compare what it delivers with what is right."""
         if self.method.reused is not None:
-            self.method.reused.fill_(float("nan"))
+            self.method.reused.fill_(float("nan") if self.method.reused.is_floating_point() else STALE)
         if self.method.prepare:
             self.method.prepare(self.turn)
         got = self.method.run(self.turn)
@@ -169,11 +170,18 @@ def check(wanted: Tensors) -> None:
         check_setting(key, value)
     if wanted.workers < 0:
         raise UserError(f"--workers: found {wanted.workers}, allowed is 0 or more; 0 measures no processes")
-    if wanted.data and not Path(wanted.data, SPLIT, "audio.npy").is_file():
+    if wanted.data and not (file := Path(wanted.data, SPLIT, f"{_sample(wanted).key}.npy")).is_file():
         raise UserError(
-            f"--data: {wanted.data}/{SPLIT}/audio.npy is not there; expected is a folder of the format memmap. "
+            f"--data: {file} is not there; expected is a folder of the format memmap. "
             "Write one with write_format.py --format memmap, or leave --data out"
         )
+
+
+def _sample(wanted: Tensors) -> Any:
+    """Return what a clip of the corpus is."""
+    from scripts.common.corpus import Corpus
+
+    return Corpus(Path(wanted.corpus)).sample
 
 
 def check_setting(key: str, value: Any) -> None:
@@ -225,7 +233,7 @@ def measure(wanted: Tensors) -> dict[str, Any]:
         moments[phase] = host.look(time.perf_counter)
 
     try:
-        bench = places.Bench(clips, corpus.samples, batch_size, seed)
+        bench = places.Bench(clips, corpus.sample, batch_size, seed)
         data = Path(wanted.data) if wanted.data else None
         with methods.opened(bench, corpus, data, wanted.workers, device) as methods:
             order = random.Random(str(seed))

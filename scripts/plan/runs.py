@@ -87,7 +87,7 @@ class Tensors(Bound):
     bound: str = "tensors"
     seconds: float = _option(0.2, "time each way for at least this long", type=float)
     workers: int = _option(2, "threads or processes that share a gather; 0: no processes", type=int)
-    data: str | None = _option(None, "folder of the format memmap, whose audio.npy is mapped; may be absent")
+    data: str | None = _option(None, "folder of the format memmap, whose file of all clips is mapped; may be absent")
 
 
 def parser_of(kind: type[Measurement], description: str | None) -> argparse.ArgumentParser:

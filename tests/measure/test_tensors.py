@@ -16,6 +16,7 @@ import psutil
 import pytest
 import torch
 
+from scripts.kinds import array, image
 from scripts.measure import measure_tensors
 from scripts.measure.tensors.clips import RESERVE_BATCHES, RESIDENT_BYTES, Bench
 from scripts.measure.tensors.methods import Method, opened
@@ -85,7 +86,7 @@ def memmap(corpus, tmp_path_factory):
 @contextmanager
 def ways_of(corpus, data=None, workers=2):
     """The methods to operation clips of the corpus on the CPU, and their bench."""
-    bench = Bench(12, corpus.samples, BATCH_SIZE, [0, 0])
+    bench = Bench(12, corpus.sample, BATCH_SIZE, [0, 0])
     with opened(bench, corpus, data, workers, "cpu") as methods:
         yield {(method.operation, method.name, method.device): method for method in methods}, bench
 
@@ -271,6 +272,27 @@ def test_created_values_are_checked(corpus):
             ]
         )
     assert [operation["status"] for operation in operations] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [image.Kind((16, 16)), image.Kind((16, 16), dtype="float32")]
+    + [array.Kind((5, 7), dtype) for dtype in ("int8", "int64", "float16", "float64")],
+    ids=str,
+)
+def test_images_and_arrays_are_moved_as_they_are(tmp_path, kind):
+    """In their own type and shape, out of their own file; what moves other bytes is caught."""
+    corpus = make_corpus(tmp_path / "made", clips=30, kind=kind)
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    with ways_of(corpus, tmp_path / "memmap") as (methods, bench):
+        assert bench.data[0].nbytes == corpus.sample.bytes and len(bench.data.unique(dim=0)) == bench.count
+        here = {key: method for key, method in methods.items() if key[2] == "cpu"}
+        assert not [method.reason for method in here.values() if method.reason]
+        found = taken(here.values(), seconds=0.001)
+        assert {(one["operation"], one["method"], one["reason"]) for one in found if one["status"] != "ok"} == set()
+        right = methods["many", "fancy index, new tensor", "cpu"]
+        [wrong] = taken([dataclasses.replace(right, run=lambda turn: right.run(turn + 1))])
+        assert "delivers other values" in wrong["reason"]
 
 
 def test_an_error_in_a_worker_is_a_reason(corpus):

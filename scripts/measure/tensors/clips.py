@@ -1,4 +1,4 @@
-"""The clips that the tensor micro-benchmarks operation: in RAM, in a mapped file, on the GPU; and what each of them is.
+"""The clips that the tensor micro-benchmarks move: in RAM, in a mapped file, on the GPU; and what each of them is.
 
 What is right is computed again for each check, or read from the corpus, and never gathered.
 """
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from scripts.common.corpus import Corpus, to_float
+from scripts.common.corpus import Corpus
+from scripts.common.sample import Sample
 from scripts.common.vocabulary import SPLIT
 from scripts.machine import gpu
 from scripts.measure.tensors.worker_pool import WorkerPool
@@ -29,23 +30,36 @@ class Lacking(Exception):
 class Bench:
     """What all methods share: clips in RAM, random positions among them, and a buffer for one batch.
 
-    Clip i is one noise times its own loudness (i + 1) / n, so that what is right needs no gather.
+    Clip i is one noise times its own factor, so that what is right needs no gather: (i + 1) / n, and of whole numbers,
+    which wrap, the odd 2 i + 1.
     """
 
-    def __init__(self, clips: int, samples: int, batch_size: int, seed: Sequence[int]) -> None:
+    def __init__(self, clips: int, sample: Sample, batch_size: int, seed: Sequence[int]) -> None:
         random = np.random.default_rng(seed)
-        self.noise = torch.from_numpy(random.uniform(-1, 1, (1, 1, samples)).astype(np.float32))
-        self.loudness = (torch.arange(1, clips + 1) / clips).view(-1, 1, 1)
-        self.data, self.count = self.noise * self.loudness, clips
-        self.shape = (batch_size, 1, samples)
+        self.dtype = getattr(torch, sample.dtype)
+        noise = random.uniform(-1, 1, (1, *sample.shape)) if self.real else random.integers(0, 128, (1, *sample.shape))
+        self.noise, places = torch.from_numpy(noise).to(self.dtype), torch.arange(clips)
+        factors = (places + 1) / clips if self.real else 2 * places + 1
+        self.factors = factors.to(self.dtype).view(-1, *(1 for _ in sample.shape))
+        self.data, self.count = self.noise * self.factors, clips
+        self.shape = (batch_size, *sample.shape)
         self.positions = [random.permutation(clips)[:batch_size] for _ in range(TURNS)]
         self.indices = [torch.from_numpy(positions) for positions in self.positions]
         self.singles = np.concatenate(self.positions)
-        self.buffer = torch.empty(self.shape)
+        self.buffer = self.empty()
         self.pool: WorkerPool | None = None
         self.file: MappedFile | None = None
         self.gpu: OnGpu | None = None
         self.reasons: dict[str, str] = {}  # why there is no pool, file or gpu
+
+    @property
+    def real(self) -> bool:
+        """Whether values are no whole numbers."""
+        return self.dtype.is_floating_point
+
+    def empty(self, device: str = "cpu") -> torch.Tensor:
+        """Return a batch that nothing has been written to."""
+        return torch.empty(self.shape, dtype=self.dtype, device=device)
 
     def batch(self, turn: int) -> np.ndarray:
         """Return int64 (batch,): the positions of a turn."""
@@ -56,7 +70,7 @@ class Bench:
         return self.indices[turn % TURNS]
 
     def single(self, turn: int) -> np.ndarray:
-        """Return int64 (1,): the position of a turn that operations one clip."""
+        """Return int64 (1,): the position of a turn that takes one clip."""
         return self.singles[turn % len(self.singles)][None]
 
     def side_by_side(self, turn: int) -> np.ndarray:
@@ -66,25 +80,26 @@ class Bench:
         return np.arange(start, start + size)
 
     def rows(self, turn: int) -> torch.Tensor:
-        """Return float32 (batch, 1, samples): the clips `side_by_side`, a view."""
+        """Return a batch: the clips `side_by_side`, a view."""
         start = turn * self.shape[0] % (self.count - self.shape[0] + 1)
         return self.data[start : start + self.shape[0]]
 
     def truth(self, positions: np.ndarray) -> torch.Tensor:
-        """Return float32 (n, 1, samples): what the clips at these positions are."""
-        return self.noise * self.loudness[torch.from_numpy(positions)]
+        """Return what the clips at these positions are, (n, ...)."""
+        return self.noise * self.factors[torch.from_numpy(positions)]
 
 
 class MappedFile:
-    """The file audio.npy of a corpus's split, mapped and read once. Raises Lacking where there is none that fits."""
+    """The file of all clips of a corpus's split, mapped and read once. Raises Lacking where there is none that fits."""
 
     def __init__(self, data: Path | None, corpus: Corpus) -> None:
         if data is None:
             raise Lacking("no file to map: --data was not given")
-        array = np.load(data / SPLIT / "audio.npy", mmap_mode="r", allow_pickle=False)
-        expected = (corpus.counts[SPLIT], 1, corpus.samples)
-        if array.shape != expected or array.dtype != np.float32:
-            raise Lacking(f"audio.npy holds {array.dtype} {array.shape}, the corpus has float32 {expected}")
+        file, sample = file_of(data, corpus.sample), corpus.sample
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        expected = (corpus.counts[SPLIT], *sample.shape)
+        if array.shape != expected or array.dtype != np.dtype(sample.dtype):
+            raise Lacking(f"{file.name} holds {array.dtype} {array.shape}, the corpus has {sample.dtype} {expected}")
         self.corpus, self.clips = corpus, list(corpus.clips(SPLIT))
         self.array = array.view(np.ndarray)
         self.count = max(1, min(len(array), RESIDENT_BYTES // array[0].nbytes))
@@ -92,9 +107,8 @@ class MappedFile:
             clip.max()
 
     def truth(self, positions: Iterable[int]) -> torch.Tensor:
-        """Return float32 (n, 1, samples): what the clips at these positions are, read from the corpus."""
-        chosen = [to_float(self.corpus.padded(self.clips[position]))[None] for position in positions]
-        return torch.from_numpy(np.stack(chosen))
+        """Return what the clips at these positions are, (n, ...), read from the corpus."""
+        return torch.from_numpy(np.stack([self.corpus.delivered(self.clips[position]) for position in positions]))
 
 
 class OnGpu:
@@ -107,17 +121,23 @@ class OnGpu:
         if self.count < size:
             raise Lacking(f"a quarter of the GPU's free {free / 1e6:,.0f} MB does not hold {GPU_BATCHES + 1} batches")
         self.data, self.truth = bench.data[: self.count].to("cuda"), bench.truth
-        self.buffer = torch.empty(bench.shape, device="cuda")
+        self.buffer = bench.empty("cuda")
         self.indices = [torch.from_numpy(where % self.count).to("cuda") for where in bench.positions]
         self.pinned = [gpu.pinned(bench.truth(bench.batch(turn))) for turn in range(PINNED_BATCHES)]
 
 
+def file_of(data: Path, sample: Sample) -> Path:
+    """Return the file of all clips in a folder of the format memmap."""
+    return data / SPLIT / f"{sample.key}.npy"
+
+
 def difference(got: torch.Tensor, expected: torch.Tensor) -> str | None:
-    """Return how a batch, float32 (n, 1, samples), differs from what is expected, bit by bit, or None."""
+    """Return how a batch (n, ...) differs from what is expected, bit by bit, or None."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         found, right = (f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (got, expected))
         return f"delivers {found}, expected is {right}"
-    wrong = (got.cpu().view(torch.int32) != expected.view(torch.int32)).flatten(1).any(dim=1).nonzero().flatten()
+    found, right = (tensor.cpu().reshape(len(tensor), -1).view(torch.uint8) for tensor in (got, expected))
+    wrong = (found != right).any(dim=1).nonzero().flatten()
     if len(wrong):
         return f"delivers other values: {len(wrong)} of {len(got)} clips, the first is number {int(wrong[0])}"
     return None

@@ -17,17 +17,20 @@ import torch
 
 from scripts.common.corpus import Corpus
 from scripts.machine import gpu
+from scripts.measure.sink import WEIGHTS, checksum
 from scripts.measure.tensors.clips import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference
 from scripts.measure.tensors.worker_pool import WorkerPool, cannot_share, shares
 
 MAPPED = "mapped file"  # how the names of methods begin that read one
+BELOW = 128  # random whole numbers are below it: every type holds them
+_WEIGHTS = torch.tensor(WEIGHTS)
 
 Problem = Callable[[torch.Tensor, int], str | None]
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method to make a operation, and how to tell whether it did."""
+    """One method to make an operation, and how to tell whether it did."""
 
     operation: str
     name: str
@@ -48,7 +51,7 @@ def opened(bench: Bench, corpus: Corpus, data: Path | None, workers: int, device
     """Yield every method, with the reason of those that cannot run; no process or file is left when the block ends."""
     with ExitStack() as stack:
         bench.reasons = {"cuda": f"the settings ask for {device}"} if device == "cpu" else {}
-        lack = cannot_share(bench.shape, workers)
+        lack = cannot_share(bench.buffer.nbytes, workers)
         if lack:
             bench.reasons["pool"] = lack
         else:  # before anything else is begun in this process, since it is forked
@@ -75,16 +78,19 @@ def _create(bench: Bench, device: str) -> Iterator[Method]:
     shape, on_gpu = bench.shape, device == "cuda"
     buffer = (bench.gpu and bench.gpu.buffer) if on_gpu else bench.buffer
     method = partial(_on_gpu if on_gpu else _method, bench, "create")
-    zeros, ones = (partial(_problem_of_one_value, shape, value) for value in (0.0, 1.0))
-    uniform, shaped = partial(_problem_of_random, shape), partial(_problem_of_shape, shape)
-    yield method("empty, untouched", lambda _: torch.empty(shape, device=device), shaped, delivers=False)
-    yield method("zeros", lambda _: torch.zeros(shape, device=device), zeros)
-    yield method("ones", lambda _: torch.ones(shape, device=device), ones)
-    yield method("rand", lambda _: torch.rand(shape, device=device), uniform)
+    zeros, ones = (partial(_problem_of_one_value, bench, value) for value in (0, 1))
+    uniform, shaped = partial(_problem_of_random, bench), partial(_problem_of_shape, bench)
+    kind = {"dtype": bench.dtype}
+    rand = torch.rand if bench.real else partial(torch.randint, BELOW)
+    named = "rand" if bench.real else "randint"
+    yield method("empty, untouched", lambda _: bench.empty(device), shaped, delivers=False)
+    yield method("zeros", lambda _: torch.zeros(shape, device=device, **kind), zeros)
+    yield method("ones", lambda _: torch.ones(shape, device=device, **kind), ones)
+    yield method(named, lambda _: rand(shape, device=device, **kind), uniform)
     yield method("zeros, reused buffer", lambda _: buffer.zero_(), zeros, reused=buffer)
     if on_gpu:
-        yield method("zeros on the CPU, copied", lambda _: torch.zeros(shape).to(device), zeros)
-        yield method("rand on the CPU, copied", lambda _: torch.rand(shape).to(device), uniform)
+        yield method("zeros on the CPU, copied", lambda _: torch.zeros(shape, **kind).to(device), zeros)
+        yield method(f"{named} on the CPU, copied", lambda _: rand(shape, **kind).to(device), uniform)
 
 
 def _copy(bench: Bench) -> Iterator[Method]:
@@ -230,7 +236,7 @@ def _take(array: np.ndarray, positions: np.ndarray, out: torch.Tensor) -> torch.
 
 def _read(batch: torch.Tensor) -> torch.Tensor:
     """Read every byte of a batch as the sink does, and return the batch."""
-    batch.view(torch.int32).sum(dim=(1, 2), dtype=torch.int32)
+    checksum(batch, _WEIGHTS)
     return batch
 
 
@@ -239,22 +245,24 @@ def _right(bench: Bench, positions: Callable[[int], np.ndarray], place: str = ""
 
     def problem(got: torch.Tensor, turn: int) -> str | None:
         source = getattr(bench, place) if place else bench
-        batch = got if got.dim() == 3 else got[None]
+        batch = got if got.dim() == len(bench.shape) else got[None]
         return difference(batch, source.truth(positions(turn) % source.count))
 
     return problem
 
 
-def _problem_of_shape(shape: tuple[int, ...], got: torch.Tensor, _turn: int) -> str | None:
-    return None if got.shape == shape else f"delivers {tuple(got.shape)}, expected is {shape}"
+def _problem_of_shape(bench: Bench, got: torch.Tensor, _turn: int) -> str | None:
+    if (got.shape, got.dtype) == (bench.shape, bench.dtype):
+        return None
+    return f"delivers {got.dtype} {tuple(got.shape)}, expected is {bench.dtype} {bench.shape}"
 
 
-def _problem_of_one_value(shape: tuple[int, ...], value: float, got: torch.Tensor, _turn: int) -> str | None:
-    return difference(got, torch.full(shape, value))
+def _problem_of_one_value(bench: Bench, value: int, got: torch.Tensor, _turn: int) -> str | None:
+    return difference(got, torch.full(bench.shape, value, dtype=bench.dtype))
 
 
-def _problem_of_random(shape: tuple[int, ...], got: torch.Tensor, turn: int) -> str | None:
-    lowest, highest = got.min().item(), got.max().item()
-    if not 0 <= lowest < highest < 1:
-        return f"delivers values from {lowest:g} to {highest:g}, expected is from 0 to below 1"
-    return _problem_of_shape(shape, got, turn)
+def _problem_of_random(bench: Bench, got: torch.Tensor, turn: int) -> str | None:
+    lowest, highest, limit = got.min().item(), got.max().item(), 1 if bench.real else BELOW
+    if not 0 <= lowest < highest < limit:
+        return f"delivers values from {lowest:g} to {highest:g}, expected is from 0 to below {limit}"
+    return _problem_of_shape(bench, got, turn)

@@ -23,11 +23,11 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def cannot_share(shape: tuple[int, ...], workers: int) -> str | None:
-    """Return why worker processes cannot share batches of this shape, or None."""
+def cannot_share(batch_bytes: int, workers: int) -> str | None:
+    """Return why worker processes cannot share batches of so many bytes, or None."""
     if not workers:
         return "no worker processes: --workers is 0"
-    needed, free = SHARED_BATCHES * torch.empty(shape, device="meta").nbytes, shutil.disk_usage("/dev/shm").free
+    needed, free = SHARED_BATCHES * batch_bytes, shutil.disk_usage("/dev/shm").free
     if free < needed:  # writing more ends a process without a word
         return f"/dev/shm has {free / 1e6:,.0f} MB free, {needed / 1e6:,.0f} MB are needed"
     return None
@@ -49,7 +49,7 @@ class WorkerPool:
 
     def __init__(self, data: torch.Tensor, shape: tuple[int, ...], workers: int) -> None:
         self.data = data
-        self.shared, self.reused = torch.empty(shape).share_memory_(), torch.empty(shape).share_memory_()
+        self.shared, self.reused = (torch.empty(shape, dtype=data.dtype).share_memory_() for _ in range(2))
         self.shares = shares(shape[0], workers)
         self.source: torch.Tensor | None = None  # of the first worker: the batch that it will send
         self.orders: list[Any] = []  # a pipe to each worker
@@ -104,7 +104,7 @@ class WorkerPool:
     def receive(self, how: str) -> torch.Tensor:
         """Have the first worker send the prepared batch, and return it.
 
-        `new`: through a queue, which operations it into new shared memory; `reused`: copied into one shared tensor,
+        `new`: through a queue, which moves it into new shared memory; `reused`: copied into one shared tensor,
         which goes through the queue; `pickled`: as bytes through a pipe.
         """
         if how == "pickled":
