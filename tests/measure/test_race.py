@@ -251,16 +251,18 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
     plan = SimpleNamespace(config={"report": {"step_ms": 20}}, loaders={"any": module}, in_memory=lambda _tier: False)
     tried = []
 
-    def trials(_visitor, path, _out, _leads):
+    def made(path, _out):
         tried.append(path)
         return {"status": "ok", "asked_step": {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}}
 
-    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), _explains=lambda: True, _tried=trials)
+    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), _explains=lambda: True)
+    session._trials = lambda path, _out, _leads: path
+    visitor = SimpleNamespace(make=made)
     cost = {path: partial(run_session.Session._expense, session, path, 25_000.0) for path in runs}
     session._finalists = lambda _race: [min(cost, key=lambda path: cost[path]())]
     session._search = partial(run_session.Session._search, session)
     race = SimpleNamespace(leaders=lambda: [])
-    assert run_session.Session._explained(session, None, race) == [waits, ahead] == tried
+    assert run_session.Session._explained(session, visitor, race) == [waits, ahead] == tried
 
 
 def test_of_trainings_nothing_is_explained():
