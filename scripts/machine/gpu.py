@@ -77,7 +77,8 @@ def uuid() -> str:
         return values[0] if values else None
 
     found(driver.cuInit(0))
-    digits = bytes(found(driver.cuDeviceGetUuid_v2(found(driver.cuDeviceGet(0)))).bytes).hex()
+    of_device = getattr(driver, "cuDeviceGetUuid_v2", None) or driver.cuDeviceGetUuid  # CUDA 13 has the latter alone
+    digits = bytes(found(of_device(found(driver.cuDeviceGet(0)))).bytes).hex()
     return "-".join(digits[start:stop] for start, stop in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
 
 

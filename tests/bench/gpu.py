@@ -17,28 +17,51 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PROJECT = Path(__file__).resolve().parents[2]
 MINUTES, CLIPS, CLIP_SECONDS, BATCH = 20.0, 1024, 10.0, 64
 CONTRACT = ("tests/machine/test_gpu.py", "tests/machine/test_device_prefetch.py", "tests/loaders/test_ring.py")
-CONTRACT += ("tests/loaders/test_loaders.py",)
+CONTRACT += ("tests/loaders/test_loaders.py", "tests/loaders/test_kinds.py", "tests/loaders/test_programs.py")
+CONTRACT += ("tests/measure/test_training.py", "tests/measure/test_tensors.py")
+TESTS_AT_A_TIME = 8
+SIDE, DRAWN = 224, 32  # pixels of an image; images that are drawn, of which the others are shifted copies
 ON_A_GPU = "on_a_gpu or slow_consumer"
 STREAMS = "slow_consumer and (ring or memmap)"  # what torch enqueues; DALI's own work no sanitizer of torch sees
 MANY = {"workers": 8, "prefetch": 4, "pin_memory": True}
 MINIMUM = ("--step-limit-ms", "200", "--bottlenecks")
-LOADERS = (  # (what it is, loader, settings, further arguments)
-    ("ring, float32", "ring", MANY, ()),
-    ("ring, int16", "ring_int16", MANY, ()),
-    ("ring, float32, 2 batches ahead", "ring", MANY | {"device_prefetch": 2}, ()),
-    ("DALI mixed, .npy", "dali_npy", {"workers": 8, "prefetch": 4}, ()),
-    ("DALI mixed, WAV", "dali_wav", {"workers": 8, "prefetch": 4}, ()),
-    ("memory map", "numpy_memmap", MANY, ()),
-    ("memory map, 2 batches ahead", "numpy_memmap", MANY | {"device_prefetch": 2}, ()),
-    ("all on the GPU", "resident", {"keep": "device"}, ()),
-    ("ring, float32, minimum step", "ring", MANY, MINIMUM),
-    ("ring, int16, minimum step", "ring_int16", MANY, MINIMUM),
-    ("memory map, ahead, minimum step", "numpy_memmap", MANY | {"device_prefetch": 2}, MINIMUM),
+
+
+class Case(NamedTuple):
+    """A loader, and what it is measured with."""
+
+    name: str
+    loader: str
+    settings: dict[str, Any]
+    more: tuple[str, ...] = ()
+    of: str = "audio"  # or "images"
+    optional: bool = False  # it wants what no registry of ours has: where it is not installed, its reason is a note
+
+
+CASES = (
+    Case("ring, float32", "ring", MANY),
+    Case("ring, int16", "ring_int16", MANY),
+    Case("ring, float32, 2 batches ahead", "ring", MANY | {"device_prefetch": 2}),
+    Case("DALI mixed, .npy", "dali_npy", {"workers": 8, "prefetch": 4}),
+    Case("DALI mixed, WAV", "dali_wav", {"workers": 8, "prefetch": 4}),
+    Case("memory map", "numpy_memmap", MANY),
+    Case("memory map, 2 batches ahead", "numpy_memmap", MANY | {"device_prefetch": 2}),
+    Case("all on the GPU", "resident", {"keep": "device"}),
+    Case("ring, float32, minimum step", "ring", MANY, MINIMUM),
+    Case("ring, int16, minimum step", "ring_int16", MANY, MINIMUM),
+    Case("memory map, ahead, minimum step", "numpy_memmap", MANY | {"device_prefetch": 2}, MINIMUM),
+    Case("images, DALI mixed (nvJPEG)", "dali_images", {"workers": 8, "prefetch": 4}, of="images"),
+    Case("images, libjpeg-turbo, processes", "image_files", MANY, of="images"),
+    Case("images, libjpeg-turbo, threads", "ring_images", MANY, of="images"),
+    Case("images, decoded: ring", "ring", MANY, of="images"),
+    Case("training", "ring", MANY, ("--task", "train")),
+    Case("training, compiled", "ring", MANY, ("--task", "train_compiled")),
+    Case("model by TensorRT", "ring", MANY, ("--task", "infer_tensorrt"), optional=True),
 )
 HEADINGS = ("", "clips/s", "GB/s", "% of ceiling", "min step ms", "without copy", "GPU busy %", "s", "")
 
@@ -74,16 +97,22 @@ class Bench:
         self.folder, self.device, self.seconds = folder, device, seconds
         self.deadline = time.monotonic() + left
         self.clips, self.rows = clips, []
-        self.ceiling: float | None = None
+        self.corpora: dict[str, Any] = {}
+        self.ceilings: dict[str, float] = {}
 
     def make_data(self) -> None:
         """Write the corpus and the formats that the loaders read; nothing is downloaded."""
+        from scripts.kinds import image
         from tests.support.loader_cases import write_format
         from tests.support.made_corpus import make_corpus
 
-        self.corpus = make_corpus(self.folder / "corpus", clips=self.clips, seconds=self.seconds, validation=0)
-        for name in ("memmap", "int16", "npy", "wav"):
-            write_format(self.corpus, name, self.folder / name, readers=1)
+        audio = make_corpus(self.folder / "audio" / "corpus", clips=self.clips, seconds=self.seconds, validation=0)
+        kind, root = image.Kind((SIDE, SIDE)), self.folder / "images" / "corpus"
+        images = make_corpus(root, clips=self.clips, validation=0, kind=kind, items=drawn_images())
+        self.corpora = {"audio": audio, "images": images}
+        for of, names in (("audio", ("memmap", "int16", "npy", "wav")), ("images", ("files", "memmap"))):
+            for name in names:
+                write_format(self.corpora[of], name, self.folder / of / name, readers=1)
 
     def add(self, name: str, take: Any) -> None:
         """Add the row that `take(seconds left)` returns, or why there is none."""
@@ -104,6 +133,7 @@ class Bench:
 
         def take(left: float) -> Row:
             command = [sys.executable, "-m", "pytest", *CONTRACT, "-k", words, "-q", "-p", "no:cacheprovider", "-rf"]
+            command += ["-n", str(TESTS_AT_A_TIME)]
             done = subprocess.run(
                 command, cwd=PROJECT, env=os.environ | environment, text=True, capture_output=True, timeout=left
             )
@@ -114,20 +144,39 @@ class Bench:
 
         return take
 
-    def program(self, name: str, left: float, *arguments: str) -> Row:
-        """Return the record that one of the project's programs writes."""
+    def program(self, name: str, of: str, left: float, *arguments: str) -> Row:
+        """Return the record that one of the project's programs writes, of the audio or the images."""
         out = self.folder / "record.json"
         out.unlink(missing_ok=True)
-        command = [sys.executable, "-m", f"scripts.measure.{name}", "--corpus", str(self.folder / "corpus")]
+        command = [sys.executable, "-m", f"scripts.measure.{name}", "--corpus", str(self.folder / of / "corpus")]
         subprocess.run([*command, *arguments, "--out", str(out)], cwd=PROJECT, check=True, timeout=left)
         return json.loads(out.read_text())
 
-    def take_ceiling(self, left: float) -> Row:
-        """Return the row of the consumer alone, on batches in the device's memory."""
-        settings = json.dumps({"device": self.device, "batch_size": BATCH})
-        record = self.program("measure_bound", left, "--settings", settings)
-        self.ceiling = record["clips_per_second"]
-        return {"clips_per_second": self.ceiling, "wrong": record["reason"]}
+    def ceiling(self, of: str) -> Any:
+        """Return what takes the ceiling: the consumer alone, on batches in the device's memory."""
+
+        def take(left: float) -> Row:
+            settings = json.dumps({"device": self.device, "batch_size": BATCH})
+            record = self.program("measure_bound", of, left, "--settings", settings)
+            self.ceilings[of] = record["clips_per_second"]
+            return self.compared({"clips_per_second": self.ceilings[of], "wrong": record["reason"]}, of)
+
+        return take
+
+    def measure(self) -> None:
+        """Add the rows of speeds."""
+        self.add("in-memory ceiling", self.ceiling("audio"))
+        self.add("in-memory ceiling, images", self.ceiling("images"))
+        for dtype in ("float32", "int16") if self.device == "cuda" else ():
+            self.add(f"bus, {dtype}", self.bus(dtype))
+        for case in CASES:
+            self.add(case.name, self.loader(case))
+
+    def compared(self, row: Row, of: str) -> Row:
+        """Return a row with its speed in bytes as they are delivered, and beside the ceiling."""
+        speed, ceiling = row["clips_per_second"], self.ceilings.get(of)
+        gigabytes = speed and speed * self.corpora[of].sample.bytes / 1e9
+        return {**row, "gigabytes_per_second": gigabytes, "percent": speed and ceiling and 100 * speed / ceiling}
 
     def bus(self, dtype: str) -> Any:
         """Return what copies batches from page-locked memory on a stream of their own, with nothing else to do."""
@@ -137,7 +186,7 @@ class Bench:
 
             from scripts.machine import gpu
 
-            shape = (BATCH, *self.corpus.sample.shape)
+            shape = (BATCH, *self.corpora["audio"].sample.shape)
             host = [{"audio": gpu.empty_pinned(shape, getattr(torch, dtype)).zero_()} for _ in range(8)]
             copies, count = gpu.CopyStream("cuda"), 400
             for number in range(count + 8):
@@ -146,47 +195,64 @@ class Bench:
                     began = time.perf_counter()
                 copies.arrived(copies.send(host[number % len(host)]))
             gpu.synchronize()
-            return {"clips_per_second": count * BATCH / (time.perf_counter() - began)}
+            return self.compared({"clips_per_second": count * BATCH / (time.perf_counter() - began)}, "audio")
 
         return take
 
-    def loader(self, name: str, settings: Row, more: tuple[str, ...]) -> Any:
+    def loader(self, case: Case) -> Any:
         """Return what measures a loader, proven first, by the program that measures all."""
         from scripts.common import plugins
 
-        module = plugins.load("loaders", name)
-        kept = {key: value for key, value in settings.items() if self.device != "cpu" or key in ("workers", "prefetch")}
+        module, on_cpu = plugins.load("loaders", case.loader), ("workers", "prefetch")
+        kept = {key: value for key, value in case.settings.items() if self.device != "cpu" or key in on_cpu}
 
         def take(left: float) -> Row:
-            asked = {**kept, "device": self.device, "batch_size": BATCH}
-            told = ("--loader", name, "--data", str(self.folder / module.FORMAT), "--settings", json.dumps(asked))
-            record = self.program("run_loader", left, *told, "--seconds", "2", *more)
-            return row_of(record)
+            asked = json.dumps({**kept, "device": self.device, "batch_size": BATCH})
+            told = ("--loader", case.loader, "--data", str(self.folder / case.of / module.FORMAT), "--settings", asked)
+            record = self.program("run_loader", case.of, left, *told, "--seconds", "2", *case.more)
+            return self.compared(row_of(record, case.optional), case.of)
 
         return take
 
 
-def row_of(record: Row) -> Row:
-    """Return the row of a loader's record."""
+def drawn_images() -> Any:
+    """Return what makes images for `make_corpus` that JPEG shrinks as it shrinks photographs, most of them quickly."""
+    import numpy as np
+
+    from scripts.sources._synthetic_images import Recipe, pixels
+
+    drawn = [
+        pixels(Recipe("green", SIDE, SIDE, quality=90, odd=""), np.random.default_rng(number))
+        for number in range(DRAWN)
+    ]
+
+    def item(_sample: Any, random: np.random.Generator) -> np.ndarray:
+        return np.roll(drawn[random.integers(DRAWN)], random.integers(SIDE, size=2), axis=(0, 1))
+
+    return item
+
+
+def row_of(record: Row, optional: bool) -> Row:
+    """Return the row of a loader's record. What is optional may be skipped, and is no error then."""
     step, trials = record.get("minimum_step") or {}, record.get("bottleneck_trials") or {}
+    told = None if record["status"] == "ok" else f"{record['status']}: {record['reason']}"
+    skipped = optional and record["status"] == "skipped"
     return {
         "clips_per_second": record["clips_per_second"],
         "minimum_step_ms": step.get("ms"),
         "without_copy": trials.get("without", {}).get("host_to_device"),
         "busy_percent": (record.get("memory") or {}).get("gpu_utilisation_mean_percent"),
-        "wrong": None if record["status"] == "ok" else f"{record['status']}: {record['reason']}",
-        "note": "; ".join(warning["code"] for warning in record["warnings"]),
+        "wrong": None if skipped else told,
+        "note": "; ".join([told] * skipped + [warning["code"] for warning in record["warnings"]]),
     }
 
 
-def table(rows: list[Row], ceiling: float | None, clip_bytes: int) -> str:
-    """Return the rows as text; GB/s are of clips as they are delivered, float32."""
+def table(rows: list[Row]) -> str:
+    """Return the rows as text."""
     lines = [HEADINGS]
     for row in rows:
-        speed = row.get("clips_per_second")
-        percent = 100 * speed / ceiling if speed and ceiling else None
-        numbers = (speed, speed and speed * clip_bytes / 1e9, percent, row.get("minimum_step_ms"))
-        numbers = (*numbers, row.get("without_copy"), row.get("busy_percent"), row["seconds"])
+        names = ("clips_per_second", "gigabytes_per_second", "percent", "minimum_step_ms", "without_copy")
+        numbers = (row.get(name) for name in (*names, "busy_percent", "seconds"))
         texts = ("" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in numbers)
         lines.append((row["name"], *texts, f"WRONG: {row['wrong']}" if row["wrong"] else row.get("note", "")))
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
@@ -214,7 +280,8 @@ def main() -> None:
     """Run all, print the table, and end with status 1 where anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all of it (default: {MINUTES:g})")
-    parser.add_argument("--clips", type=int, default=CLIPS, help=f"of {CLIP_SECONDS:g} s (default: {CLIPS})")
+    parser.add_argument("--clips", type=int, default=CLIPS, help=f"and images (default: {CLIPS})")
+    parser.add_argument("--only", choices=("tests", "speed"), help="of the two parts (default: both)")
     parser.add_argument("--json", type=Path, help="also write rows and machine to this file")
     parser.add_argument("--began", type=float, help="when that began, in seconds since 1970 (default: now)")
     parser.add_argument("--look", action="store_true", help="only say whether the machine shows a GPU")
@@ -228,20 +295,18 @@ def main() -> None:
     where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
         bench = Bench(Path(folder), device, left, arguments.clips, 1 if arguments.rehearse else CLIP_SECONDS)
-        bench.add("tests on the GPU", bench.tests(ON_A_GPU))
-        bench.add("the same, stream sanitizer", bench.tests(STREAMS, TORCH_CUDA_SANITIZER="1"))
-        bench.make_data()
-        bench.add("in-memory ceiling", bench.take_ceiling)
-        for dtype in ("float32", "int16") if device == "cuda" else ():
-            bench.add(f"bus, {dtype}", bench.bus(dtype))
-        for name, loader, settings, more in LOADERS:
-            bench.add(name, bench.loader(loader, settings, more))
+        if arguments.only != "speed":
+            bench.add("tests on the GPU", bench.tests(ON_A_GPU))
+            bench.add("the same, stream sanitizer", bench.tests(STREAMS, TORCH_CUDA_SANITIZER="1"))
+        if arguments.only != "tests":
+            bench.make_data()
+            bench.measure()
         found = {**machine(device), "rows": bench.rows}
         if arguments.json:
             arguments.json.write_text(json.dumps(found, indent=1) + "\n")
         what = "REHEARSAL ON A CPU: no number is a GPU's" if device == "cpu" else ", ".join(found["host"]["gpus"])
         print(f"\n{what}; commit {found['commit']}, torch {found['versions']['torch']}, CUDA {found['cuda']}\n")
-        print(table(bench.rows, bench.ceiling, bench.corpus.sample.bytes))
+        print(table(bench.rows))
     wrong = [row["name"] for row in bench.rows if row["wrong"]]
     if wrong:
         sys.exit(f"error: {len(wrong)} of {len(bench.rows)} are wrong: {', '.join(wrong)}")

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+import torch
 
 from scripts.common import plugins
 from scripts.common.request import Share
 from scripts.kinds import array, image
 from scripts.measure.verify import Verifier
-from tests.loaders.test_loaders import skip_where_unsuited
+from tests.loaders.test_loaders import skip_what_is_no_gpus_concern, skip_where_unsuited
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import BATCH_SIZE, Placed, nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.object_stores import object_store
+from tests.support.object_stores import object_store_if_installed
 
 KINDS = {
     "image": image.Kind((20, 24)),
@@ -40,6 +41,13 @@ CASES = [
     for options in options_of(loader)
     for workers in ((0, 2) if name == "image" else (2,))
 ]
+ON_A_GPU = [
+    pytest.param(name, loader, options, id=f"{name}-{loader}-{'-'.join(map(str, options.values()))}")
+    for name, kind in KINDS.items()
+    for loader in can_be_tested("loaders")
+    if kind.sample.kind in plugins.kinds(plugins.load("loaders", loader))
+    for options in options_of(loader)
+]
 IMAGE_LOADERS = [one for one in can_be_tested("loaders") if plugins.kinds(plugins.load("loaders", one)) == ("image",)]
 
 
@@ -51,7 +59,7 @@ def placed(tmp_path_factory) -> Iterator[dict[str, Placed]]:
             name: Placed(
                 make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=45, kind=kind),
                 tmp_path_factory.mktemp("placed"),
-                stores.enter_context(object_store(tmp_path_factory.mktemp("objects"))),
+                stores.enter_context(object_store_if_installed(tmp_path_factory.mktemp("objects"))),
             )
             for name, kind in KINDS.items()
         }
@@ -65,6 +73,20 @@ def test_delivers_every_item_once_and_right(placed, name, loader, workers, optio
     skip_where_unsuited(request, loader)
     with nothing_left_open():
         orders = verified_orders(corpus, request, loader)
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize(("name", "loader", "options"), ON_A_GPU)
+def test_on_a_gpu_every_item_arrives_once_and_right(placed, name, loader, options):
+    """As on a CPU, with page-locked memory where the loader has it; what nvJPEG decodes within its own limit."""
+    corpus = placed[name].corpus
+    skip_what_is_no_gpus_concern(plugins.load("loaders", loader))
+    location = placed[name].location(loader)
+    asked = {"device": "cuda", "workers": 2, "pin_memory": True}
+    request = request_for(corpus, loader, location, options=options, **asked)
+    skip_where_unsuited(request, loader)
+    orders = verified_orders(corpus, request, loader)
     assert orders[0] != orders[1]
 
 
@@ -94,10 +116,10 @@ def test_a_stage_that_is_left_out_changes_no_shape(placed, loader):
 def verified_orders(corpus, request, loader) -> list[list[int]]:
     """Take two epochs through the gate; return the order of items of each."""
     module, orders = plugins.load("loaders", loader), []
-    limit = plugins.pixel_limit(module, request.options)
+    limit = plugins.pixel_limit(module, {"device": request.device, **request.options})
     with module.open_epochs(request) as epoch:
         for number in range(2):
-            verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers), limit=limit)
+            verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers), request.device, limit=limit)
             order = []
             for batch in epoch(number):
                 assert verifier.check(batch), verifier.problems

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import yaml
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.common.location import Location
+from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
 from scripts.common.vocabulary import SHARING
@@ -23,7 +24,7 @@ from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for
 from tests.support.made_corpus import make_corpus
-from tests.support.object_stores import object_store
+from tests.support.object_stores import object_store_if_installed
 from tests.support.programs import PROJECT
 
 # The others: tests/common/test_isolated.py, and, of other data than audio, test_kinds.py.
@@ -41,7 +42,7 @@ def corpus(tmp_path_factory) -> Corpus:
 @pytest.fixture(scope="module")
 def placed(corpus, tmp_path_factory) -> Iterator[Placed]:
     """The formats that have been asked for, and what serves them to loaders that read a bucket."""
-    with object_store(tmp_path_factory.mktemp("objects")) as store:
+    with object_store_if_installed(tmp_path_factory.mktemp("objects")) as store:
         yield Placed(corpus, tmp_path_factory.mktemp("placed"), store)
 
 
@@ -81,9 +82,7 @@ def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, 
 def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, settings):
     """Two epochs through the gate, with two workers; `make gpu` has installed what some of the loaders want only."""
     module = plugins.load("loaders", loader)
-    absent = [name for name in module.REQUIRES if version_of(name) is None]
-    if absent or getattr(module, "READS", ("path",))[0] != "path":
-        pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or no GPU's concern")
+    skip_what_is_no_gpus_concern(module)
     request = ask(corpus, placed, loader, device="cuda", workers=2, **settings)
     skip_where_unsuited(request, loader)
     with device_prefetch.open_epochs(module, request) as epoch:
@@ -91,6 +90,14 @@ def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, sett
             verifier = Verifier(corpus, "train", BATCH_SIZE, 2, "cuda")
             verify(epoch(number), verifier)
             assert verifier.problems == []
+
+
+def skip_what_is_no_gpus_concern(module) -> None:
+    """Skip the test of a loader that reads a bucket, or of one whose libraries `make gpu` has not installed."""
+    absent = [name for name in module.REQUIRES if version_of(name) is None]
+    absent += [name for name in plugins.load("formats", module.FORMAT).REQUIRES if not find_spec(name)]
+    if absent or getattr(module, "READS", (PATH,))[0] != PATH:
+        pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or no GPU's concern")
 
 
 def skip_where_unsuited(request, loader) -> None:

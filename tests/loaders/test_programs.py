@@ -14,6 +14,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
@@ -25,11 +26,12 @@ from scripts.kinds import image
 from scripts.loaders import _program
 from scripts.plan.sweep import combinations
 from tests.common.test_isolated import installed_or_skip
+from tests.loaders.test_loaders import skip_what_is_no_gpus_concern
 from tests.support.handed_out import data_of, run_program
 from tests.support.isolated_cases import is_isolated
 from tests.support.loader_cases import BATCH_SIZE, request_for
 from tests.support.made_corpus import make_corpus
-from tests.support.object_stores import ObjectStore, object_store
+from tests.support.object_stores import ObjectStore, object_store_if_installed
 from tests.support.programs import PROJECT
 from tests.support.warm_python import WarmPython
 
@@ -141,11 +143,12 @@ def placed(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory) -> Iterator[dict[str, ObjectStore]]:
+def stores(tmp_path_factory) -> Iterator[dict[str, ObjectStore | None]]:
     """What serves the formats to programs that read a bucket, by the key of a batch."""
     with ExitStack() as served:
         yield {
-            key: served.enter_context(object_store(tmp_path_factory.mktemp("objects"))) for key in ("audio", "image")
+            key: served.enter_context(object_store_if_installed(tmp_path_factory.mktemp("objects")))
+            for key in ("audio", "image")
         }
 
 
@@ -170,13 +173,23 @@ def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, warm,
     delivers_every_clip(images, placed, stores, warm, tmp_path, loader, workers, options)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_program_on_a_gpu(corpus, images, placed, stores, tmp_path, loader):
+    """Each by an interpreter of its own: CUDA can be used in no fork of a process that has used it."""
+    skip_what_is_no_gpus_concern(plugins.load("loaders", loader))
+    of_loader = corpus if sample_of(loader).kind == "audio" else images
+    on_it = {"device": "cuda", "pin_memory": True}
+    delivers_every_clip(of_loader, placed, stores, None, tmp_path, loader, 2, {}, **on_it)
+
+
 def test_a_program_runs_by_an_interpreter_of_its_own(corpus, placed, stores, tmp_path):
     """As a user runs it; most others are forks of one interpreter."""
     delivers_every_clip(corpus, placed, stores, None, tmp_path, "soundfile", 2, {})
 
 
-def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers, options) -> None:
-    """Run a program, and compare what it delivers with the corpus."""
+def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers, options, **settings) -> None:
+    """Run a program, with `settings` that are no options, and compare what it delivers with the corpus."""
     key, store = corpus.sample.key, stores[corpus.sample.key]
     expected = Counter((corpus.delivered(clip).tobytes(), clip.classes[0]) for clip in corpus.clips("train"))
     module = plugins.load("loaders", loader)
@@ -188,14 +201,14 @@ def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers,
         where = store.place(data.parent, module.FORMAT)
         where = store.as_aistore(where) if module.READS[0] == "ais" else where
         data, environment = where.index / "train", {**os.environ, "AWS_ENDPOINT_URL": where.endpoint}
-    request = request_for(corpus, loader, where, workers=workers, options=options)
+    request = request_for(corpus, loader, where, workers=workers, options=options, **settings)
     reason = getattr(module, "unsuited", lambda _request: None)(request)
     if reason:
         pytest.skip(reason)
     check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
     check = check.replace("SHAPE", repr(corpus.sample.shape))
-    text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options) + check
-    limit = plugins.pixel_limit(module, options)
+    text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options, **settings) + check
+    limit = plugins.pixel_limit(module, options | settings)
     out, env = tmp_path / "found.npz", isolated.env_of(module)
     done = run_program(text, env, tmp_path, out, environment=environment, warm=warm)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,6 +1,7 @@
 """The protocols of streams, events and page-locked memory, on a model of a GPU (support/stream_model.py)."""
 
 import ast
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -491,16 +492,24 @@ def test_make_gpu_without_a_gpu_says_so_and_fails(monkeypatch):
 def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "CONTRACT", ("tests/common/test_counting.py",))
     made = bench.Bench(tmp_path, "cuda", 60, 1, 1)
-    made.add("fast", lambda _left: {"clips_per_second": 500.0, "minimum_step_ms": 4.0})
+    made.corpora["audio"], made.ceilings["audio"] = SimpleNamespace(sample=audio(1_000_000)), 1000.0
+    made.add("fast", lambda _left: made.compared({"clips_per_second": 500.0, "minimum_step_ms": 4.0}, "audio"))
     made.add("broken", lambda left: subprocess.run(["false"], check=True, timeout=left))
     made.add("no such test", made.tests("no_test_has_this_name"))
     made.deadline = 0.0
     made.add("late", lambda _left: pytest.fail("no time is left"))
     wrong = {row["name"]: row["wrong"] for row in made.rows}
     assert wrong["fast"] is None and wrong["late"].startswith("not run: the time is up")
-    assert wrong["broken"].startswith("CalledProcessError") and "deselected" in wrong["no such test"]
-    lines = bench.table(made.rows, 1000.0, 4_000_000).splitlines()
+    assert wrong["broken"].startswith("CalledProcessError") and "no tests ran" in wrong["no such test"]
+    lines = bench.table(made.rows).splitlines()
     assert lines[1].split()[:5] == ["fast", "500", "2", "50", "4"] and "WRONG" in lines[2]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_what_may_be_absent_is_a_note(optional):
+    record = {"status": "skipped", "reason": "not installed: torch-tensorrt", "clips_per_second": None, "warnings": []}
+    row, told = bench.row_of(record, optional), "skipped: not installed: torch-tensorrt"
+    assert (row["wrong"], row["note"]) == ((None, told) if optional else (told, ""))
 
 
 # With a device
@@ -517,7 +526,8 @@ def test_a_slow_consumer_gets_what_was_delivered(scene, loader, prefetched):
     module = plugins.load("loaders", loader)
     if not (folder / module.FORMAT).exists():
         write_format(corpus, module.FORMAT, folder / module.FORMAT, readers=1)
-    epochs, request = opened(scene, loader, pin_memory=True, workers=2, device_prefetch=prefetched)
+    workers = 0 if "TORCH_CUDA_SANITIZER" in os.environ else 2  # in a worker, a fork, the sanitizer asks CUDA and fails
+    epochs, request = opened(scene, loader, pin_memory=True, workers=workers, device_prefetch=prefetched)
     kept = []
     with epochs as epoch:
         for batch in epoch(0):

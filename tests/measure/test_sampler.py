@@ -505,16 +505,27 @@ class Driver:
     def cuDeviceGet(self, number):
         return self.status, f"device {number}"
 
-    def cuDeviceGetUuid_v2(self, device):
+    def cuDeviceGetUuid(self, device):
         assert device == "device 0", "CUDA has hidden and ordered them by then"
         return self.status, SimpleNamespace(bytes=bytes(range(16)))
 
 
-def test_the_uuid_is_that_of_cudas_first_device(monkeypatch):
+class Driver12(Driver):
+    def cuDeviceGetUuid(self, _device):
+        pytest.fail("of the whole GPU, where CUDA sees a part of it (MIG)")
+
+    def cuDeviceGetUuid_v2(self, device):
+        return Driver.cuDeviceGetUuid(self, device)
+
+
+@pytest.mark.parametrize("made", [Driver, Driver12])
+def test_the_uuid_is_that_of_cudas_first_device(monkeypatch, made):
     bindings = pytest.importorskip("cuda.bindings")
-    monkeypatch.setattr(bindings, "driver", Driver(), raising=False)
+    driver = pytest.importorskip("cuda.bindings.driver")
+    assert {name for name in dir(Driver) if name.startswith("cu")} <= {*dir(driver)}, "the bindings that are installed"
+    monkeypatch.setattr(bindings, "driver", made(), raising=False)
     assert gpu.uuid() == "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    monkeypatch.setattr(bindings, "driver", Driver("CUDA_ERROR_NO_DEVICE"))
+    monkeypatch.setattr(bindings, "driver", made("CUDA_ERROR_NO_DEVICE"))
     with pytest.raises(RuntimeError, match="CUDA_ERROR_NO_DEVICE"):
         gpu.uuid()
     monkeypatch.setitem(sys.modules, "pynvml", nvml())

@@ -52,7 +52,7 @@ def request_for(
 class Placed:
     """A corpus in the formats that loaders have asked for: in folders, and in a bucket for those that read one."""
 
-    def __init__(self, corpus: Corpus, folder: Path, store: ObjectStore) -> None:
+    def __init__(self, corpus: Corpus, folder: Path, store: ObjectStore | None) -> None:
         self.corpus, self.folder, self.store = corpus, folder, store
 
     def location(self, loader: str) -> Location:

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -92,6 +93,11 @@ class ObjectStore:
         store = Store(self.folder / "data")
         store.delete(BUCKET, key)
         store.close()
+
+
+def object_store_if_installed(folder: Path) -> AbstractContextManager[ObjectStore | None]:
+    """Return a bucket as `object_store` has it; None without boto3, as after `make gpu`, which tests nothing of it."""
+    return object_store(folder) if find_spec("boto3") else nullcontext()
 
 
 @contextmanager
