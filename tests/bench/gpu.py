@@ -163,14 +163,15 @@ class Bench:
 
         return take
 
-    def measure(self) -> None:
-        """Add the rows of speeds."""
+    def measure(self, named: str) -> None:
+        """Add the rows of speeds: the ceilings, and those with `named` in their names."""
         self.add("in-memory ceiling", self.ceiling("audio"))
         self.add("in-memory ceiling, images", self.ceiling("images"))
         for dtype in ("float32", "int16") if self.device == "cuda" else ():
             self.add(f"bus, {dtype}", self.bus(dtype))
         for case in CASES:
-            self.add(case.name, self.loader(case))
+            if named in case.name:
+                self.add(case.name, self.loader(case))
 
     def compared(self, row: Row, of: str) -> Row:
         """Return a row with its speed in bytes as they are delivered, and beside the ceiling."""
@@ -282,6 +283,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all of it (default: {MINUTES:g})")
     parser.add_argument("--clips", type=int, default=CLIPS, help=f"and images (default: {CLIPS})")
     parser.add_argument("--only", choices=("tests", "speed"), help="of the two parts (default: both)")
+    parser.add_argument("--rows", default="", help="of the speeds only those with this in their names, such as images")
     parser.add_argument("--json", type=Path, help="also write rows and machine to this file")
     parser.add_argument("--began", type=float, help="when that began, in seconds since 1970 (default: now)")
     parser.add_argument("--look", action="store_true", help="only say whether the machine shows a GPU")
@@ -300,7 +302,7 @@ def main() -> None:
             bench.add("the same, stream sanitizer", bench.tests(STREAMS, TORCH_CUDA_SANITIZER="1"))
         if arguments.only != "tests":
             bench.make_data()
-            bench.measure()
+            bench.measure(arguments.rows)
         found = {**machine(device), "rows": bench.rows}
         if arguments.json:
             arguments.json.write_text(json.dumps(found, indent=1) + "\n")
