@@ -28,7 +28,8 @@ selftest: $(READY) ## proof that the instrument is right, some ten minutes
 	@python -m tests.bench.selftest
 
 # What `make gpu` needs of requirements.lock: 6 GB instead of 8. WHEELS names a folder of them, for a machine without a registry.
-GPU_PACKAGES := torch numpy nvidia-dali-cuda120 nvidia-ml-py psutil pytest pytest-timeout pytest-xdist pillow simplejpeg tqdm jsonschema PyYAML xxhash
+GPU_PACKAGES := torch numpy nvidia-dali-cuda120 nvidia-ml-py psutil pytest pytest-timeout pytest-xdist \
+	lightning pandas pillow simplejpeg soundfile tensordict tqdm jsonschema PyYAML xxhash
 WHEELS ?=
 GPU_READY := $(VENV)/.gpu_ready
 

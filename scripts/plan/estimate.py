@@ -14,7 +14,7 @@ from scripts.plan.experiment import Plan, Run
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
-VISIT_SECONDS = 1.0  # of a visit, beside its window
+VISIT_SECONDS = {"cpu": 1.0, "cuda": 11.0}  # beside its window; on a GPU each is an interpreter that sets up CUDA
 PASSES = 4  # of what is measured by whole epochs
 PASS_BYTES_PER_SECOND = dict.fromkeys(ONE_PROCESS, 80e6)  # of float32 audio; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
@@ -87,7 +87,10 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes:
     found = [run for run in left if run.group == group]
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        return max(least, measure["minutes"] * len(found) / len(every))
+        first = (
+            sum(VISIT_SECONDS[run.settings["device"]] + measure["seconds"] for run in found) / 60
+        )  # ends in any case
+        return max(least, first, measure["minutes"] * len(found) / len(every))
     return sum(_visits_seconds(plan, run, epoch_bytes) for run in found) / 60
 
 
@@ -101,7 +104,7 @@ def _visits_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
         held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
         decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
         whole = QUEUES * held / (DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND)
-    return repeats * (VISIT_SECONDS + max(measure["seconds"], whole))
+    return repeats * (VISIT_SECONDS[settings["device"]] + max(measure["seconds"], whole))
 
 
 def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:

@@ -12,17 +12,20 @@ from scripts.measure.protocol import Times
 
 
 def unsuited(request: LoaderRequest) -> str | None:
-    """Return what torch.compile lacks on this machine, or None: for a CPU a C++ compiler and Python's headers."""
+    """Return what torch.compile lacks on this machine, or None.
+
+    It writes C++ for a CPU, and for a GPU Triton's kernels, whose launchers are C: both want Python's headers.
+    """
     import os
     import shutil
     import sysconfig
     from pathlib import Path
 
-    if request.device != "cpu":
-        return None
-    compiler = os.environ.get("CXX", "g++")
-    if not shutil.which(compiler):
-        return f"torch.compile needs a C++ compiler, and {compiler} is not there: apt-get install g++"
+    language, variable, known = ("C++", "CXX", ("g++",)) if request.device == "cpu" else ("C", "CC", ("gcc", "clang"))
+    compilers = [os.environ[variable]] if variable in os.environ else known
+    if not any(map(shutil.which, compilers)):
+        missing = " or ".join(compilers)
+        return f"torch.compile needs a {language} compiler, and {missing} is not there: apt-get install {known[0]}"
     headers = Path(sysconfig.get_paths()["include"])
     if not (headers / "Python.h").is_file():
         return f"torch.compile needs Python's headers, and {headers} has none: apt-get install python3-dev"
