@@ -81,16 +81,14 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes: int) -> float:
-    """Return the minutes that the session of a group takes for what is left of it."""
+    """Return the minutes that the session of a group takes for what is left of it, its first block in any case."""
     measure = plan.config["measure"]
     every = [run for run in plan.runs if run.group == group]
     found = [run for run in left if run.group == group]
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        first = (
-            sum(VISIT_SECONDS[run.settings["device"]] + measure["seconds"] for run in found) / 60
-        )  # ends in any case
-        return max(least, first, measure["minutes"] * len(found) / len(every))
+        block = sum(VISIT_SECONDS[run.settings["device"]] + measure["seconds"] for run in found) / 60
+        return max(least, block, measure["minutes"] * len(found) / len(every))
     return sum(_visits_seconds(plan, run, epoch_bytes) for run in found) / 60
 
 

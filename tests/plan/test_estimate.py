@@ -52,16 +52,13 @@ def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
 def test_the_first_block_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     short = {**plan.config["measure"], "minutes": 0.5, "seconds": 1}
-    sweep = {**plan.config["sweep"], "task": ["read"], "batch_size": [8, 16, 32, 64], "pin_memory": [False]}
-    minutes = {
-        device: estimate(
-            Plan({**plan.config, "measure": short, "sweep": {**sweep, "device": [device]}}, project=tmp_path)
-        )
-        for device in ("cpu", "cuda")
-    }
-    assert {device: found.results for device, found in minutes.items()} == {"cpu": 8, "cuda": 8}
-    assert minutes["cpu"].session_minutes == 0.5
-    assert minutes["cuda"].session_minutes == pytest.approx(8 * (11 + 1) / 60)
+    asked = {"task": ["read"], "batch_size": [8, 16, 32, 64], "pin_memory": [False]}
+    found = []
+    for device in ("cpu", "cuda"):
+        sweep = {**plan.config["sweep"], **asked, "device": [device]}
+        found.append(estimate(Plan({**plan.config, "measure": short, "sweep": sweep}, project=tmp_path)))
+    assert [one.results for one in found] == [8, 8]
+    assert [one.session_minutes for one in found] == pytest.approx([0.5, 8 * (11 + 1) / 60])
 
 
 def test_what_has_a_visit_is_done(plan):
