@@ -85,18 +85,31 @@ class Session:
         return {path: visits for path, visits in found.items() if path not in self.failed}
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
-        """Take the race to its end, look for what explains the finalists, and return what the session's file holds."""
+        """Take the race to its end, look for what explains the finalists, and return what the session's file holds.
+
+        A session that was stopped or killed goes on with the time that it had left: what it has spent is noted after
+        each visit.
+        """
         known, asked = self.known(), {key: self.measure[key] for key in LENGTHEN}
         with reading(self.state, "run_session"):
             before = read_json(self.state) if self.state.is_file() else None
         new = (set(self.runs) - set(known)) | self.again | self._apart(known)
         taking, spent = set(self.runs), 0.0
-        if before and before["asked"] == asked:  # only what is new, beside what leads of the others
+        if before and before["asked"] != asked:
+            spent = before["race_seconds"]
+        elif before and before["ended"]:  # only what is new, beside what leads of the others
             others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
             taking = new | (self._companions(others) if new else set())
         elif before:
-            spent = before["race_seconds"]
-        race = self._race(visitor, say, known, taking, spent)
+            taking, spent = new | (taking & set(before["taking"])), before["spent"]
+        whole = before["race_seconds"] if before and taking != set(self.runs) else None  # of a race of all
+
+        def noted(race: Race) -> None:
+            now = {"asked": asked, "ended": "", "taking": sorted(taking), "spent": spent + race.seconds}
+            write_json(self.state, {**now, "race_seconds": now["spent"] if whole is None else whole})
+            say(race)
+
+        race = self._race(visitor, noted, known, taking, spent)
         began = time.monotonic()
         if taking:
             race.run()
@@ -108,7 +121,7 @@ class Session:
             "group": self.name,
             "ended": ended,
             "asked": asked,
-            "race_seconds": spent + race_seconds,
+            "race_seconds": spent + race_seconds if whole is None else whole,
             "seconds": time.monotonic() - began,
             "blocks": race.block,
             "visits": race.visits,

@@ -64,13 +64,14 @@ def not_measured(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping
 
 
 def minutes_text(tables: Tables) -> str:
-    """Return how long the session that is there took, in a sentence; empty where none ran."""
+    """Return how long it took until all results were there, in a sentence; empty where none is."""
     first, last = (tables["host"][f"{end}_started"] for end in ("first", "last"))
     results = sum(row["status"] == "ok" for row in tables["ranking"])
     if not first or not results:
         return ""
     minutes = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() / 60
-    return f"{results} results took {duration_text(60 * minutes)} here. What is there is not measured again."
+    took = f"From the first measurement to the last it was {duration_text(60 * minutes)}, pauses included."
+    return f"{results} results are there. {took} What is there is not measured again."
 
 
 def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, Any]) -> Iterator[dict[str, str]]:

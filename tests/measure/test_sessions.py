@@ -87,7 +87,7 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
     """However fast it is: it comes beside the fastest of the others."""
     known = {"alone": {7: Visit(9.0)}, "fast": {0: Visit(2.0)}, "slow": {0: Visit(1.0)}}
     measure = dict.fromkeys(run_session.LENGTHEN, 5)
-    (tmp_path / "state.json").write_text(json.dumps({"asked": measure, "race_seconds": 1.0}))
+    (tmp_path / "state.json").write_text(json.dumps({"asked": measure, "race_seconds": 1.0, "ended": "time"}))
     taken = []
 
     class Race(SimpleNamespace):
@@ -103,6 +103,52 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
     session._explained = lambda _visitor, _race: []
     run_session.Session.run(session, None, None)
     assert taken == [{"alone", "fast"}]
+
+
+def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
+    """Also one of what is new alone, which is not raced again beside all, nor counted as a race of all."""
+    measure = dict.fromkeys(run_session.LENGTHEN, 5)
+    visits = {name: {0: Visit(1.0)} for name in "abc"}
+    state, taken = tmp_path / "state.json", []
+
+    class Race(SimpleNamespace):
+        def run(self):
+            taken.append((sorted(self.taking), self.spent))
+            self.say(self)
+            if self.killed:
+                raise KeyboardInterrupt
+
+    def session(known, killed=False):
+        def race(_visitor, say, made, taking=None, spent=0.0):
+            told = {"ended": "time", "block": 0, "visits": 0, "made_again": 0, "conditions": {}, "live": []}
+            return Race(say=say, made=made, taking=taking, spent=spent, seconds=7.0, killed=killed, **told)
+
+        told = {"measure": measure, "state": state, "name": "main", "again": set(), "runs": dict.fromkeys("abc")}
+        made = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _race=race)
+        made._companions, made._explained = lambda _race: {"a"}, lambda _visitor, _race: []
+        return made
+
+    def run(known, killed=False):
+        if killed:
+            with pytest.raises(KeyboardInterrupt):
+                run_session.Session.run(session(known, killed), None, lambda _race: None)
+        else:
+            found = run_session.Session.run(session(known), None, lambda _race: None)
+            state.write_text(json.dumps(found))  # as main does
+        return json.loads(state.read_text())
+
+    two = {name: visits[name] for name in "ab"}
+    assert run({}, killed=True)["race_seconds"] == 7
+    assert run(visits, killed=True)["race_seconds"] == 14
+    assert 14 <= run(visits)["race_seconds"] < 15
+    assert run(two, killed=True)["spent"] == 7
+    assert 14 <= run(visits)["race_seconds"] < 15, "of a race of all"
+    measure["minutes"] = 9
+    run(visits)
+    first, everything, alone = taken[0], ["a", "b", "c"], ["a", "c"]
+    assert first == (everything, 0.0)
+    assert [names for names, _ in taken[1:]] == [everything, everything, alone, alone, everything]
+    assert [round(spent) for _, spent in taken[1:]] == [7, 14, 0, 7, 14]
 
 
 def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):

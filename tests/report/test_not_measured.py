@@ -54,7 +54,9 @@ def test_a_command_keeps_the_sessions_preset_and_quotes_names(bare):
 
 def test_it_says_how_long_a_command_takes_by_the_session_that_is_there(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3)])
-    assert minutes_text(tables).startswith("2 results took 2.00 minutes here.")
+    assert minutes_text(tables).startswith(
+        "2 results are there. From the first measurement to the last it was 2.00 minutes, pauses included."
+    )
     assert minutes_text({**tables, "ranking": []}) == ""
     takes = {one["command"]: one["takes"] for one in lacking(tables)}
     assert takes["snakemake --config dataset=demo preset=tensor_loading"] == "1 min at most"
