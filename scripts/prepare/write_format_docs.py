@@ -13,7 +13,13 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.sample import audio
 
 PAGE = PROJECT / "docs" / "formats.md"
-SAMPLES = 160_000  # of the clips whose bytes the page names: 10 s at 16 kHz
+EXAMPLES = {  # whose bytes the page names: of the first kind that a format is for
+    "audio": ("A clip of 10 s at 16 kHz takes {:,} bytes", audio(160_000)),
+    "image": (
+        "An image of 224 x 224 takes {:,} bytes as pixels",
+        plugins.load("kinds", "image").Kind((224, 224)).sample,
+    ),
+}
 _HEAD = """# The layout of each format
 
 Generated from `scripts/formats/*.py` by `python -m scripts.prepare.write_format_docs`; how to add a format is in
@@ -34,10 +40,10 @@ def lines() -> Iterator[str]:
     yield _HEAD
     for name in plugins.names("formats"):
         module = plugins.load("formats", name)
-        sized = module.BYTES_PER_CLIP(audio(SAMPLES))
+        example, sample = EXAMPLES[plugins.kinds(module)[0]]
         about = (module.__doc__ or "").strip()
         yield f"\n## {name}\n\n{about}\n\n"
-        yield f"- A clip of 10 s at 16 kHz takes {sized:,} bytes, headers and padding of the library not counted.\n"
+        yield f"- {example.format(module.BYTES_PER_CLIP(sample))}, headers and padding of the library not counted.\n"
         yield f"- Written with: {', '.join(getattr(module, 'REQUIRES', ())) or 'Python alone'}.\n"
         if module.READERS:
             yield "- The number of files depends on how many workers read them.\n"

@@ -1,9 +1,11 @@
 """The schemas and what is measured use the words of scripts/common/vocabulary.py, all of them and no other."""
 
+import re
+
 import pytest
 import yaml
 
-from scripts.common import vocabulary
+from scripts.common import plugins, vocabulary
 from scripts.common.files import read_json
 from tests.support.programs import PROJECT
 
@@ -46,3 +48,13 @@ def test_subsets_are_subsets():
     assert set(vocabulary.COLD) < set(vocabulary.CACHES)
     assert set(vocabulary.STAGES) < set(vocabulary.PARTS) < set(vocabulary.BOTTLENECKS)
     assert set(vocabulary.RUN_STATUSES) < set(vocabulary.STATUSES)
+
+
+@pytest.mark.parametrize("kind", ["sources", "kinds", "loaders", "tiers"])
+def test_every_option_stands_in_a_page(kind):
+    """By its name, in code or before a colon: in docs, or in the comments of config.yaml."""
+    pages = [*(PROJECT / "docs").glob("*.md"), PROJECT / "config.yaml"]
+    written = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    options = {option for name in plugins.names(kind) for option in getattr(plugins.load(kind, name), "OPTIONS", {})}
+    assert options or kind == "tiers"
+    assert [one for one in sorted(options) if not re.search(rf"`(\w+\.)?{one}`|\b{one}: ", written)] == []
