@@ -34,7 +34,7 @@ QUEUES = 20  # a run must be longer than this many times what workers and queues
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
-FOUND += ("asked_step", "steady_clips_per_second", "epoch_start_seconds", "ceiling")
+FOUND += ("asked_step", "steady_clips_per_second", "epoch_start_seconds", "epoch_start_from", "ceiling")
 
 
 def loader_of(run: Run) -> ModuleType:
@@ -198,7 +198,9 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     wanted = run.Wanted(
         mode=asked.mode,
         receipts=rank.receipts if rank else Path(kept).with_suffix(".npy") if kept else None,
-        start_seconds=(proof or {}).get("epoch_start_seconds") or 0.0,
+        start_seconds=_start_seconds(asked, proof),
+        start_from="proof" if asked.start_seconds is None else "visits",
+        start_within=asked.start_within,
         pool=pool,
         epochs=epochs,
         seconds=asked.seconds if asked.epochs == "auto" else 0.0,
@@ -214,6 +216,13 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         written=Path(asked.written, SPLIT) if asked.written else None,
     )
     return run.measure(module, request, corpus, record, wanted)
+
+
+def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
+    """Return what an epoch start is thought to take: by earlier visits, else by the proof."""
+    if asked.start_seconds is None:
+        return (proof or {}).get("epoch_start_seconds") or 0.0
+    return asked.start_seconds
 
 
 def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:

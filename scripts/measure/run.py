@@ -33,7 +33,7 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
-from scripts.measure.window import timed
+from scripts.measure.window import NextEpoch, timed
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -68,7 +68,9 @@ class Wanted:
     logs: Path | None = None  # TensorBoard's folder of a training
     mode: str = "run"  # whole epochs with their proof; proof: that alone; visit: a window of a proven result
     receipts: Path | None = None  # of the proven clips: written by a proof, compared with by a visit
-    start_seconds: float = 0.0  # what an epoch start costs, by the proof; for windows in which no epoch began
+    start_seconds: float = 0.0  # what an epoch start costs, by `start_from`; for windows in which no epoch began
+    start_from: str = "proof"  # that, or `visits`: earlier ones
+    start_within: float = 0.0  # seconds for which a window goes on for an epoch start
     pool: Any = None  # batches that the in-memory ceiling streams
     rank: Any = None  # measure/ranks.py: this process among those that share an epoch
     written: Path | None = None  # the split as it was before it was placed
@@ -194,7 +196,11 @@ class _Run:
 
         with self._opened() as epoch:
             times.construct_seconds = self.clock() - start
-            window = timed(epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch)
+            batches = -(-self.request.clips // self.request.batch_size)
+            following = NextEpoch(batches, wanted.start_within, wanted.start_seconds)
+            window = timed(
+                epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch, following=following
+            )
             closing = self.clock()
         times.teardown_seconds = self.clock() - closing
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
@@ -210,6 +216,7 @@ class _Run:
                 "clips_per_second": clips_per_second,
                 "steady_clips_per_second": window.steady_rate(cost),
                 "epoch_start_seconds": cost,
+                "epoch_start_from": wanted.start_from if found is None else "window",
                 "au_percent": window.utilisation(clips_per_second),
                 "ceiling": {"before": before, "after": after},
             }

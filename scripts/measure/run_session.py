@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from scripts.common import plugins
@@ -38,6 +39,7 @@ from scripts.plan.runs import Run
 
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
+START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
@@ -59,6 +61,7 @@ class Session:
         self.again: set[str] = set()  # results of which a visit was deleted
         self.failed: set[str] = set()  # results of which a visit that is there has failed
         self.starving: set[tuple[str, Any]] = set()  # of `_waits`: what a trial showed to starve the user's own step
+        self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and block
 
     @staticmethod
     def _proven(run: Run) -> bool:
@@ -80,6 +83,7 @@ class Session:
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
                 elif record["clips_per_second"]:
                     found.setdefault(path, {})[int(file.stem)] = visit_of(record)
+                    self._note_start(path, int(file.stem), record)
                 elif record["status"] == "failed":
                     self.failed.add(path)
         return {path: visits for path, visits in found.items() if path not in self.failed}
@@ -199,7 +203,23 @@ class Session:
         run = self.runs[path]
         file = attempt_of(Path(path), block, attempt)
         asked = replace(run, repeat=block, attempt=attempt, path=str(file), seed=run.seed + block)
-        return visit_of(visitor.make(asked, file))
+        record = visitor.make(replace(asked, **self._start(path, block)), file)
+        self._note_start(path, block, record)
+        return visit_of(record)
+
+    def _start(self, path: str, block: int) -> dict[str, Any]:
+        """Return what a visit is told of an epoch start: what it took in other blocks, and how long to wait for one.
+
+        A proof saw one too, but beside other jobs; it stands where an epoch is too long to be waited for.
+        """
+        known = [seconds for other, seconds in self.starts.get(path, {}).items() if other != block]
+        within = START_WITHIN[len(known)] if len(known) < len(START_WITHIN) else 0.0
+        return {"start_seconds": median(known) if known else None, "start_within": within}
+
+    def _note_start(self, path: str, block: int, record: Mapping[str, Any]) -> None:
+        """Note what an epoch start took, where one was in the window of this visit."""
+        if record.get("epoch_start_from") == "window":
+            self.starts.setdefault(path, {})[block] = record["epoch_start_seconds"]
 
     def _accept(self, path: str, block: int, attempt: int) -> None:
         os.replace(attempt_of(Path(path), block, attempt), Path(path).with_name(f"{block}.json"))

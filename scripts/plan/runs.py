@@ -71,6 +71,8 @@ class Run(Measurement):
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
     attempt: int = 0  # of a visit that was disturbed and made again
     asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
+    start_seconds: float | None = None  # what an epoch start took in earlier visits
+    start_within: float = 0.0  # seconds for which a visit's window goes on for an epoch start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

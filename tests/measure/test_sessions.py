@@ -159,14 +159,38 @@ def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):
     (tmp_path / "proof.json").write_text(json.dumps(proof))
     good = {"protocol": PROTOCOL, "proof": one_run.relied_on(proof, run), "status": "ok", "clips_per_second": 9.0}
     good |= {"before": None, "after": None, "warnings": [], "resources": None}
-    session = SimpleNamespace(runs={run.path: run}, again=set(), failed=set())
-    for block in range(2):
-        (tmp_path / f"{block}.json").write_text(json.dumps(good))
-    assert set(run_session.Session.known(session)[run.path]) == {0, 1} and not session.failed
+    good |= {"epoch_start_seconds": 0.25}
+    session = run_session.Session(plan, "main", [], tmp_path / "session.json")
+    session.runs = {run.path: run}
+    for block, start_from in enumerate(("window", "proof")):
+        (tmp_path / f"{block}.json").write_text(json.dumps(good | {"epoch_start_from": start_from}))
+    assert set(session.known()[run.path]) == {0, 1} and not session.failed
+    assert session.starts == {run.path: {0: 0.25}}
     (tmp_path / "2.json").write_text(json.dumps(good | {"status": "failed", "clips_per_second": None}))
-    assert run_session.Session.known(session) == {} and session.failed == {run.path}
+    assert session.known() == {} and session.failed == {run.path}
     played = Played({"bad": 9.0, "good": 5.0}, blocks=2, failed={"bad"})
     assert played.leaders == {"good"} and {one for one, _, _ in played.visited} == {"good"}
+
+
+def test_what_an_epoch_start_took_is_told_to_the_visits_of_other_blocks(plan, tmp_path):
+    """Three are measured where windows see them; a visit that is made again sees its own anew."""
+    told = []
+    seen = iter([("window", 0.3), ("window", 0.5), ("visits", 0.5), ("window", 0.1), ("window", 0.2), ("window", 9.0)])
+
+    def make(run, _file):
+        told.append((run.start_seconds, run.start_within))
+        start_from, seconds = next(seen)
+        found = {"epoch_start_from": start_from, "epoch_start_seconds": seconds}
+        return {"clips_per_second": 1.0, "resources": None, **found}
+
+    session = run_session.Session(plan, "main", [], tmp_path / "session.json")
+    session.runs = {run.path: run for run in plan.runs}
+    first, other, *_ = (run.path for run in plan.runs)
+    for block, attempt in ((0, 0), (0, 1), (1, 0), (2, 0), (3, 0)):
+        session._visit(SimpleNamespace(make=make), first, block, attempt)
+    assert told == [(None, 10.0), (None, 10.0), (0.5, 3.0), (0.5, 3.0), (pytest.approx(0.3), 3.0)]
+    assert session._start(first, 4) == {"start_seconds": 0.2, "start_within": 0.0}
+    assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
 
 
 def test_visits_of_other_storage_do_not_count(plan, tmp_path):

@@ -96,6 +96,54 @@ def test_queues_are_brought_to_their_steady_state_and_the_window_is_long_beside_
     assert len(found.receipts[0][1].sizes) == window.QUEUES * 6 + 2 * 6 + 1
 
 
+@pytest.mark.parametrize("start", [0.0, 3.0, 20.0])
+@pytest.mark.parametrize("batches", [400, 96, 40])
+def test_with_workers_an_epoch_start_costs_less_than_its_first_batch(batches, start):
+    """Four workers, each with a batch every 4 seconds and two of them ready: those of an epoch's first come at once."""
+
+    class Workers(Machine):
+        def epoch(self, number):
+            self.asked.append(number)
+            began = self.now + self.start
+            for batch in range(self.batches):
+                self.now = max(self.now, began + 4 * (1 + batch // 4))
+                yield {}
+
+    machine = Workers(batches, start=start)
+    found = machine.timed(8.0, held=8, warm_up_seconds=0.0, following=window.NextEpoch(batches, 1e9, 1e9))
+    assert found.start_seconds() == pytest.approx(start, abs=1.5)
+    assert found.rate(found.start_seconds(), batches * CLIPS) == pytest.approx(
+        batches * CLIPS / (batches + start), rel=4 / batches
+    )
+    last = len(found.receipts[-1][1].sizes)
+    assert last == batches or last >= 16, "it does not end while queues are being filled"
+
+
+@pytest.mark.parametrize(
+    ("within", "expected", "waited"),
+    [(89.0, 0.5, True), (88.0, 0.5, False), (89.0, 0.4, False), (0.0, 0.5, False)],
+)
+def test_a_window_goes_on_for_an_epoch_start_that_is_near_and_counts(within, expected, waited):
+    """Ten of its 100 batches are in the window and none before; a start that is expected to be short is not told."""
+    machine = Machine(100, start=7.0)
+    found = machine.timed(10.0, warm_up_seconds=-1.0, following=window.NextEpoch(100, within, expected))
+    assert machine.asked == ([0, 1] if waited else [0]) and found.started == [False, True][: len(machine.asked)]
+    assert [part.clips for part in found.parts] == ([99 * CLIPS, CLIPS] if waited else [10 * CLIPS])
+    assert found.start_seconds() == (pytest.approx(7.0) if waited else None)
+    assert found.rate(7.0, 100 * CLIPS) == pytest.approx(100 * CLIPS / 107)
+
+
+def test_what_an_epoch_does_at_its_end_is_part_of_what_the_next_start_costs():
+    class Ending(Machine):
+        def epoch(self, number):
+            yield from super().epoch(number)
+            self.now += 5.0
+
+    found = Ending(100, start=2.0).timed(10.0, warm_up_seconds=0.0, following=window.NextEpoch(100, 1e9, 1.0))
+    assert found.start_seconds() == pytest.approx(7.0)
+    assert found.rate(7.0, 100 * CLIPS) == pytest.approx(100 * CLIPS / 107)
+
+
 def test_the_first_batch_is_said_once():
     seen = []
     machine = Machine(3)
