@@ -29,6 +29,9 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """
+import atexit
+import time
+
 from torchdata import nodes
 
 $head
@@ -59,6 +62,7 @@ batches = nodes.ParallelMapper(
 batches = nodes.PinMemory(batches) if pin else batches
 batches = nodes.Prefetcher(batches, prefetch_factor=$workers * $prefetch)
 loader = nodes.Loader(batches)
+atexit.register(time.sleep, 0.3)  # its threads look every 0.1 s whether they are to end; one left may crash at the end
 
 $loop
 """
