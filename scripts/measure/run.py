@@ -49,6 +49,7 @@ TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
 TRIAL_BATCHES = 15  # and so many batches,
 ASKED_BATCHES = 100  # that of the user's own for so many
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
+LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
 
 
@@ -369,6 +370,7 @@ class _Run:
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
         record["resources"] = host.resources(**self.moments, clips=clips)
         record["warnings"] = host.disturbance(**self.moments)
+        record["warnings"] += start_of_proof(record)
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
             payload = clips * record["clip_bytes"]
@@ -439,6 +441,24 @@ def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
         "something else keeps the files in the page cache",
         "measure with more clips, and with nothing else that reads them",
     )
+
+
+def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the warning of a visit in whose speed an epoch start counts that only the proof has seen; else nothing."""
+    if record["epoch_start_from"] != "proof":
+        return []
+    epoch = record["clips"] / record["clips_per_second"]
+    share = record["epoch_start_seconds"] / epoch
+    if share < LEAST_PROOF_SHARE:
+        return []
+    return [
+        host.warning(
+            "epoch-start-of-proof",
+            f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
+            "an epoch is too long for a window to go on until the next",
+            f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}'",
+        )
+    ]
 
 
 def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str | None:

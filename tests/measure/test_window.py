@@ -174,3 +174,15 @@ def test_a_proof_notes_what_an_epoch_start_costs_beyond_a_batch(batches, start, 
     asked = SimpleNamespace(clock=machine.clock, reached=lambda: None)
     assert run._Run._epoch_start(asked, machine.epoch(1), machine) == pytest.approx(found)
     assert machine.closed == (batches == 100), "it takes no more batches than it needs"
+
+
+@pytest.mark.parametrize(
+    ("start_from", "seconds", "told"),
+    [("proof", 1.0, True), ("proof", 0.3, False), ("visits", 1.0, False), ("window", 1.0, False), (None, None, False)],
+)
+def test_an_epoch_start_that_counts_and_that_only_the_proof_has_seen_is_a_warning(start_from, seconds, told):
+    """Of epochs of 20 seconds; a run of whole epochs has none to add."""
+    record = {"epoch_start_from": start_from, "epoch_start_seconds": seconds, "clips_per_second": 50.0, "clips": 1000}
+    found = run.start_of_proof(record)
+    assert bool(found) == told and all("5.0 % of an epoch" in one["seen"] for one in found)
+    assert all("{seconds: 20}" in one["hint"] for one in found)
