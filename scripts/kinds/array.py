@@ -32,6 +32,7 @@ OPTIONS = {
     },
     "finite": {"type": "boolean", "default": True, "description": "leave out arrays with a NaN or an infinity"},
 }
+MAGIC = b"\x93NUMPY", b"PK"  # with which an array and an archive of arrays begin
 LONGEST_HEADER = 65_536  # bytes of a .npy file before its data
 
 
@@ -121,6 +122,10 @@ class Kind:
 def _problem(error: Exception, path: Path) -> str:
     if not path.stat().st_size:
         return "empty file"
+    with path.open("rb") as file:
+        begins = file.read(len(MAGIC[0]))
+    if not begins.startswith(MAGIC):
+        return f"no array of NumPy: it begins with {begins!r}"
     text = " ".join(str(error).split())
     if "pickle" in text or "Object arrays" in text or "Python objects" in text:
         return "no plain array: it holds Python objects, which are not read"
