@@ -177,7 +177,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     from scripts.common.corpus import Corpus
     from scripts.measure import ceiling, run, unsent
 
-    preload()
+    if asked.mode != "proof":  # which times nothing
+        preload()
     unsent.tell()
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))

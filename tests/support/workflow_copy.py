@@ -1,5 +1,6 @@
 """A copy of the project in a folder of its own: a small experiment, its Snakemake, and what a call of that would do."""
 
+import atexit
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import yaml
 
 from scripts.machine import devices
 from tests.support.programs import PROJECT
+from tests.support.warm_python import WarmPython
 
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html", ".*_cache"
@@ -72,6 +75,14 @@ ONE_BLOCK = {
 }
 
 
+@cache
+def _warm_snakemake() -> WarmPython:
+    """Return what all calls of this process are forks of; it ends with this process."""
+    warm = WarmPython("snakemake.cli", PATIENCE)
+    atexit.register(warm.__enter__().__exit__)
+    return warm
+
+
 class ProjectCopy:
     """A copy of the project at `root` whose tiers are a folder in RAM and the project's own disk."""
 
@@ -97,11 +108,10 @@ class ProjectCopy:
 
     def start(self, *arguments: str, path: str = "") -> subprocess.Popen:
         """Start Snakemake in a process group of its own; folders in `path` go before PATH."""
-        places = [*filter(None, [path]), str(Path(sys.executable).parent), os.environ["PATH"]]
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *arguments],
             cwd=self.root,
-            env={**os.environ, "PATH": os.pathsep.join(places)},
+            env=self._environment(path),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -110,16 +120,20 @@ class ProjectCopy:
         )
 
     def call(self, *arguments: str, path: str = "") -> Call:
-        """Return what Snakemake said, however it ended; one that does not end fails, with what it said until then."""
-        process = self.start(*arguments, path=path)
-        try:
-            output, _ = process.communicate(timeout=PATIENCE)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGINT)
-            if isinstance(error, subprocess.TimeoutExpired):
-                error.add_note(f"It had said:\n{(error.output or b'').decode(errors='replace')[-5000:]}")
-            raise
-        return Call(process.returncode, output)
+        """Return what Snakemake said, however it ended; it is a fork of a process that has imported it.
+
+        One that does not end is killed, and has a status below 0.
+        """
+        said = self.root / ".said"
+        status = _warm_snakemake().run_module(
+            "snakemake", self.root, *arguments, environment=self._environment(path), written=said
+        )
+        return Call(status, said.read_text(errors="replace"))
+
+    @staticmethod
+    def _environment(path: str) -> dict[str, str]:
+        places = [*filter(None, [path]), str(Path(sys.executable).parent), os.environ["PATH"]]
+        return {**os.environ, "PATH": os.pathsep.join(places)}
 
     def snakemake(self, *arguments: str, path: str = "") -> str:
         """Return what Snakemake said; it must end well."""
