@@ -5,10 +5,12 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import MISSING, fields
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -153,10 +155,18 @@ def stores(tmp_path_factory) -> Iterator[dict[str, ObjectStore | None]]:
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[WarmPython]:
-    """What runs most programs."""
-    with WarmPython() as python:
-        yield python
+def warm() -> Iterator[Callable[[str], WarmPython]]:
+    """What runs most programs: an interpreter for the main environment and for each isolated one, when first asked."""
+    with ExitStack() as running:
+
+        @cache
+        def of_environment(env: str) -> WarmPython:
+            if not isolated.folder(env).is_dir():
+                return running.enter_context(WarmPython())
+            imported = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["feedrate"]["isolated"]
+            return running.enter_context(WarmPython(imported[env], path=isolated.search_path(env)))
+
+        yield of_environment
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)

@@ -22,11 +22,10 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
 
-pytestmark = pytest.mark.alone
 KILLS = 10
 ENDLESS = 10_000  # blocks of a session that is killed: none ends before it is
 PATIENCE = 300  # seconds until a test gives up: on a slow machine everything takes its time
-SHORT = 20  # seconds in which what is left of a killed session must end; torch's workers look each 5 s
+SHORT = 60  # seconds in which what is left of a killed session must end; torch's workers look each 5 s
 MARK = "FEEDRATE_TEST_SESSION"  # in the environment of all that a session starts
 SCHEMA = json.loads((PROJECT / "docs" / "run.schema.json").read_text())
 PLANTED = '''"""Planted: {about}"""

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scripts.common import isolated, plugins
@@ -37,11 +37,11 @@ def run_program(
     folder: Path,
     *arguments: str | Path,
     environment: Mapping[str, str] = os.environ,
-    warm: WarmPython | None = None,
+    warm: Callable[[str], WarmPython] | None = None,
 ) -> subprocess.CompletedProcess:
     """Run a program in `folder`, without feedrate on its path, in the environment `env` of its library.
 
-    By an interpreter of its own; with `warm` by a fork of that, where its library is installed beside the others.
+    By an interpreter of its own; with `warm` by a fork of what that has for an environment.
     """
     program = folder / "program.py"
     program.write_text(text, encoding="utf-8")
@@ -50,8 +50,8 @@ def run_program(
     own = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
     if isolated.folder(env).is_dir():
         own["PYTHONPATH"] = isolated.search_path(env)
-    elif warm:
-        return warm.run(program, *arguments, environment=own)
+    if warm:
+        return warm(env).run(program, *arguments, environment=own)
     return subprocess.run(
         [sys.executable, program, *arguments], cwd=folder, env=own, capture_output=True, text=True, timeout=300
     )

@@ -22,12 +22,12 @@ KEPT = {}  # what a program has at its end lives as long as the interpreter does
 class WarmPython:
     """The interpreter as its tests use it; ends with the context."""
 
-    def __init__(self, imported: str = "torch.utils.data", patience: int = 120) -> None:
-        """Import this module; a program is killed after so many seconds."""
-        self._imported, self._patience = imported, patience
+    def __init__(self, imported: str = "torch.utils.data", path: str = "", patience: int = 120) -> None:
+        """Import this module, with `path` as PYTHONPATH; a program is killed after so many seconds."""
+        self._imported, self._path, self._patience = imported, path, patience
 
     def __enter__(self) -> "WarmPython":
-        alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        alone = {**os.environ, "PYTHONPATH": self._path}
         program = [sys.executable, Path(__file__), self._imported]
         self._server = subprocess.Popen(program, env=alone, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
@@ -38,7 +38,8 @@ class WarmPython:
     def run(self, program: Path, *arguments: str | Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess:
         """Run a program in its folder; return how it ended and what it wrote."""
         written = {name: program.with_suffix(f".{name}") for name in ("stdout", "stderr")}
-        job = {"program": str(program), "folder": str(program.parent), "path": [str(program.parent)]}
+        path = [str(program.parent)]  # and what the interpreter has
+        job = {"program": str(program), "folder": str(program.parent), "path": path}
         status = self._ended(job, arguments, environment, written)
         said = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in written.items()}
         return subprocess.CompletedProcess([program, *arguments], status, **said)
@@ -73,14 +74,16 @@ class WarmPython:
 
 def main() -> None:
     """Fork for each line of stdin, say its process and then how that ended; a fork ends as its program does."""
+    said = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # for what a library says as it is imported
     import_module(sys.argv[1])
     for line in sys.stdin:
         job, number = json.loads(line), os.fork()
         if number == 0:
             be(job)
             return
-        print(number, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), flush=True)
+        print(number, file=said, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), file=said, flush=True)
 
 
 def be(job: Mapping[str, Any]) -> None:

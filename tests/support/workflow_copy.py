@@ -78,7 +78,7 @@ ONE_BLOCK = {
 @cache
 def _warm_snakemake() -> WarmPython:
     """Return what all calls of this process are forks of; it ends with this process."""
-    warm = WarmPython("snakemake.cli", PATIENCE)
+    warm = WarmPython("snakemake.cli", patience=PATIENCE)
     atexit.register(warm.__enter__().__exit__)
     return warm
 
