@@ -30,8 +30,9 @@ def imported(module: ModuleType) -> ModuleType:
     sys.modules[spec.name] = real
     spec.loader.exec_module(real)
     module.open_epochs = _plain(real.open_epochs if hasattr(real, "open_epochs") else _opener(real.dataset, path))
-    if hasattr(real, "unsuited"):
-        module.unsuited = real.unsuited
+    for name in ("unsuited", "buffered"):
+        if hasattr(real, name):
+            setattr(module, name, getattr(real, name))
     return module
 
 

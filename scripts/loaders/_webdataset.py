@@ -80,6 +80,11 @@ def open_shards(
         stop_workers(torch_loader)
 
 
+def buffered(request: LoaderRequest) -> int:
+    """Return the clips in the shuffle buffers of all workers: a buffer fills by reading two clips for each it gives."""
+    return request.options["shuffle_buffer"] * max(1, request.workers) if request.shuffle else 0
+
+
 def shards_of(request: LoaderRequest) -> list[str]:
     """Return the shards of a split that is on a file system."""
     return sorted(str(path) for path in request.data.glob("*.tar"))

@@ -10,7 +10,7 @@ import io
 
 from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, Wanted, pause  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
-from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, of_audio, open_shards  # noqa: F401
+from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, buffered, of_audio, open_shards  # noqa: F401
 from scripts.loaders._webdataset_snippet import PIPELINE, WAV
 
 FORMAT = "webdataset"

@@ -8,7 +8,16 @@ libsndfile knows, and lets torch collate, as most published code does. `shuffle_
 """
 
 from scripts.loaders._torch import simplify  # noqa: F401
-from scripts.loaders._webdataset import OPTIONS, ORDER, STAGES, of_audio, open_shards, opened, shards_of  # noqa: F401
+from scripts.loaders._webdataset import (
+    OPTIONS,  # noqa: F401
+    ORDER,  # noqa: F401
+    STAGES,  # noqa: F401
+    buffered,  # noqa: F401
+    of_audio,
+    open_shards,
+    opened,
+    shards_of,
+)
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, WAV
 
 FORMAT = "webdataset"

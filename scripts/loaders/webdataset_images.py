@@ -8,7 +8,7 @@ the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buf
 from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
 from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
-from scripts.loaders._webdataset import ORDER, SHUFFLE, open_shards, opened, shards_of, with_labels  # noqa: F401
+from scripts.loaders._webdataset import ORDER, SHUFFLE, buffered, open_shards, opened, shards_of, with_labels  # noqa: F401
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
 
 FORMAT = "webdataset"

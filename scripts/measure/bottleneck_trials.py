@@ -16,7 +16,7 @@ from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import Sink
-from scripts.measure.window import timed
+from scripts.measure.window import buffered_batches, timed
 
 LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
 WARM_UP_SECONDS = 0.1
@@ -61,7 +61,8 @@ class Explanation:
         are on the device already in place of those that would be copied), the loader's own stages, and `everything`:
         all stages and the step. Nothing is read from storage, nor decoded, where `read` is left out.
         """
-        self._held = request.workers  # a short window cannot be long beside all that queues hold
+        # a short window cannot be long beside all that queues hold
+        self._held = request.workers + buffered_batches(module, request)
         trials = dict(self._trials(module, request, step))
         rounds: list[Found] = []
         began = self._clock()

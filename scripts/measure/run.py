@@ -33,7 +33,7 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
-from scripts.measure.window import NextEpoch, timed
+from scripts.measure.window import Known, buffered_batches, timed
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -186,8 +186,7 @@ class _Run:
     def visited(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
         wanted, times, sink = self.wanted, Times(), self._sink()
-        known = receipts.load(wanted.receipts)
-        held = self.request.workers * self.request.prefetch
+        proven = receipts.load(wanted.receipts)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
         start = self.clock()
 
@@ -197,16 +196,14 @@ class _Run:
 
         with self._opened() as epoch:
             times.construct_seconds = self.clock() - start
-            batches = -(-self.request.clips // self.request.batch_size)
-            following = NextEpoch(batches, wanted.start_within, wanted.start_seconds)
-            window = timed(
-                epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch, following=following
-            )
+            known = Known.of(self.request, wanted.start_within, wanted.start_seconds)
+            held = self.request.workers * self.request.prefetch + buffered_batches(self.module, self.request)
+            window = timed(epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch, known=known)
             closing = self.clock()
         times.teardown_seconds = self.clock() - closing
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         for whole, taken in window.receipts:
-            self.different += receipts.check_against(known, taken, whole)
+            self.different += receipts.check_against(proven, taken, whole)
             self.delivered += sum(taken.sizes)
         times.epochs = window.parts
         found = window.start_seconds()

@@ -2,46 +2,70 @@
 
 A window begins and ends between two batches. It may end inside an epoch, so that a slow loader need not deliver all
 clips to show that it is slow. How often an epoch began in it is then chance, so that epoch starts are taken out and
-charged again at their share: `rate` is that of whole epochs, `steady_rate` that between epoch starts. Where no epoch
-begins in so short a window it may go on for one, so that what a start costs is measured where all else is.
+charged again at their share: `rate` is that of whole epochs, `steady_rate` that between epoch starts. A process is
+slower in its first epoch, in which it maps pages and takes memory that it keeps: that is untimed as a whole, unless it
+is long.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from types import ModuleType
 from typing import Any
 
+from scripts.common.request import LoaderRequest
 from scripts.measure import protocol
 from scripts.measure.protocol import EpochTimes
 from scripts.measure.sink import Kept
 
-WARM_UP_SECONDS = 0.2  # at least: the untimed part ends then in the first epoch, or with the one that is under way
-QUEUES = 4  # a window has at least so many times the batches that workers and queues hold
+WARM_UP_SECONDS = 0.2  # at least: the untimed part ends with the epoch in which these are over,
+FIRST_EPOCH_SECONDS = 5.0  # but inside the first one where that would go on for longer than this,
+NOTICED_BYTES_PER_SECOND = 5e8  # or is read so slowly that what is done once for each page is below 5 % of it,
+INSIDE_SECONDS = 0.5  # not before so long after its first batch
+QUEUES = 4  # a window has at least so many times the batches that a loader holds
 LEAST_START_SHARE = 0.005  # of an epoch: a shorter start is not waited for
 
 
 @dataclass(frozen=True)
-class NextEpoch:
-    """For how long a window goes on for an epoch start, where none was in it by its end."""
+class Known:
+    """What is known of a loader's epochs before it is timed."""
 
     batches: int  # of an epoch
-    within: float  # seconds
-    expected: float  # seconds that a start is thought to take
+    first_within: float = 0.0  # seconds: the first epoch is untimed where its rest takes no longer
+    start_within: float = 0.0  # seconds for which a window without an epoch start goes on for one
+    start_seconds: float = 0.0  # that a start is thought to take
+
+    @classmethod
+    def of(cls, request: LoaderRequest, start_within: float, start_seconds: float) -> "Known":
+        """Return what is known of the epochs of a request."""
+        slow = request.clips * request.sample.bytes / NOTICED_BYTES_PER_SECOND
+        batches = -(-request.clips // request.batch_size)
+        return cls(batches, min(FIRST_EPOCH_SECONDS, slow), start_within, start_seconds)
+
+    def left(self, taken: int, interval: float) -> float:
+        """Return the seconds until an epoch ends of which so many batches have come, at so many seconds a batch."""
+        return (self.batches - taken) * interval
 
     def awaited(self, taken: int, interval: float) -> bool:
-        """Return whether to go on, after so many batches of the epoch at so many seconds a batch."""
-        left = (self.batches - taken) * interval
-        return left <= self.within and self.expected >= LEAST_START_SHARE * self.batches * interval
+        """Return whether a window goes on for the next epoch's start."""
+        counts = self.start_seconds >= LEAST_START_SHARE * self.batches * interval
+        return counts and self.left(taken, interval) <= self.start_within
+
+
+def buffered_batches(module: ModuleType, request: LoaderRequest) -> int:
+    """Return how many batches are in a loader's shuffle buffers, where it says that it has some (`buffered`)."""
+    clips = min(getattr(module, "buffered", lambda _request: 0)(request), request.clips)
+    return -(-clips // request.batch_size)
 
 
 @dataclass
 class Window:
-    """What was timed: a part of each epoch that it lies in; an epoch that began before it has no start."""
+    """What was timed: a part of each epoch that it lies in."""
 
-    settling: int = 1  # batches behind an epoch start until queues are in their steady state again
+    settling: int = 0  # batches from an epoch start until the steady state, and from its end until the end of an epoch
     parts: list[EpochTimes] = field(default_factory=list)
-    started: list[bool] = field(default_factory=list)  # of each part, whether its epoch began in the window
+    edges: list[tuple[bool, bool]] = field(default_factory=list)  # of each part: its epoch began, ended in the window
     receipts: list[tuple[bool, Kept]] = field(default_factory=list)  # of each epoch: (whole, its receipts)
 
     @property
@@ -54,42 +78,53 @@ class Window:
         """Delivered in the window."""
         return sum(part.clips for part in self.parts)
 
+    @property
+    def starts(self) -> int:
+        """How many epochs began in the window."""
+        return sum(began for began, _ in self.edges)
+
     def interval(self) -> float | None:
         """Return the seconds from one batch to the next in the steady state; None where nothing in it was timed."""
         seconds, batches = 0.0, 0
-        for part, started in zip(self.parts, self.started, strict=True):
-            at = part.arrivals_seconds[self.settling - 1 if started else 0 :]
-            if len(at) > 1:
+        for part, (began, ended) in zip(self.parts, self.edges, strict=True):
+            at = part.arrivals_seconds
+            end = max(0, len(at) - self.settling) if ended else len(at)
+            at = at[max(0, self.settling - 1) if began else 0 : end]
+            if len(at) > max(1, self.settling):  # in less of it batches that come by turns would say nothing
                 seconds, batches = seconds + at[-1] - at[0], batches + len(at) - 1
         return seconds / batches if batches else None
 
     def start_seconds(self) -> float | None:
         """Return what an epoch start costs, in seconds; None where the window does not tell.
 
-        It is the time from the last batch of an epoch to the first one of the next at which queues are in their steady
-        state again, less what so many batches take in that state: the first batch alone says too much, since those that
-        other workers make meanwhile follow at once. Of epochs too short for a steady state, what the first batch takes
-        beyond the usual gap.
+        It is the time from the last batch of an epoch at which a loader is in its steady state to the first of the next
+        at which it is again, less what so many batches take in that state. The first batch alone says too much: those
+        that other workers make meanwhile follow at once, and what fills a shuffle buffer was saved as it ran empty. Of
+        epochs too short for a steady state, what the first batch takes beyond the usual gap.
         """
         usual = self.interval()
         lost = [] if usual is None else list(self._lost(usual, self.settling))
         if not lost:
             gaps = [later - earlier for part in self.parts for earlier, later in pairwise(part.arrivals_seconds)]
-            lost = list(self._lost(median(gaps), 1)) if gaps else []
+            lost = list(self._lost(median(gaps), 0)) if gaps else []
         return max(0.0, median(lost)) if lost else None
 
-    def _lost(self, interval: float, batches: int) -> Iterator[float]:
-        """Yield by how much later the batch of this number came, behind each start, than it would have without one."""
-        ending = 0.0  # from the last batch of an epoch to its end
-        for part, started in zip(self.parts, self.started, strict=True):
+    def _lost(self, interval: float, settling: int) -> Iterator[float]:
+        """Yield by how much later the batch of this number, or the first, came behind each start than without one.
+
+        Counted from the batch that so many followed in the epoch before, where the window has that.
+        """
+        first, ending, last = max(1, settling), 0.0, 0  # from a batch to the end of its epoch: seconds, batches
+        for part, (began, _) in zip(self.parts, self.edges, strict=True):
             at = part.arrivals_seconds
-            if started and len(at) >= batches:
-                yield ending + at[batches - 1] - batches * interval
-            ending = part.seconds - at[-1] if at else 0.0
+            if began and len(at) >= first:
+                yield ending + at[first - 1] - (last + first) * interval
+            last = min(settling, len(at) - 1) if at else 0
+            ending = part.seconds - at[-1 - last] if at else 0.0
 
     def steady_rate(self, start_seconds: float) -> float:
         """Return clips/s without epoch starts, each of which cost `start_seconds`."""
-        return self.clips / max(self.seconds - sum(self.started) * start_seconds, 0.01 * self.seconds)
+        return self.clips / max(self.seconds - self.starts * start_seconds, 0.01 * self.seconds)
 
     def rate(self, start_seconds: float, epoch_clips: int) -> float:
         """Return clips/s of whole epochs of so many clips, each with one start."""
@@ -116,20 +151,20 @@ def timed(
     first_batch: Callable[[], None] = lambda: None,
     warm_up_seconds: float = WARM_UP_SECONDS,
     queues: int = QUEUES,
-    following: NextEpoch | None = None,
+    known: Known | None = None,
 ) -> Window:
     """Take an open loader through the untimed part and a window of at least `seconds`; return the window.
 
-    `held_batches`: what workers and queues hold: the untimed part has twice as many batches, which brings queues to
-    their steady state, and so has a window behind its last epoch start, unless that epoch is shorter. A window has at
-    least `queues` times as many, so that what they hold at its ends is small beside it. `around` is called with
-    "before" and "after" the window, `first_batch` when the first batch is there. The untimed part ends inside the first
-    epoch, where that is long, or with the epoch in which `warm_up_seconds` are over: what an epoch keeps is taken from
-    the system in the second one too, while the allocator finds no room in what the first has given back. `following`:
-    for how long the window goes on for an epoch start.
+    `held_batches`: what workers, queues and shuffle buffers hold: the untimed part has twice as many batches, which
+    brings them to their steady state, and so has a window behind its last epoch start, unless that epoch is shorter. A
+    window has at least `queues` times as many, so that what they hold at its ends is small beside it. `around` is
+    called with "before" and "after" the window, `first_batch` when the first batch is there. The untimed part ends
+    with the epoch in which `warm_up_seconds` are over: what an epoch keeps is taken from the system in the second one
+    too, while the allocator finds no room in what the first has given back. With what is `known` of epochs it ends
+    inside the first one only where that is long or slow; without, as soon as it may.
     """
-    window = Window(max(1, 2 * held_batches))
-    began, opened = clock(), None  # when the window opened
+    window = Window(2 * held_batches)
+    began, opened, first = clock(), None, 0.0  # when it was asked for, when the window opened, when a batch was there
     arrived, resolved = protocol.noted_by(clock)
     counted, number = 0, 0
 
@@ -139,14 +174,22 @@ def timed(
         around("before")
         return clock()
 
+    def opens_inside() -> bool:
+        """Return whether the untimed part ends with the batch that has come, inside the first epoch."""
+        taken, now = len(arrivals), clock()
+        if number or taken <= 2 * held_batches or now - began < warm_up_seconds:
+            return False
+        interval = (now - first) / max(1, taken - 1)
+        return known is None or (now - first >= INSIDE_SECONDS and known.left(taken, interval) > known.first_within)
+
     def enough() -> bool:
         return counted >= queues * held_batches and clock() - opened >= seconds
 
     def awaited() -> bool:
         """Return whether the window goes on for an epoch start, in the epoch in which it has begun."""
-        return bool(following and counted) and following.awaited(len(arrivals), (clock() - opened) / counted)
+        return bool(known and counted) and known.awaited(len(arrivals), (clock() - opened) / counted)
 
-    while opened is None or not enough() or (not any(window.started) and awaited()):
+    while opened is None or not enough() or (not window.starts and awaited()):
         mark = clock()
         from_start = opened is not None
         arrivals: list[Any] = []
@@ -157,13 +200,14 @@ def timed(
             arrivals.append(arrived())
             if len(arrivals) == 1 and number == 0:
                 first_batch()
+                first = clock()
             receipts.add(sink.consume(batch))
             if opened is not None:
                 counted += 1
                 if enough() and (len(arrivals) >= window.settling if from_start else not awaited()):
                     whole = False
                     break
-            elif number == 0 and len(arrivals) > 2 * held_batches and clock() - began >= warm_up_seconds:
+            elif opens_inside():
                 opened = mark = open_window()
                 untimed = len(arrivals)
         sink.finish()
@@ -176,7 +220,7 @@ def timed(
             sizes = receipts.sizes[untimed:]
             at = [arrival - mark for arrival in arrivals[untimed:]]
             gap = at[0] if at else 0.0
-            window.started.append(from_start and bool(at))
+            window.edges.append((from_start and bool(at), whole))
             window.parts.append(EpochTimes(end - mark, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
         window.receipts.append((whole, receipts))
         number += 1

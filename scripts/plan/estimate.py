@@ -20,6 +20,8 @@ PASS_BYTES_PER_SECOND = dict.fromkeys(ONE_PROCESS, 80e6)  # of float32 audio; of
 OTHER_PASS_BYTES_PER_SECOND = 1e9
 DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any other, as of OTHER_PASS
 QUEUES = 6  # times what workers and queues hold, of a visit: 2 untimed and the 4 of its window (measure/window.py)
+FIRST_EPOCH_SECONDS = 5.0  # a visit's first epoch is untimed unless it is longer or read at less than
+NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
@@ -87,7 +89,7 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes:
     found = [run for run in left if run.group == group]
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        block = sum(VISIT_SECONDS[run.settings["device"]] + measure["seconds"] for run in found) / 60
+        block = sum(_visit_seconds(plan, run, epoch_bytes) for run in found) / 60
         return max(least, block, measure["minutes"] * len(found) / len(every))
     return sum(_visits_seconds(plan, run, epoch_bytes) for run in found) / 60
 
@@ -96,13 +98,23 @@ def _visits_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
     """Return the seconds of all visits of a result, where each has a fixed number."""
     measure, settings = plan.config["measure"], run.settings
     repeats = measure["train_repeats"] if run.task in TRAINING else measure["repeats"]
+    if run.mode == "visit":
+        return repeats * _visit_seconds(plan, run, epoch_bytes)
     passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
     whole = passes * epoch_bytes / PASS_BYTES_PER_SECOND.get(run.task, OTHER_PASS_BYTES_PER_SECOND)
-    if run.mode == "visit":
-        held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
-        decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
-        whole = QUEUES * held / (DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND)
     return repeats * (VISIT_SECONDS[settings["device"]] + max(measure["seconds"], whole))
+
+
+def _visit_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
+    """Return the seconds of a visit: its process, its first epoch where that is untimed, its window."""
+    settings = run.settings
+    decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
+    rate = DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND
+    held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
+    first = epoch_bytes / rate
+    first = first if first <= FIRST_EPOCH_SECONDS and rate >= NOTICED_BYTES_PER_SECOND else 0.0
+    window = max(plan.config["measure"]["seconds"], QUEUES * held / rate)
+    return VISIT_SECONDS[settings["device"]] + first + window
 
 
 def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
