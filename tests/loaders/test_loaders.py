@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -278,6 +279,19 @@ def test_says_what_it_is(loader):
     module = plugins.load("loaders", loader)
     assert module.FORMAT in plugins.names("formats")
     assert 20 < len(plugins.describe(module)) < 120
+
+
+def test_a_loader_that_keeps_clips_in_a_shuffle_buffer_says_how_many():
+    """Each worker has its own; DALI's holds places in mapped shards, and no clip."""
+    names = [name for name in plugins.names("loaders") if name != "dali_webdataset"]
+    modules = [
+        module for name in names if "shuffle_buffer" in getattr(module := plugins.load("loaders", name), "OPTIONS", {})
+    ]
+    assert len(modules) >= 3
+    for module in modules:
+        for workers, shuffle, clips in ((0, True, 40), (3, True, 120), (3, False, 0)):
+            request = SimpleNamespace(workers=workers, shuffle=shuffle, options={"shuffle_buffer": 40})
+            assert module.buffered(request) == clips
 
 
 def test_the_page_of_loaders_says_what_they_say(shipped):
