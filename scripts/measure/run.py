@@ -33,7 +33,7 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
-from scripts.measure.window import Known, buffered_batches, timed
+from scripts.measure.window import NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -144,6 +144,7 @@ class _Run:
         self.problem: str | None = None  # why the number is not one of these conditions
         self.different: list[str] = []  # how what a visit delivered differs from what was proven
         self.delivered = 0  # clips of a visit
+        self.in_first_epoch = False  # whether a visit's window began there
 
     @property
     def sound(self) -> bool:
@@ -202,6 +203,7 @@ class _Run:
             closing = self.clock()
         times.teardown_seconds = self.clock() - closing
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
+        self.in_first_epoch = not window.edges[0][0]
         for whole, taken in window.receipts:
             self.different += receipts.check_against(proven, taken, whole)
             self.delivered += sum(taken.sizes)
@@ -368,6 +370,7 @@ class _Run:
         record["resources"] = host.resources(**self.moments, clips=clips)
         record["warnings"] = host.disturbance(**self.moments)
         record["warnings"] += start_of_proof(record)
+        record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
             payload = clips * record["clip_bytes"]
@@ -454,6 +457,21 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
             f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
             "an epoch is too long for a window to go on until the next",
             f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}'",
+        )
+    ]
+
+
+def first_epoch(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the warning of a visit whose window began in its first epoch, though that is read fast; else nothing."""
+    rate = record["clip_bytes"] * record["clips_per_second"]
+    if rate < NOTICED_BYTES_PER_SECOND:
+        return []
+    return [
+        host.warning(
+            "first-epoch",
+            f"the window lies in the first epoch of its process, at {rate / 1e6:,.0f} MB/s",
+            "an epoch is too long to go untimed, and in the first one pages are mapped and memory is taken",
+            "the number holds for a first epoch; later ones may be faster",
         )
     ]
 

@@ -236,3 +236,11 @@ def test_an_epoch_start_that_counts_and_that_only_the_proof_has_seen_is_a_warnin
     found = run.start_of_proof(record)
     assert bool(found) == told and all("5.0 % of an epoch" in one["seen"] for one in found)
     assert all("{seconds: 20}" in one["hint"] for one in found)
+
+
+@pytest.mark.parametrize(("speed", "told"), [(2000.0, True), (500.0, False)])
+def test_a_fast_result_that_was_seen_in_its_first_epoch_alone_says_so(speed, told):
+    """Of clips of 640,000 bytes."""
+    found = run.first_epoch({"clip_bytes": 640_000, "clips_per_second": speed})
+    assert [one["code"] for one in found] == ["first-epoch"] * told
+    assert all("at 1,280 MB/s" in one["seen"] for one in found)
