@@ -189,7 +189,7 @@ def timed(
         """Return whether the window goes on for an epoch start, in the epoch in which it has begun."""
         return bool(known and counted) and known.awaited(len(arrivals), (clock() - opened) / counted)
 
-    while opened is None or not enough() or (not window.starts and awaited()):
+    while not window.parts or not enough() or (not window.starts and awaited()):
         mark = clock()
         from_start = opened is not None
         arrivals: list[Any] = []

@@ -89,6 +89,12 @@ def test_a_long_first_epoch_is_left_within():
     assert len(found.receipts[0][1].sizes) == 25 and long.asked == [0] and long.closed == 1
 
 
+@pytest.mark.parametrize("batches", [1, 10])
+def test_a_window_has_a_batch_however_short_it_is_asked_to_be(batches):
+    found = Machine(batches).timed(0.0, warm_up_seconds=0.5 if batches > 1 else 1.0)
+    assert found.clips == CLIPS and found.rate(0.0, batches * CLIPS) == pytest.approx(CLIPS)
+
+
 def test_queues_are_brought_to_their_steady_state_and_the_window_is_long_beside_them():
     machine = Machine(1000)
     found = machine.timed(1.0, held=6, warm_up_seconds=0.0)
