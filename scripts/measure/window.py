@@ -183,13 +183,13 @@ def timed(
         return known is None or (now - first >= INSIDE_SECONDS and known.left(taken, interval) > known.first_within)
 
     def enough() -> bool:
-        return counted >= queues * held_batches and clock() - opened >= seconds
+        return counted >= max(1, queues * held_batches) and clock() - opened >= seconds
 
     def awaited() -> bool:
         """Return whether the window goes on for an epoch start, in the epoch in which it has begun."""
-        return bool(known and counted) and known.awaited(len(arrivals), (clock() - opened) / counted)
+        return known is not None and known.awaited(len(arrivals), (clock() - opened) / counted)
 
-    while not window.parts or not enough() or (not window.starts and awaited()):
+    while opened is None or not enough() or (not window.starts and awaited()):
         mark = clock()
         from_start = opened is not None
         arrivals: list[Any] = []
