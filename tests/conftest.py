@@ -25,6 +25,15 @@ TOGETHER = tuple(
     )
 )
 
+# Tests that take long, most of them by waiting: they come before the others that stand alone, so that no process ends
+# with one of them while the rest have nothing to do.
+LONG = ("tests/workflow/", "test_isolated.py", "test_killed_session.py", "test_object_faults.py", "test_own_loader.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long tests first."""
+    items.sort(key=lambda item: not any(part in item.nodeid for part in LONG))
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
