@@ -9,6 +9,7 @@ from typing import Any
 from scripts.common.counting import Name
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
+from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM, TRAINING
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
@@ -173,6 +174,13 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
         were = f"A single visit of {place(row)} says" if one else f"{row['runs']} visits of {place(row)} say"
         yield f"{were} little. Raise `{what_lengthens(tables, row)}` in config.yaml."
     yield from _doubts(row)
+
+
+def starving(row: Row, step_ms: float, feeding: Row | None) -> str:
+    """Return what one has to know of a result that does not feed the user's own step; `feeding`: an equal that does."""
+    other = f" {place(feeding)}, which is not surely slower, does." if feeding else ""
+    wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
+    return f"{place(row)} does not surely feed {wanted}: {number_text(row['step_au_percent'], 3)} %.{other}"
 
 
 def what_lengthens(tables: Tables, row: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from scripts.report.verdict_texts import (
     no_speed,
     place,
     speed_text,
+    starving,
 )
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
 from scripts.tables.step_au import MEASURED
@@ -107,6 +108,11 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     rule = _cheapest_rule(fed) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
+    if step_ms is not None and fed is None and first["step_au_percent"] is not None:
+        feeding = (one for one in equals if _sustains(one, step_ms))
+        cheapest = min(feeding, key=lambda one: _expense(tables, one), default=None)
+        minded = [starving(first, step_ms, cheapest), *found["cautions"]]
+        found |= {"cautions": minded, "caveat": " ".join(minded)}
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
 

@@ -290,6 +290,21 @@ def test_what_feeds_the_step_that_was_asked_for_is_named_before_what_is_cheaper(
         assert f"within 25 % of the fastest: {said} fewest copies in RAM" in verdict["reason"]
 
 
+@pytest.mark.parametrize(("au", "caution"), [
+    ((82.0, 95.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82.0 %. a on disk, which is not "
+     "surely slower, does."),
+    ((82.0, 85.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82.0 %."),
+    ((95.0, 82.0), None),
+])  # fmt: skip
+def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tmp_path, au, caution):
+    tables = tables_of(tmp_path, close(), step_ms=20)
+    for row in tables["best"]:
+        row |= {"step_au_from": "measured", "step_au_percent": au[row["loader"] == "a"]}
+    verdict = by_goal(tables)["fastest"]
+    assert verdict["row"]["loader"] == "b" and verdict["form"] == "use"
+    assert [text for text in verdict["cautions"] if "your step" in text] == ([caution] if caution else [])
+
+
 def test_a_loader_that_holds_everything_is_named_on_a_disk(tmp_path):
     made = [Made("holds", "ram", runs(100.0)), Made("holds", "disk", other(99.95)), Made("slow", "disk", runs(50.0))]
     tables = tables_of(tmp_path, made)
