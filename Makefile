@@ -18,8 +18,7 @@ test: $(READY) ## every test
 	@sh envs/test_browser.sh
 	@ruff check .
 	@ruff format --check --quiet .
-	@snakefmt --check workflow
-	@python -m pytest -m "not alone" -n 3; beside=$$?; python -m pytest -m alone && exit $$beside
+	@python -m pytest -m "not alone" -n 3; beside=$$?; python -m pytest -m alone $$(grep -rl 'mark\.alone' tests --include='test_*.py') && exit $$beside
 
 bench: $(READY) ## ratios, each measured side by side in one run
 	@python -m tests.bench.bench

@@ -21,9 +21,12 @@ TOGETHER = tuple(
     f"test_{name}.py"
     for name in (
         *("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light"),
-        *("machines", "parts", "one_figure"),
+        *("machines", "parts", "one_figure", "figures", "programs", "faults", "code", "verdicts"),
+        *("killed_session", "forms", "charts", "extending", "envs", "kinds", "plain_uses", "download_parts"),
     )
 )
+
+SERVER = "seaweedfs"  # in the names of tests that start it: two that begin at the same time on few cores take too long
 
 # Tests that take long, most of them by waiting: they come before the others that stand alone, so that no process ends
 # with one of them while the rest have nothing to do.
@@ -42,6 +45,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if SERVER in nodeid:
+                return SERVER
             file = nodeid.partition("::")[0]
             return file if file.endswith(TOGETHER) else nodeid
 

@@ -61,7 +61,7 @@ def large_page(tmp_path_factory):
 def written(root: Path, **made) -> Path:
     """Return the path of a report of made runs."""
     path = root / "index.html"
-    path.write_text(report_of(root, **made)[2], encoding="utf-8")
+    path.write_text(report_of(root, drawn=True, **made)[2], encoding="utf-8")
     return path
 
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.report import charts, render_report
+from scripts.report import render_report
 from tests.support import browser
 from tests.support.made_runs import Made, explained
-from tests.support.report_pages import Page, tables_of
+from tests.support.report_pages import Page, blank_pictures, tables_of
 
 FORMS = {
     "use": r"Use .+ with format .+ on tier .+\.",
@@ -57,9 +57,7 @@ WIDTHS = (390, 1440)
 def pictures(tmp_path_factory):
     """A folder with a blank picture of each chart: what they show has tests of its own."""
     folder = tmp_path_factory.mktemp("pictures")
-    for name in charts.every():
-        svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 5"></svg>'
-        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    blank_pictures(folder)
     return folder
 
 

@@ -38,7 +38,7 @@ def light_of(report):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """The report of an experiment in which everything there is was measured."""
-    return report_of(tmp_path_factory.mktemp("usual"), **session(3))
+    return report_of(tmp_path_factory.mktemp("usual"), drawn=True, **session(3))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def usual(measured):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     """The light and the full page of 500 results."""
-    report = report_of(tmp_path_factory.mktemp("large"), five_hundred(), {("cpu", 32): [400.0] * 2})
+    report = report_of(tmp_path_factory.mktemp("large"), five_hundred(), {("cpu", 32): [400.0] * 2}, drawn=True)
     return light_of(report), report[2]
 
 
@@ -124,7 +124,7 @@ def test_five_hundred_results_stay_below_the_limit(large):
 
 
 def test_without_any_result(tmp_path):
-    light = light_of(report_of(tmp_path, [Made("a", "ram", ["failed"])]))
+    light = light_of(report_of(tmp_path, [Made("a", "ram", ["failed"])], drawn=True))
     assert "nothing to recommend" in Page(light).words
     assert below_the_limit(light)
 

@@ -11,13 +11,13 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
-from scripts.report import draw_figures, print_ranking, render_report, snippets, terminal, verdict_texts
+from scripts.report import print_ranking, render_report, snippets, terminal, verdict_texts
 from scripts.report.verdicts import _sustains, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
 from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, session
-from tests.support.report_pages import report_of, section, spaced
+from tests.support.report_pages import blank_pictures, report_of, section, spaced
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
 HOSTILE = "<script>alert(1)</script>\"'\n\033[31m$x$ & {{ 7 * 7 }}"
@@ -364,7 +364,7 @@ def test_the_first_screen_and_the_terminal_say_which_form_it_is(tmp_path, made, 
 )
 def test_the_first_screen_says_a_gain_as_its_interval(tmp_path, now, says):
     tables = tables_of(tmp_path, [*equal()[:2], Made("c", "disk", runs(50.0))], now)
-    draw_figures.draw(tables, tmp_path / "figures")
+    blank_pictures(tmp_path / "figures")
     html = render_report.render(tables, tmp_path / "figures", tmp_path / "tables")
     [tile] = re.findall(r"Against what you have now</dt>\s*<dd><b>(.*?)</b>", html)
     assert re.fullmatch(says, tile)

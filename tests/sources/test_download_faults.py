@@ -57,9 +57,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def whole(recordings: dict[str, Recording], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Download]:
-    """Yield a download of 300 segments by two jobs that has ended."""
+    """Yield a download of 120 segments by two jobs that has ended."""
     with Tube(recordings) as tube:
-        download = Download(tmp_path_factory.mktemp("whole"), tube, made_ids(300, seed=3), shards=2)
+        download = Download(tmp_path_factory.mktemp("whole"), tube, made_ids(120, seed=3), shards=2)
         assert download.prepare().status == 0
         assert [done.status for done in download.fetch("first")] == [0, 0]
         yield download
@@ -80,7 +80,7 @@ def test_every_segment_is_fetched_by_one_request(whole: Download):
     assert len({video.lower() for video in rows}) < len(rows), "no two ids that differ by case alone"
     times = [
         [asked.seconds for asked in whole.tube.requests if asked.kind == "watch" and asked.id in ids]
-        for ids in (in_order(whole.ids)[:150], in_order(whole.ids)[150:])
+        for ids in (in_order(whole.ids)[:60], in_order(whole.ids)[60:])
     ]
     assert max(map(min, times)) < min(map(max, times)), "the jobs did not work side by side"
     assert whole.count().status == 0

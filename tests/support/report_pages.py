@@ -7,16 +7,16 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
-from scripts.report import draw_figures, render_report
+from scripts.report import charts, draw_figures, render_report
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
 from tests.support.made_runs import make_results
 
 
-def report_of(root, made, bounds=None, skipped=(), **kwargs):
-    """Return (tables, figures folder, HTML) of made runs."""
-    return rendered(root, make_results(root, made, bounds, skipped, **kwargs))
+def report_of(root, made, bounds=None, skipped=(), drawn=False, **kwargs):
+    """Return (tables, figures folder, HTML) of made runs; `drawn` as in `rendered`."""
+    return rendered(root, make_results(root, made, bounds, skipped, **kwargs), drawn)
 
 
 def tables_of(root, made, bounds=None, **kwargs):
@@ -25,12 +25,26 @@ def tables_of(root, made, bounds=None, **kwargs):
     return read_tables(root / "tables")
 
 
-def rendered(root, plan):
-    """Return (tables, figures folder, HTML) of the runs that a plan.json names."""
+def rendered(root, plan, drawn=False):
+    """Return (tables, figures folder, HTML) of the runs that a plan.json names.
+
+    Pictures are blank unless they are `drawn`, which takes longer than all else.
+    """
     make_tables.make_tables(read_plan(plan), root, root / "tables")
-    tables = read_tables(root / "tables")
-    draw_figures.draw(tables, root / "figures")
-    return tables, root / "figures", render_report.render(tables, root / "figures", root / "tables")
+    tables, figures = read_tables(root / "tables"), root / "figures"
+    if drawn:
+        draw_figures.draw(tables, figures)
+    else:
+        blank_pictures(figures)
+    return tables, figures, render_report.render(tables, figures, root / "tables")
+
+
+def blank_pictures(folder):
+    """Fill a folder with a blank picture of each chart."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in charts.every():
+        svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 5"></svg>'
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
 class Page(HTMLParser):

@@ -5,6 +5,7 @@ It knows nothing of feedrate: nothing of that is on a program's path, or in its 
     python tests/support/warm_python.py torch.utils.data < JSON objects, a line each
 """
 
+import gc
 import json
 import os
 import runpy
@@ -23,7 +24,10 @@ class WarmPython:
     """The interpreter as its tests use it; ends with the context."""
 
     def __init__(self, imported: str = "torch.utils.data", path: str = "", patience: int = 120) -> None:
-        """Import this module, with `path` as PYTHONPATH; a program is killed after so many seconds."""
+        """Import this module, or several with commas between, with `path` as PYTHONPATH.
+
+        A program is killed after `patience` seconds.
+        """
         self._imported, self._path, self._patience = imported, path, patience
 
     def __enter__(self) -> "WarmPython":
@@ -76,7 +80,10 @@ def main() -> None:
     """Fork for each line of stdin, say its process and then how that ended; a fork ends as its program does."""
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # for what a library says as it is imported
-    import_module(sys.argv[1])
+    for module in sys.argv[1].split(","):
+        import_module(module)
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy all of it
     for line in sys.stdin:
         job, number = json.loads(line), os.fork()
         if number == 0:

@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from scripts.common import code
+from scripts.common.files import write_json
 from scripts.machine import devices
 from tests.support.programs import PROJECT
 from tests.support.warm_python import WarmPython
@@ -25,6 +27,15 @@ from tests.support.warm_python import WarmPython
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html", ".*_cache"
 )
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """Return what a copy does without: as LEFT_OUT, but for what Python has compiled, which is not compiled again."""
+    if Path(folder).name == "__pycache__":
+        return {name for name in names if not name.endswith(".pyc")}  # others are being written
+    return set(LEFT_OUT(folder, names)) - {"__pycache__"}
+
+
 LOADERS = ["torchaudio", "dali_wav", "dali_npy", "dali_external", "numpy_memmap", "lazy_memmap", "webdataset"]
 PATIENCE = 600  # seconds until a test gives up waiting: on a slow machine everything takes its time
 SHARED_MEMORY = Path("/dev/shm")
@@ -76,9 +87,9 @@ ONE_BLOCK = {
 
 
 @cache
-def _warm_snakemake() -> WarmPython:
+def warm_snakemake() -> WarmPython:
     """Return what all calls of this process are forks of; it ends with this process."""
-    warm = WarmPython("snakemake.cli", patience=PATIENCE)
+    warm = WarmPython("snakemake.cli,jsonschema", patience=PATIENCE)
     atexit.register(warm.__enter__().__exit__)
     return warm
 
@@ -87,7 +98,8 @@ class ProjectCopy:
     """A copy of the project at `root` whose tiers are a folder in RAM and the project's own disk."""
 
     def __init__(self, root: Path, ram: Path, **config: Any) -> None:
-        shutil.copytree(PROJECT, root, ignore=LEFT_OUT)
+        shutil.copytree(PROJECT, root, ignore=left_out)
+        write_json(root / code.KEPT, code._known())
         self.root = root
         self.ram = ram
         self.config = {
@@ -125,7 +137,7 @@ class ProjectCopy:
         One that does not end is killed, and has a status below 0.
         """
         said = self.root / ".said"
-        status = _warm_snakemake().run_module(
+        status = warm_snakemake().run_module(
             "snakemake", self.root, *arguments, environment=self._environment(path), written=said
         )
         return Call(status, said.read_text(errors="replace"))

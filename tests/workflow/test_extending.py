@@ -1,6 +1,7 @@
 """The examples of docs/extending.md, run as they stand there: in a copy of the project, through its own suites."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results
 from tests.support.programs import PROJECT
-from tests.support.workflow_copy import ONE_BLOCK, folders
+from tests.support.workflow_copy import ONE_BLOCK, folders, warm_snakemake
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 INSERTED = re.compile(r"<!-- above: (?P<path>\S+): (?P<mark>[^\n]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
@@ -36,9 +37,15 @@ def project(tmp_path_factory) -> Path:
 
 
 def run(project: Path, *command: str) -> str:
-    done = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout + done.stderr
+    if command[0] == "snakemake":
+        said = project / ".said"
+        status = warm_snakemake().run_module(*command[:1], project, *command[1:], environment=os.environ, written=said)
+        output = said.read_text(errors="replace")
+    else:
+        done = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
+        status, output = done.returncode, done.stdout + done.stderr
+    assert status == 0, output[-6000:]
+    return output
 
 
 def test_the_page_has_its_files():
