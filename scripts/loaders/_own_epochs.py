@@ -1,4 +1,7 @@
-"""Runs a loader that is a file of the user's own (`own_loader.py`), and says which line of it an error came from."""
+"""Runs a loader that is a file of the user's own, and says which line of it an error came from.
+
+`_own.py` reads what it declares.
+"""
 
 import linecache
 import re

@@ -12,8 +12,8 @@ down; the child joins them, and so does all that it starts:
     groups.leave_room(folders, 16_000_000)  # once it has taken the memory that it needs
 
 Memory is charged to the group of the process that touched a page first: files that anybody has in the page cache stay
-there, and cost this group nothing. They have to be put out (`measure.cache.evict`) before a process of the group reads
-them. What processes of the group take after `leave_room` (workers, buffers) comes out of the room.
+there, and cost this group nothing. They have to be put out (`machine.page_cache.evict`) before a process of the group
+reads them. What processes of the group take after `leave_room` (workers, buffers) comes out of the room.
 
 Every function that looks at the machine takes the folders that stand for `/proc` and `/sys`, as in `devices.py`.
 """

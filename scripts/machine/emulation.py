@@ -1,6 +1,6 @@
 """Emulated storage: which limits make a fast disk pass for a slower one, and where their figures come from.
 
-The limits are the kernel's (`measure/groups.py`); docs/storage.md says what they do not emulate.
+The limits are the kernel's (`machine/control_groups.py`); docs/storage.md says what they do not emulate.
 """
 
 from collections.abc import Mapping

@@ -4,8 +4,8 @@
         --out results/formats/demo/npy --record results/formats/demo/npy.json
 
 The record's `seconds` run from before the first clip is read until all bytes have reached the device (`syncfs` on the
-file system, see `storage.flush_tree`); the libraries that the format needs are imported before. Pages of the corpus
-that the page cache holds are not dropped first.
+file system, see `machine.copies.flush_tree`); the libraries that the format needs are imported before. Pages of the
+corpus that the page cache holds are not dropped first.
 """
 
 import argparse

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scripts.common.choice import CLOSE
 from scripts.common.vocabulary import TRAINING
-from scripts.report.verdict_texts import what_lengthens
+from scripts.report.verdict_texts import visits_text, what_lengthens
 from scripts.tables.drift import DRIFT_PERCENT
 
 FEW_VISITS = 3  # below it nothing is concluded
@@ -74,7 +74,7 @@ def _quiet(tables: Tables, row: Mapping[str, Any]) -> str:
 
 
 def _visits(row: Mapping[str, Any]) -> str:
-    return f"{row['loader']} has 1 visit" if row["runs"] == 1 else f"{row['loader']} has {row['runs']} visits"
+    return f"{row['loader']} has {visits_text(row)}"
 
 
 def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scripts.report.groups import machine_text
 from scripts.report.others import data_text
-from scripts.report.verdict_texts import asked, place, rank_text
+from scripts.report.verdict_texts import asked, place, rank_text, visits_text
 from scripts.tables.columns import conditions, number_text
 
 Row = Mapping[str, Any]
@@ -155,7 +155,7 @@ def _codes(tables: Tables) -> dict[str, set[str]]:
 def speed_and_rank(row: Row) -> str:
     """Return the speed of a result with its interval, and its rank on its machine."""
     ends = (row["interval_low"], row["interval_high"])
-    interval = "1 visit" if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
+    interval = visits_text(row) if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
     return f"{number_text(row['clips_per_second'])} clips/s ({interval}), rank {rank_text(row)}"
 
 

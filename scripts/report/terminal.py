@@ -11,7 +11,7 @@ from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
 from scripts.report.others import with_others
-from scripts.report.verdict_texts import asked, choice_text, rank_text
+from scripts.report.verdict_texts import asked, choice_text, rank_text, visits_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, read_tables, settings_text
@@ -87,8 +87,8 @@ def _settings(row: Row) -> str:
 
 
 def _between(row: Row) -> str:
-    if row["runs"] == 1:
-        return "1 visit"
+    if row["interval_low"] is None:
+        return visits_text(row)
     return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
 
 

@@ -83,9 +83,14 @@ def bound_text(percent: float) -> str:
     return "" if percent <= AT_BOUND else "at the bound" if percent <= ABOVE_BOUND else "above the bound"
 
 
+def visits_text(row: Row) -> str:
+    """Return how many visits a speed is of, such as ``2 visits``: said where these are too few for an interval."""
+    return "1 visit" if row["runs"] == 1 else f"{row['runs']} visits"
+
+
 def _between(row: Row) -> str:
-    if row["runs"] == 1:
-        return "a single visit"
+    if row["interval_low"] is None:
+        return "a single visit" if row["runs"] == 1 else visits_text(row)
     return (
         f"{100 * CONFIDENCE:g} % interval {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of "
         f"{row['runs']} visits"

@@ -157,11 +157,11 @@ _SHARED = {
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
         Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
         Column("runs", int, heading="Visits", doc="visits with a speed that count"),
-        Column("clips_per_second", float, heading="Clips/s", doc="median over the runs"),
+        Column("clips_per_second", float, heading="Clips/s", doc="of the mean block"),
         Column("lowest", float, doc="the slowest run, in clips/s"),
         Column("highest", float, heading="Lowest to highest", doc="the fastest run, in clips/s"),
         Column("interval_low", float,
-               doc="in clips/s: 95 % interval by the scatter of its own visits; blank for one"),
+               doc="in clips/s: 95 % interval by the scatter of its own visits; blank of fewer than three"),
         Column("interval_high", float, doc="its upper end"),
         Column("repeat", int, "plan: repeat", heading="Block", doc="number of the block of the visit, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
@@ -202,7 +202,7 @@ _SHARED = {
         Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_clips_per_second", float, records.ceiling, "In-memory ceiling",
-               doc="of the consumer alone, right before and after the window of a visit; blank of other runs"),
+               doc="of the consumer alone, right before and after what is timed; blank where it was not measured"),
         Column("steady_clips_per_second", float, "record: steady_clips_per_second", "Steady clips/s",
                doc="without epoch starts"),
         Column("epoch_start_seconds", float, "record: epoch_start_seconds", "Epoch start", _seconds,
@@ -281,7 +281,8 @@ TABLES = {
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second",
-                doc="clips of all timed epochs over their seconds"),
+                doc="of a visit the rate of whole epochs, one start in each; of a run by whole epochs all clips over "
+                "all seconds"),
         Column("construct_seconds", float, "record: times.construct_seconds", doc="constructing the loader"),
         *_shared("first_batch_seconds steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
         Column("started_by", of="record: started_by", doc="`fork` of a warm process, or a new `interpreter`"),
@@ -345,8 +346,8 @@ TABLES = {
         replace(_SHARED["reason"], of="record: reason", doc="why it was not measured"),
     )),
     "bounds": Table(
-        "What the hardware allows. `warm`: by device and batch size. `storage`: by tier, readers and formats. "
-        "`decode`: of each result that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
+        "What the hardware allows. `in_memory`: by device and batch size. `storage`: by tier, readers and formats. "
+        "`decode`: of each finalist that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
         Column("bound", doc=_words(BOUNDS)),
         *_shared("device batch_size tier"),
         Column("formats", heading="Formats", doc="those whose clips are of one size, separated by commas"),
@@ -433,7 +434,7 @@ TABLES = {
         Column("break_even_epochs", float, heading="Pays after", doc="0: cheaper and faster than the next cheapest"),
         replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, not distinguishable"),
     )),
-    "noise": Table("What the warm bound of each device and batch size says of the machine.", (
+    "noise": Table("What the control run (in-memory ceiling) of each device and batch size says of the machine.", (
         *_shared("device batch_size"),
         Column("control_runs", int, heading="Times", doc="number of measurements"),
         Column("median_clips_per_second", float, heading="Median clips/s", doc="median of the measurements"),
@@ -508,7 +509,10 @@ def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
 def _present(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
-        raise UserError(f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --out {folder}")
+        raise UserError(
+            f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --plan "
+            f"results/runs/DATASET/plan.json --out {folder}"
+        )
     return path
 
 

@@ -72,7 +72,8 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
                 "seen": f"the same work, done {row['control_runs']} times in {duration_text(3600 * row['hours'])}, "
                 f"varied by {row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
                 "cause": "other programs or virtual machines, changing clock frequency, heat, or several machines",
-                "hint": "measure on an idle machine with a fixed clock frequency, or raise measure.repeats: above "
+                "hint": "measure on an idle machine with a fixed clock frequency, or for longer "
+                "(measure.minutes, with none measure.repeats): above "
                 f"{NOISY_PERCENT:.0f} % ten runs often miss a difference of 5 %",
             }
         if row["drift_seen"] and abs(row["drift_percent"]) >= DRIFT_PERCENT:

@@ -15,8 +15,8 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
     `speeds`.
 
     `times_faster` is over the step below, or, where that has no speed, over the last one that has, as
-    `reason` then says. Times are ratios of medians with the 99 % interval of `compare`: where it holds 1, the two
-    are not distinguishable.
+    `reason` then says. Times are mean ratios within blocks with the 99 % interval of `compare`: where it holds 1,
+    the two are not distinguishable.
     """
     results = {(row["loader"], row["tier"], row["slug"]): row for row in ranked}
     first: Mapping[str, Any] | None = None  # the lowest step

@@ -13,7 +13,7 @@ from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS, ranks_of
 
-DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of measure/host.py
+DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
 _PLAN = (
     "dataset",
     "config",
@@ -35,7 +35,8 @@ def read_plan(path: Path) -> dict[str, Any]:
     """Return plan.json. Raises UserError where it is absent or is not a plan."""
     if not path.is_file():
         raise UserError(
-            f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan --out {path}"
+            f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan "
+            f"--config config.yaml --out {path}"
         )
     plan = _json(path, "Delete it and run write_plan again.")
     lacking = [key for key in _PLAN if key not in plan]

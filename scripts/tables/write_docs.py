@@ -17,13 +17,13 @@ _HEAD = """\
 # The tables
 
 Generated from `scripts/tables/columns.py` by `python -m scripts.tables.write_docs`; how to add a column is in
-[extending.md](extending.md#a-column-one-line).
+[extending.md](extending.md#a-column-one-line-of-what-is-recorded).
 
 The CSV files of `results/tables/DS/`, in UTF-8, with a blank for what is not known. A *result* is what runs of one
-loader, tier and settings have in common (`slug`). Results of one device, task, cache and step are compared with one
-another only. Beside the tables are `records.jsonl.gz` (every raw record of runs, bounds and tensors, one a line, as
-[run.schema.json](run.schema.json) describes them), `dataset.json` (`clips.json`, `corpus.json` and the resolved config)
-and `host.json` (machines, versions and commits with their numbers of runs).
+loader, tier and settings have in common (`slug`). Results of one device, task, cache, step and number of ranks are
+compared with one another only. Beside the tables are `records.jsonl.gz` (every raw record of runs, bounds and
+tensors, one a line, as [run.schema.json](run.schema.json) describes them), `dataset.json` (`clips.json`, `corpus.json`
+and the resolved config) and `host.json` (machines, versions and commits with their numbers of runs).
 """
 
 
