@@ -14,6 +14,7 @@ from typing import NamedTuple
 CACHESTAT = 451  # number of cachestat(2), Linux 6.5 and later, the same on every architecture but alpha
 PAGE = mmap.PAGESIZE
 CHUNK_BYTES = 1 << 30  # of a file, looked at by mincore at a time
+READ_BYTES = 1 << 20  # at a time
 COLD_PERCENT = 90.0  # of the files that a cold epoch must read from the device
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -60,6 +61,15 @@ def evict(files: Iterable[Path]) -> None:
         with _opened(path) as descriptor:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_through(files: Iterable[Path]) -> None:
+    """Have the files in the cache, by reading them once."""
+    buffer = bytearray(READ_BYTES)
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
 
 
 def residency(files: Iterable[Path]) -> Residency:

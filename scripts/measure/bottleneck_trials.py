@@ -75,6 +75,7 @@ class Explanation:
             rounds.append(_as_round(found))
         if self._lift is not None:
             self._lift()
+            self._read_through(self._sink())
             storage = self._warm(self._sink())
             for one in rounds:
                 one["without"]["storage"] = storage
@@ -113,6 +114,13 @@ class Explanation:
         while sum(one.seconds for one in timed_) < LEAST_SECONDS:
             protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed_)
         return sum(one.clips for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
+
+    def _read_through(self, sink: protocol.Sink) -> None:
+        """Read an epoch, untimed: what a limit has kept out of the cache is there afterwards."""
+        with self._opened() as epoch:
+            for batch in epoch(0):
+                sink.consume(batch)
+        sink.finish()
 
     def _warm(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return clips/s with `changes` and a warm cache, of a short window without epoch starts."""

@@ -6,6 +6,8 @@ the noise between the two moments. On a GPU the batches are in its memory: what 
 its own or not at all must not pass it either.
 """
 
+import ctypes
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +30,14 @@ def pool_of(clips: int, sample: Sample) -> Any:
     size = clips * sample.bytes
     count = min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // size)))
     return np.full((count, clips, *sample.shape), 1, dtype=sample.dtype)
+
+
+def keep_from_workers(pool: Any) -> None:
+    """Have the pool's pages left out of what this process forks: they are none of a loader's memory (madvise(2))."""
+    page = mmap.PAGESIZE
+    start = -(-pool.ctypes.data // page) * page
+    size = (pool.ctypes.data + pool.nbytes) // page * page - start
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(max(0, size)), mmap.MADV_DONTFORK)
 
 
 def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], seconds: float = SECONDS) -> float:

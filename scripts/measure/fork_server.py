@@ -11,6 +11,7 @@ written to, which a fresh interpreter has behind it: each child begins with page
 
 import atexit
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -119,8 +120,10 @@ def own(written: list[Place]) -> None:
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     for address, size in written:
         if madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), POPULATE_WRITE):
-            reason = os.strerror(ctypes.get_errno())
-            print(f"pages stay the server's until they are written to: madvise: {reason}", file=sys.stderr)
+            reason = ctypes.get_errno()
+            if reason == errno.ENOMEM:  # the server has given a part of it back since
+                continue
+            print(f"pages stay the server's until they are written to: madvise: {os.strerror(reason)}", file=sys.stderr)
             return
 
 

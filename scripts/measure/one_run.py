@@ -191,18 +191,22 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     epochs, refused = epochs_for(str(asked.epochs), request)
     if refused:
         return without_speed(record, "skipped", refused)
+    owners = 1 if pool is None else 2  # this process, and the server that it is a fork of
     if proof:
         record["proof"] = relied_on(proof, asked)
-        if pool is None and not rank:
+        if pool is None and asked.mode == "visit":
             pool = ceiling.pool_of(request.batch_size, request.sample)
+    if pool is not None:
+        ceiling.keep_from_workers(pool)
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
         mode=asked.mode,
-        receipts=rank.receipts if rank else Path(kept).with_suffix(".npy") if kept else None,
+        receipts=rank.receipts if rank and asked.mode == "proof" else Path(kept).with_suffix(".npy") if kept else None,
         start_seconds=_start_seconds(asked, proof),
         start_from="proof" if asked.start_seconds is None else "visits",
         start_within=asked.start_within,
         pool=pool,
+        pool_owners=owners,
         epochs=epochs,
         seconds=asked.seconds if asked.epochs == "auto" else 0.0,
         bottlenecks=asked.bottlenecks,
@@ -229,11 +233,13 @@ def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
 def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     """Return what a visit relies on: what was proven of which code, and how it was asked to measure.
 
-    Visits that rely on something else do not compare. A proof that is made again of the same is the same.
+    Visits that rely on something else do not compare. A proof that is made again of the same is the same; but not of a
+    user's own file, which may import what nobody watches.
     """
     proven = hashlib.sha256(Path(asked.proof).with_suffix(".npy").read_bytes()).hexdigest()[:16]
     how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
     how["storage"] = hashlib.sha256(json.dumps(storage_of(asked), sort_keys=True).encode()).hexdigest()[:16]
+    how |= {"proven": proof["started"]} if asked.file else {}
     verified = proof["verification"]
     differs = {"differs_by": verified["largest_difference"]} if "largest_difference" in verified else {}
     return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
@@ -281,7 +287,7 @@ def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
 
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
     """Return (timed epochs, None), or (0, why the run would be too short): it would only drain its queues."""
-    batches = -(-request.clips // request.batch_size)
+    batches = -(-request.clips // (request.batch_size * request.world))
     needed = max(LEAST_EPOCHS, -(-QUEUES * request.workers * request.prefetch // batches))
     if wanted == "auto":
         return needed, None

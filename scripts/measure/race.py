@@ -137,7 +137,12 @@ class Race:
         return self.limits.seconds is not None and self.seconds >= self.limits.seconds
 
     def _time_is_up(self) -> bool:
-        return self._late() and self.looks >= LEAST_BLOCKS
+        return self._late() and (self.looks >= LEAST_BLOCKS or self._all_have_enough())
+
+    def _all_have_enough(self) -> bool:
+        """Return whether all have their least visits, as in a session that goes on when its time is up."""
+        least = {one: 1 if one in self.most_visits else LEAST_BLOCKS for one in self.live if one not in self.failed}
+        return all(len(self.made.get(one, ())) >= count for one, count in least.items())
 
     def _again(self, attempts: Sequence[Visit]) -> bool:
         """Return whether a visit is made again: by what disturbed it, before any speed is looked at.

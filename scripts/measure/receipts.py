@@ -16,6 +16,7 @@ from scripts.measure.sink import Receipt
 
 COLUMNS = ("clip", "target", "data", "labels")  # of a file
 SHOWN = 5  # clips named in full; the rest is counted
+LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 
 
 def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
@@ -82,6 +83,17 @@ def check_against(expected: Mapping[int, tuple[int, ...]], receipts: Iterable[Re
     }
     problems = [f"wrong batch: {'; '.join(wrong[:SHOWN])}"] if wrong else []
     return problems + [f"{kind}: {len(found)}: {some(found)}" for kind, found in kinds.items() if found]
+
+
+def same_orders(epochs: Iterable[Iterable[Receipt]]) -> list[str]:
+    """Return what is wrong where a whole epoch has the order of the one before; nothing where each has a new one."""
+    before: list[int] = []
+    for number, taken in enumerate(epochs):
+        order = [clip for receipt in taken for clip in receipt.clip.tolist()]
+        if order == before and len(order) >= LEAST_SHUFFLED:
+            return [f"not shuffled: epoch {number} has the order of the epoch before"]
+        before = order
+    return []
 
 
 def some(numbers: list[int]) -> str:

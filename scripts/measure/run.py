@@ -33,7 +33,7 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
-from scripts.measure.window import NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
+from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -73,6 +73,7 @@ class Wanted:
     start_from: str = "proof"  # that, or `visits`: earlier ones
     start_within: float = 0.0  # seconds for which a window goes on for an epoch start
     pool: Any = None  # batches that the in-memory ceiling streams
+    pool_owners: int = 1  # processes whose memory they are
     rank: Any = None  # measure/ranks.py: this process among those that share an epoch
     written: Path | None = None  # the split as it was before it was placed
 
@@ -135,6 +136,8 @@ class _Run:
             request.device,
             request.world,
             plugins.pixel_limit(module, record["settings"]),
+            # a rank has other clips in each epoch: those of its verify epoch alone say nothing of the others
+            receipts.load(wanted.receipts) if wanted.rank and wanted.mode == "run" and wanted.receipts else None,
         )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.moments: dict[str, host.Moment] = {}
@@ -151,6 +154,11 @@ class _Run:
         """Whether what was delivered is right, as far as this run looks at it."""
         return not self.different if self.wanted.mode in ("visit", "trials") else self.verifier.ok
 
+    @property
+    def _held(self) -> int:
+        """How many batches are in workers, queues and shuffle buffers."""
+        return self.request.workers * self.request.prefetch + buffered_batches(self.module, self.request)
+
     def verification(self) -> dict[str, Any]:
         """Return what the record says of what was delivered; that of a visit is by receipts of the proven clips."""
         if self.wanted.mode not in ("visit", "trials"):
@@ -159,28 +167,36 @@ class _Run:
         return {"ok": not self.different, **counts, "problems": self.different}
 
     def proven(self) -> Times:
-        """Let the verifier see an epoch, then the first batch of the next one, of a rank all; keep the receipts."""
+        """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the receipts."""
         times, sink = Times(), Sink(self.request.device)
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
             elif self.verifier.ok:
-                self.record["epoch_start_seconds"] = self._epoch_start(epoch(1), sink)
+                self.record["epoch_start_seconds"] = self._second_epoch(epoch(1), sink)
         if self.verifier.ok and self.wanted.receipts:
             receipts.save(self.wanted.receipts, self.verifier.sums)
         return times
 
-    def _epoch_start(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
-        """Return what an epoch start costs beyond a batch, in seconds; 0 where epochs are of a single batch."""
+    def _second_epoch(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
+        """Return what an epoch start costs beyond a batch, in seconds; 0 where epochs are of a single batch.
+
+        It must have an order of its own, and goes on to its end for as long as it has not.
+        """
+        order: list[int] = []
         stamps, stream = [self.clock()], iter(batches)
         for batch in stream:
             self.reached()
             stamps.append(self.clock())
-            sink.consume(batch)
-            if len(stamps) > 1 + START_GAPS:
+            order += sink.consume(batch).clip.tolist()
+            enough = len(stamps) > 1 + START_GAPS and len(order) >= receipts.LEAST_SHUFFLED
+            if enough and not self.verifier.order_like(order):
                 break
         if hasattr(stream, "close"):
             stream.close()
+        if not order:
+            raise RuntimeError(EMPTY.format(1))
+        self.verifier.check_order(order, " in epoch 1")
         first, *gaps = itertools.starmap(lambda earlier, later: later - earlier, itertools.pairwise(stamps))
         return max(0.0, first - median(gaps)) if gaps else 0.0
 
@@ -198,8 +214,7 @@ class _Run:
         with self._opened() as epoch:
             times.construct_seconds = self.clock() - start
             known = Known.of(self.request, wanted.start_within, wanted.start_seconds)
-            held = self.request.workers * self.request.prefetch + buffered_batches(self.module, self.request)
-            window = timed(epoch, sink, self.clock, wanted.seconds, held, self._around, first_batch, known=known)
+            window = timed(epoch, sink, self.clock, wanted.seconds, self._held, self._around, first_batch, known=known)
             closing = self.clock()
         times.teardown_seconds = self.clock() - closing
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
@@ -207,6 +222,8 @@ class _Run:
         for whole, taken in window.receipts:
             self.different += receipts.check_against(proven, taken, whole)
             self.delivered += sum(taken.sizes)
+        if not hasattr(self.module, "ORDER"):  # few shards come in the same order by chance
+            self.different += receipts.same_orders(taken for whole, taken in window.receipts if whole)
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
@@ -312,23 +329,31 @@ class _Run:
             )
 
     def _find_steps(self, epoch: Epoch) -> None:
-        """Note the AU at the user's own step, and the minimum step that the open loader sustains."""
+        """Note the AU at the user's own step, and the minimum step that the open loader sustains.
+
+        Of whole epochs with their starts, as a speed is; not in the first epoch, where that is short.
+        """
         numbers = itertools.count()
-        held = self.request.workers * self.request.prefetch
+        held = self._held
 
-        def trial(step_ms: float, batches: int = TRIAL_BATCHES) -> Trial:
+        def trial(step_ms: float, batches: int = TRIAL_BATCHES, **untimed: Any) -> Trial:
             sink = self._stepped(Sink(self.request.device), step_ms)
-            seconds = max(TRIAL_SECONDS, batches * step_ms / 1000)
-            window = timed(lambda _number: epoch(next(numbers)), sink, self.clock, seconds, held, warm_up_seconds=0.0)
+            window = timed(
+                lambda _number: epoch(next(numbers)), sink, self.clock, TRIAL_SECONDS, held, batches=batches, **untimed
+            )
             counted = sum(len(part.batch_clips) for part in window.parts)
-            return Trial(step_ms, window.utilisation() or 0.0, window.seconds, counted)
+            found = window.start_seconds()
+            whole = window.rate(self.wanted.start_seconds if found is None else found, self.request.clips)
+            return Trial(step_ms, window.utilisation(whole) or 0.0, window.seconds, counted)
 
-        asked = self.wanted.asked_step_ms
+        plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
+        asked, later = self.wanted.asked_step_ms, {"warm_up_seconds": 0.0}
         if asked:
-            self.record["asked_step"] = asdict(trial(asked, ASKED_BATCHES))
+            self.record["asked_step"] = asdict(trial(asked, ASKED_BATCHES, **later))
         if self.wanted.step_limit_ms:
-            plain = trial(0.0)
-            self.record["minimum_step"] = minimum_step(trial, plain.seconds / plain.batches, self.wanted.step_limit_ms)
+            self.record["minimum_step"] = minimum_step(
+                partial(trial, **later), plain.seconds / plain.batches, self.wanted.step_limit_ms
+            )
 
     def trained(self, take: Callable[..., tuple[Times, Any]]) -> Times:
         """Train on the loader's batches by `take` (`training.run_bare` or what takes the same); note what came of it.
@@ -393,7 +418,9 @@ class _Run:
         begin, end = (self.moments[phase].wall_seconds for phase in ("before", "after"))
         ends = itertools.accumulate((epoch.seconds for epoch in times.epochs), initial=begin)
         known = self.cache != "cold" and self.task not in TRAINING and self.wanted.mode == "run"
-        return {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else [], "readings": self.readings}
+        pool = {"pool_bytes": getattr(self.wanted.pool, "nbytes", 0), "pool_owners": self.wanted.pool_owners}
+        spans = {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else []}
+        return {**spans, "readings": self.readings, **pool}
 
     def try_bottlenecks(self) -> None:
         """Note the speeds that the loader has with parts of its work left out; the number stands if it breaks then."""

@@ -73,11 +73,13 @@ class Session:
         """Return earlier visits by result and block; what was measured otherwise is deleted, what has failed noted."""
         found: dict[str, dict[int, Visit]] = {}
         for path, run in self.runs.items():
-            said = one_run.relied_on(read_json(Path(run.proof)), run)
+            proof = read_json(Path(run.proof))
+            said = one_run.relied_on(proof, run)
             for file in visits_of(path):
                 with reading(file, "run_session"):
                     record = read_json(file)
-                if record["protocol"] != PROTOCOL or record["proof"] != said:
+                tried_again = record["status"] == "failed" and proof["started"] > record["started"]
+                if record["protocol"] != PROTOCOL or record["proof"] != said or tried_again:
                     file.unlink()
                     self.again.add(path)
                     Path(path).with_name("trials.json").unlink(missing_ok=True)
@@ -312,6 +314,7 @@ class Session:
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
             asked_step_ms=self.plan.config["report"]["step_ms"],
+            start_seconds=median(starts) if (starts := list(self.starts.get(path, {}).values())) else None,
         )
 
 

@@ -357,9 +357,13 @@ class Sampler:
         end: float,
         epoch_ends: Sequence[float] = (),
         readings: Iterable[Mapping[str, Any]] = (),
+        pool_bytes: int = 0,
+        pool_owners: int = 1,
     ) -> dict[str, Any]:
         """Return the peaks between two times of the clock as JSON; None for what was not seen, with the reason.
 
+        `pool_bytes`: of private memory in the main process that is the measurement's and not the loader's, as that of
+        so many processes: it is in no peak (measure/ceiling.py).
         `readings`: those that the child took itself, by `pss_of_tree`, right after its epochs. `growth`: private memory
         at each epoch (bytes; None where no reading fell into it), for `growing`; None where that says nothing.
         """
@@ -369,18 +373,19 @@ class Sampler:
         known = [reading for reading in taken if reading["pss_bytes"] is not None]
         reason = taken[-1]["reason"] if taken else "no reading fell into the interval"
         until = [reading for reading in self.readings if reading["time"] <= end] + readings
+        apart = pool_bytes // pool_owners
         return {
-            "pss_peak_bytes": _peak(known, "pss_bytes"),
-            "pss_anonymous_peak_bytes": _peak(known, "anonymous_bytes"),
-            "pss_private_peak_bytes": _peak(known, "heap_bytes"),
+            "pss_peak_bytes": _peak(known, "pss_bytes", apart),
+            "pss_anonymous_peak_bytes": _peak(known, "anonymous_bytes", apart),
+            "pss_private_peak_bytes": _peak(known, "heap_bytes", apart),
             "pss_shared_peak_bytes": _peak(known, "shmem_bytes"),
             "pss_file_peak_bytes": _peak(known, "file_bytes"),
-            "pss_main_peak_bytes": _peak(known, "main_bytes"),
+            "pss_main_peak_bytes": _peak(known, "main_bytes", apart),
             "pss_per_worker_peak_bytes": _peak(known, "worker_bytes"),
             "pss_reason": None if known else reason,
             "pss_copied_bytes": copied(until),
-            "rss_peak_bytes": max((sample.rss_bytes for sample in samples), default=None),
-            "rss_private_peak_bytes": max((sample.private_bytes for sample in samples), default=None),
+            "rss_peak_bytes": max((sample.rss_bytes - pool_bytes for sample in samples), default=None),
+            "rss_private_peak_bytes": max((sample.private_bytes - pool_bytes for sample in samples), default=None),
             "threads_peak": max((sample.threads for sample in samples), default=None),
             "open_files_peak": max((sample.open_files for sample in samples), default=None),
             "processes_peak": max((sample.processes for sample in samples), default=None),
@@ -417,8 +422,8 @@ class Sampler:
         }
 
 
-def _peak(readings: Iterable[Mapping[str, Any]], name: str) -> int | None:
-    return max((reading[name] for reading in readings if reading[name] is not None), default=None)
+def _peak(readings: Iterable[Mapping[str, Any]], name: str, apart: int = 0) -> int | None:
+    return max((reading[name] - apart for reading in readings if reading[name] is not None), default=None)
 
 
 def copied(readings: Iterable[Mapping[str, Any]]) -> int | None:

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import Clip, Corpus, clip_hash
-from scripts.measure.receipts import SHOWN, rows_of, some
+from scripts.measure.receipts import LEAST_SHUFFLED, SHOWN, rows_of, some
 from scripts.measure.sink import Receipt
-
-LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 
 
 class Verifier:
@@ -32,10 +30,12 @@ class Verifier:
         device: str = "cpu",
         world: int = 1,
         limit: int = 0,
+        sums: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.corpus = corpus
         self.world = world  # ranks that share the split: what they deliver together measure/across.py looks at
         self.clips: dict[int, Clip] = {clip.index: clip for clip in corpus.clips(split)}
+        self._in_order = sorted(self.clips)
         self.batch_size = batch_size
         self.short_batches = short_batches  # allowed number of batches that are not full
         self.device = device
@@ -43,7 +43,7 @@ class Verifier:
         self.difference = 0.0  # the largest one
         self.seen: Counter[int] = Counter()
         self.orders: list[list[int]] = []  # of the epochs so far; of a split that is not shared only of the last
-        self.sums: dict[int, tuple[int, ...]] = {}  # of each clip in the verify epoch
+        self.sums = dict(sums or {})  # of each clip: of the proof, where one is given, and of the verify epoch
         self.faults: dict[str, list[str]] = {}
         self.by_hash: dict[str, int] | None = None
         self.ended = False  # the verify epoch: before, nothing is proven
@@ -102,8 +102,8 @@ class Verifier:
         self._check_counts(Counter(row[0] for row in rows), where)
         self._check_batches(receipts, where)
         for index, *sums in rows:
-            if index in self.sums and tuple(sums) != self.sums[index]:
-                self._fault(f"other data than in the verify epoch{where}", f"clip {index}")
+            if index in self.sums and tuple(sums) != self.sums[index][: len(sums)]:
+                self._fault(f"other data than was verified{where}", f"clip {index}")
 
     def _rows(self, receipts: Iterable[Receipt], where: str) -> list[tuple[int, ...]]:
         """Return (clip, target, audio, labels) of each delivered clip."""
@@ -122,14 +122,24 @@ class Verifier:
         if max(sizes, default=0) > self.batch_size:
             self._fault(f"long batches{where}", f"{max(sizes)} clips, asked were {self.batch_size}")
         order = [index for clips in batches for index in clips]
-        last = self.orders[-1] if self.orders else []
-        enough = len(self.clips if self.world == 1 else order) >= LEAST_SHUFFLED
-        if enough and order in (last, sorted(order)):
-            before = "the epoch before" if order == last else "the manifest"
-            self._fault(f"not shuffled{where}", f"the order is that of {before}")
+        self.check_order(order, where)
         if self.world == 1:
             self.orders.clear()
         self.orders.append(order)
+
+    def check_order(self, order: list[int], where: str) -> None:
+        """Look whether the order of an epoch, or of its beginning, is a new one."""
+        like = self.order_like(order)
+        if like:
+            self._fault(f"not shuffled{where}", f"the order is that of {like}")
+
+    def order_like(self, order: list[int]) -> str | None:
+        """Return which order an epoch begins with: that of `the epoch before` or of `the manifest`; None: a new one."""
+        if len(order) < LEAST_SHUFFLED:
+            return None
+        if self.orders and order == self.orders[-1][: len(order)]:
+            return "the epoch before"
+        return "the manifest" if order == (self._in_order if self.world == 1 else sorted(order))[: len(order)] else None
 
     def _fault(self, kind: str, case: str) -> None:
         self.faults.setdefault(kind, []).append(case)

@@ -14,12 +14,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.common import isolated
+from scripts.common import isolated, location
 from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.sample import Sample
-from scripts.machine import allocator
+from scripts.common.vocabulary import COLD, SPLIT
+from scripts.machine import allocator, page_cache
 from scripts.measure import child, one_run, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
@@ -29,6 +30,7 @@ NO_RECORD = (
     "time that it was tried; its log says what it said"
 )
 TRIES = 3  # of a visit that leaves no record
+WARM_SHARE = 0.99  # of the files that are in the page cache: nothing is read again
 
 
 def forkable(run: Run) -> bool:
@@ -69,6 +71,7 @@ class Server:
         self.process = subprocess.Popen(
             program, env=child.environment_of(threads), start_new_session=True, cwd=Path.cwd(), **pipes
         )
+        self.heard = b""  # and not yet taken: the server may say two lines at once
         self._say({"clips": clips, "sample": sample.as_json()})
         self._hear(time.monotonic() + 300)
 
@@ -101,19 +104,21 @@ class Server:
         """Return the server's next line, while `watch` looks at its child."""
         poll = select.poll()
         poll.register(self.process.stdout, select.POLLIN)
-        while True:
+        while b"\n" not in self.heard:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
             pause = watch.take() if watch and watch.tree else 1.0
             if poll.poll(1000 * max(0.001, min(pause, left))):
-                line = self.process.stdout.readline()
-                if not line:
+                heard = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not heard:
                     raise UserError(
                         f"the fork server ended with status {self.process.wait()}; its log says why. Type the same "
                         "command again"
                     )
-                return json.loads(line)
+                self.heard += heard
+        line, _, self.heard = self.heard.partition(b"\n")
+        return json.loads(line)
 
     def close(self) -> None:
         """End the server and its child."""
@@ -132,6 +137,7 @@ class Visitor:
         self.sample, self.chance = sample, chance
         self.servers: dict[tuple[int, int], Server] = {}
         self.code = {"commit": commit()}
+        self.cooled: set[Path] = set()  # placed formats whose last visit was of a cold or a limited cache
 
     def __enter__(self) -> "Visitor":
         return self
@@ -143,11 +149,23 @@ class Visitor:
 
     def make(self, run: Run, out: Path) -> dict[str, Any]:
         """Return the record of one visit, written to `out`; what leaves none is tried again, TRIES times in all."""
+        self._warm_again(run)
         for _ in range(TRIES):
             record = self.forked(run, out) if forkable(run) else self.interpreted(run, out)
             if not (record["reason"] or "").startswith(NO_RECORD):
                 break
         return record
+
+    def _warm_again(self, run: Run) -> None:
+        """Have the files of a warm visit in the cache again, where the last visit that read them had them out of it."""
+        place = location.from_json(run.location).split(SPLIT).held_in
+        if place and run.cache in COLD:
+            self.cooled.add(place)
+        elif place in self.cooled:
+            self.cooled.discard(place)
+            files = page_cache.files_of(place)
+            if page_cache.residency(files).share < WARM_SHARE:
+                page_cache.read_through(files)
 
     def forked(self, run: Run, out: Path) -> dict[str, Any]:
         """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""

@@ -24,6 +24,7 @@ FIRST_EPOCH_SECONDS = 5.0  # but inside the first one where that would go on for
 NOTICED_BYTES_PER_SECOND = 5e8  # or is read so slowly that what is done once for each page is below 5 % of it,
 INSIDE_SECONDS = 0.5  # not before so long after its first batch
 QUEUES = 4  # a window has at least so many times the batches that a loader holds
+EMPTY = "epoch {} delivered nothing: it must give every clip again each time that it is asked for"
 LEAST_START_SHARE = 0.005  # of an epoch: a shorter start is not waited for
 
 
@@ -152,8 +153,9 @@ def timed(
     warm_up_seconds: float = WARM_UP_SECONDS,
     queues: int = QUEUES,
     known: Known | None = None,
+    batches: int = 1,
 ) -> Window:
-    """Take an open loader through the untimed part and a window of at least `seconds`; return the window.
+    """Take an open loader through the untimed part and a window of at least `seconds` and `batches`; return the window.
 
     `held_batches`: what workers, queues and shuffle buffers hold: the untimed part has twice as many batches, which
     brings them to their steady state, and so has a window behind its last epoch start, unless that epoch is shorter. A
@@ -183,7 +185,7 @@ def timed(
         return known is None or (now - first >= INSIDE_SECONDS and known.left(taken, interval) > known.first_within)
 
     def enough() -> bool:
-        return counted >= max(1, queues * held_batches) and clock() - opened >= seconds
+        return counted >= max(1, batches, queues * held_batches) and clock() - opened >= seconds
 
     def awaited() -> bool:
         """Return whether the window goes on for an epoch start, in the epoch in which it has begun."""
@@ -212,6 +214,8 @@ def timed(
                 untimed = len(arrivals)
         sink.finish()
         end = clock()
+        if not arrivals:
+            raise RuntimeError(EMPTY.format(number))
         if opened is None:
             if end - began >= warm_up_seconds:
                 opened = open_window()

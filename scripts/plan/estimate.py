@@ -9,14 +9,14 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.files import read_json
-from scripts.common.vocabulary import ONE_PROCESS, SPLIT, TRAINING
+from scripts.common.vocabulary import SPLIT, TRAINING
 from scripts.plan.experiment import Plan, Run
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
 VISIT_SECONDS = {"cpu": 1.0, "cuda": 11.0}  # beside its window; on a GPU each is an interpreter that sets up CUDA
 PASSES = 4  # of what is measured by whole epochs
-PASS_BYTES_PER_SECOND = dict.fromkeys(ONE_PROCESS, 80e6)  # of float32 audio; of any other task:
+TRAINED_BYTES_PER_SECOND = 80e6  # of float32 audio, in a training; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
 DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any other, as of OTHER_PASS
 QUEUES = 6  # times what workers and queues hold, of a visit: 2 untimed and the 4 of its window (measure/window.py)
@@ -96,24 +96,24 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes:
 
 def _visits_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
     """Return the seconds of all visits of a result, where each has a fixed number."""
-    measure, settings = plan.config["measure"], run.settings
+    measure = plan.config["measure"]
     repeats = measure["train_repeats"] if run.task in TRAINING else measure["repeats"]
-    if run.mode == "visit":
-        return repeats * _visit_seconds(plan, run, epoch_bytes)
-    passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
-    whole = passes * epoch_bytes / PASS_BYTES_PER_SECOND.get(run.task, OTHER_PASS_BYTES_PER_SECOND)
-    return repeats * (VISIT_SECONDS[settings["device"]] + max(measure["seconds"], whole))
+    return repeats * _visit_seconds(plan, run, epoch_bytes)
 
 
 def _visit_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
-    """Return the seconds of a visit: its process, its first epoch where that is untimed, its window."""
-    settings = run.settings
+    """Return the seconds of a visit: its process, its first epoch where that is untimed, its window; or its epochs."""
+    settings, measure = run.settings, plan.config["measure"]
+    if run.mode != "visit":
+        passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
+        speed = TRAINED_BYTES_PER_SECOND if run.task in TRAINING else OTHER_PASS_BYTES_PER_SECOND
+        return VISIT_SECONDS[settings["device"]] + max(measure["seconds"], passes * epoch_bytes / speed)
     decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
     rate = DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND
     held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
     first = epoch_bytes / rate
     first = first if first <= FIRST_EPOCH_SECONDS and rate >= NOTICED_BYTES_PER_SECOND else 0.0
-    window = max(plan.config["measure"]["seconds"], QUEUES * held / rate)
+    window = max(measure["seconds"], QUEUES * held / rate)
     return VISIT_SECONDS[settings["device"]] + first + window
 
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -12,7 +13,8 @@ import torch
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.measure import protocol, sink
+from scripts.measure import protocol, receipts, run, sink
+from scripts.measure.receipts import LEAST_SHUFFLED
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
@@ -209,12 +211,12 @@ def inverted(batches):
 
 
 CHEATS = {
-    stale_audio: "other data than in the verify epoch in timed epoch 2: clip ",
+    stale_audio: "other data than was verified in timed epoch 2: clip ",
     nothing_but_clips: "wrong batch in timed epoch 2: ",
-    other_label: "other data than in the verify epoch in timed epoch 2: clip ",
+    other_label: "other data than was verified in timed epoch 2: clip ",
     **dict.fromkeys(
         (reversed_in_time, halves_exchanged, shifted_by_one, inverted),
-        "other data than in the verify epoch in timed epoch 2: clip ",
+        "other data than was verified in timed epoch 2: clip ",
     ),
     one_huge_batch: "long batches in timed epoch 2: 23 clips, asked were 8",
 }
@@ -237,6 +239,46 @@ def test_an_order_that_stays_is_caught(batches, corpus):
     )
     in_order = [torch.utils.data.default_collate(rows[i : i + BATCH_SIZE]) for i in range(0, len(rows), BATCH_SIZE)]
     assert "not shuffled: the order is that of the manifest" in problems_of(corpus, [in_order])
+
+
+def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus):
+    """A proof sees but the beginning of the second epoch, and more only where that is no new order."""
+    rows = [{key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["clip"]))]
+    in_order = sorted(rows, key=lambda row: row["clip"].item())
+    late = [*rows[:-2], rows[-1], rows[-2]]
+    said = {
+        "the epoch before": rows,
+        "the manifest": in_order,
+        None: late,
+    }
+    for like, second in said.items():
+        taken = []
+        verifier = Verifier(corpus, "train", 1, 1)
+        asked = SimpleNamespace(clock=time.perf_counter, reached=lambda taken=taken: taken.append(0), verifier=verifier)
+        one_by_one = [[torch.utils.data.default_collate([row]) for row in epoch] for epoch in (rows, second)]
+        verifier.finish([Sink("cpu").consume(batch) for batch in one_by_one[0]])
+        verifier.faults.clear()  # nobody has looked at its clips
+        run._Run._second_epoch(asked, iter(one_by_one[1]), Sink("cpu"))
+        expected = [f"not shuffled in epoch 1: the order is that of {like}"] if like else []
+        assert verifier.problems == expected
+        assert len(taken) == len(rows) - (like is None), "until it is another order: in the second clip from the end"
+        taken.clear()
+        run._Run._second_epoch(asked, iter(one_by_one[1][::-1]), Sink("cpu"))
+        assert verifier.problems == expected and len(taken) == LEAST_SHUFFLED < len(rows)
+
+
+def test_a_rank_is_held_to_the_proof_of_all(batches, corpus):
+    """Its share is another one in each epoch: of most clips its own verify epoch knows nothing."""
+    sums = receipts.receipts_of([Sink("cpu").consume(batch) for batch in batches])
+    for fault in (False, True):
+        verifier = Verifier(corpus, "train", BATCH_SIZE, 1, world=2, sums=sums)
+        verifier.finish([Sink("cpu").consume(batches[0])])
+        batch = {key: value.clone() for key, value in batches[1].items()}
+        batch["audio"][0] *= -1 if fault else 1
+        for sink_ in (Sink("cpu"), sink.PlainLoop()):
+            verifier.check_epoch(1, [sink_.consume(batch)])
+        clip = batch["clip"][0].item()
+        assert verifier.problems == [f"other data than was verified in timed epoch 1: clip {clip}"] * fault
 
 
 def problems_of(corpus, epochs) -> str:

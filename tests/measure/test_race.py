@@ -101,6 +101,14 @@ def test_the_time_ends_it_but_not_before_three_blocks():
     assert played.ended == "time" and 30 <= played.now < 32
 
 
+def test_what_goes_on_when_its_time_is_up_makes_no_more_than_the_least():
+    made = {one: dict.fromkeys(range(3), Visit(100.0)) for one in "ab"}
+    assert Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_block=3).visited == []
+    made = {"a": dict(made["a"]), "b": {0: Visit(100.0)}}
+    played = Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_block=3)
+    assert Counter(one for one, _, _ in played.visited)["b"] == 2 and played.ended == "time"
+
+
 def test_a_disturbed_visit_is_made_again_and_the_least_disturbed_counts():
     shares = iter([50.0, 40.0, 60.0, 70.0] + [0.0] * 99)
     played = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: next(shares))

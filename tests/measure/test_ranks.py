@@ -26,7 +26,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, nodes, run_on_nodes, training, training_ddp
+from scripts.measure import across, nodes, one_run, run_on_nodes, training, training_ddp
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.verify import Verifier
@@ -448,3 +448,12 @@ def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus,
     run = Run(settings={"world": 3}, corpus=str(corpus.root))
     with pytest.raises(UserError, match=r'found 3 ranks on 2 nodes; allowed is as many on each\. Write "world": 2'):
         ranks_of_run.measure(None, run)
+
+
+def test_ranks_time_as_many_epochs_as_their_shares_need():
+    """Of 400 clips a rank of four has 10 batches, and its queues hold 4: 20 times as many are 8 epochs."""
+    alone = LoaderRequest(None, 400, None, 1, 10, workers=2, prefetch=2)
+    assert one_run.epochs_for("auto", alone) == (2, None) == one_run.epochs_for("2", alone)
+    assert one_run.epochs_for("auto", replace(alone, share=Share(0, 4))) == (8, None)
+    epochs, refused = one_run.epochs_for("2", replace(alone, share=Share(0, 4)))
+    assert epochs == 0 and refused.startswith("too short: 2 epochs are 20 batches")

@@ -107,3 +107,11 @@ def test_faults_of_the_epoch_are_found(verified):
 def test_many_faults_are_counted(verified):
     problems = receipts.check_against(verified, consumed(batch_of(*range(10, 30))), whole=False)
     assert problems == ["clips that are not in the split: 20: 10, 11, 12, 13, 14, ..."]
+
+
+def test_a_whole_epoch_has_another_order_than_the_one_before():
+    first, second = (consumed(batch_of(*clips)) for clips in (range(20), reversed(range(20))))
+    assert receipts.same_orders([first, second, first]) == []
+    assert receipts.same_orders([first, second, second]) == ["not shuffled: epoch 2 has the order of the epoch before"]
+    few = consumed(batch_of(0, 1, 2))
+    assert receipts.same_orders([few, few]) == [], "that happens by chance"

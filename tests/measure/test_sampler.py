@@ -425,6 +425,10 @@ def test_an_interval_without_samples_is_null_with_reasons():
     assert {name for name, value in summary.items() if value is not None} == reasons | counts
     own = watcher.summary(clock.now + 10, clock.now + 11, readings=[reading(clock.now + 12, 5)])
     assert own["pss_peak_bytes"] == 5 and own["pss_samples"] == 1, "the child's own reading after its epochs"
+    apart = watcher.summary(
+        clock.now + 10, clock.now + 11, readings=[reading(clock.now + 12, 5)], pool_bytes=4, pool_owners=2
+    )
+    assert apart["pss_peak_bytes"] == 3, "the half of what it shares with the fork server is none of the loader's"
 
 
 # The GPU

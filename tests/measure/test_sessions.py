@@ -1,6 +1,8 @@
 """Sessions beside earlier ones: which block is new, what is measured again, and beside what."""
 
 import json
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,11 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from scripts.common.counting import Visit
+from scripts.common.errors import UserError
 from scripts.common.vocabulary import PROTOCOL
+from scripts.machine import page_cache
 from scripts.measure import one_run, run_session
-from scripts.measure.visits import NO_RECORD, TRIES, Visitor
+from scripts.measure.visits import NO_RECORD, TRIES, Server, Visitor
 from scripts.plan.experiment import Plan
 from tests.measure.test_race import LOCAL, RUN, Played
+from tests.support.workflow_copy import folders
 
 
 @pytest.fixture
@@ -31,6 +36,9 @@ def plan(tmp_path) -> Plan:
 def result(loader, task="read"):
     about = {"loader": loader, "tier": "disk", "slug": "", "task": task, "cache": "warm", "step_ms": 0, **LOCAL}
     return SimpleNamespace(**about, settings=RUN)
+
+
+RUNNING = SimpleNamespace(cache="warm", location={"uri": "file:///nowhere"})
 
 
 def session_of(runs, asked=()):
@@ -155,10 +163,10 @@ def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):
     """In a later session too: its good visits are not what others are compared with."""
     run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"), path=str(tmp_path / "run.json"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
-    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}}
+    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}, "started": "2026-01-01T00:00:00Z"}
     (tmp_path / "proof.json").write_text(json.dumps(proof))
     good = {"protocol": PROTOCOL, "proof": one_run.relied_on(proof, run), "status": "ok", "clips_per_second": 9.0}
-    good |= {"before": None, "after": None, "warnings": [], "resources": None}
+    good |= {"before": None, "after": None, "warnings": [], "resources": None, "started": "2026-01-01T00:01:00Z"}
     good |= {"epoch_start_seconds": 0.25}
     session = run_session.Session(plan, "main", [], tmp_path / "session.json")
     session.runs = {run.path: run}
@@ -170,6 +178,10 @@ def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):
     assert session.known() == {} and session.failed == {run.path}
     played = Played({"bad": 9.0, "good": 5.0}, blocks=2, failed={"bad"})
     assert played.leaders == {"good"} and {one for one, _, _ in played.visited} == {"good"}
+    session.failed.clear()
+    (tmp_path / "proof.json").write_text(json.dumps(proof | {"started": "2026-01-01T00:02:00Z"}))
+    assert set(session.known()[run.path]) == {0, 1} and not session.failed and session.again == {run.path}
+    assert not (tmp_path / "2.json").exists(), "it was proven again since"
 
 
 def test_what_an_epoch_start_took_is_told_to_the_visits_of_other_blocks(plan, tmp_path):
@@ -196,7 +208,7 @@ def test_what_an_epoch_start_took_is_told_to_the_visits_of_other_blocks(plan, tm
 def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
-    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}}
+    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}, "started": "then"}
 
     def relies(**changes):
         return one_run.relied_on(proof, replace(run, **changes))
@@ -206,6 +218,41 @@ def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     assert relies(emulate="hdd_7200") != relies()
     assert relies(limited_share=0.25) == relies(), "the cache is not limited"
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
+    known, own = relies(), relies(file="mine.py")
+    proof["started"] = "now"
+    assert relies() == known, "a proof that is made again of the same is the same"
+    assert relies(file="mine.py") != own, "what it imports may be another one"
+
+
+def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, monkeypatch):
+    with folders() as (disk, _):
+        (disk / "train").mkdir()
+        (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
+        shares = []
+
+        def made(_visitor, run, _out):
+            shares.append(page_cache.residency(page_cache.files_of(disk)).share)
+            if run.cache == "limited":
+                page_cache.evict(page_cache.files_of(disk))
+            return {"reason": None}
+
+        monkeypatch.setattr(Visitor, "forked", made)
+        monkeypatch.setattr(Visitor, "interpreted", made)
+        visitor = Visitor(plan.sample, None)
+        at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
+        for cache in ("warm", "limited", "limited", "warm", "warm"):
+            visitor.make(replace(plan.runs[0], location=at, cache=cache), disk / "0.json")
+    assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
+
+
+def test_the_fork_server_may_say_two_lines_at_once():
+    said = subprocess.Popen(["printf", '{"pid": 5}\\n{"status": 0}\\n{"pi'], stdout=subprocess.PIPE, text=True)
+    server = SimpleNamespace(process=said, heard=b"")
+    soon = time.monotonic() + 60
+    assert [Server._hear(server, soon), Server._hear(server, soon)] == [{"pid": 5}, {"status": 0}]
+    with pytest.raises(UserError, match="the fork server ended with status 0"):
+        Server._hear(server, soon)
+    said.stdout.close()
 
 
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
@@ -240,4 +287,4 @@ def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, lost, made):
 
     monkeypatch.setattr(Visitor, "forked", forked)
     monkeypatch.setattr("scripts.measure.visits.forkable", lambda _run: True)
-    assert Visitor(None, None).make("run", None) is records[made - 1] and len(asked) == made
+    assert Visitor(None, None).make(RUNNING, None) is records[made - 1] and len(asked) == made

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from scripts.common.request import LoaderRequest
+from scripts.common.sample import Sample
 from scripts.measure import run, window
 from scripts.measure.sink import Receipt
 
@@ -226,10 +228,63 @@ def test_au_is_that_of_whole_epochs_as_the_speed_is():
 )
 def test_a_proof_notes_what_an_epoch_start_costs_beyond_a_batch(batches, start, found):
     """Of epochs of a single batch nothing can be told apart, and nothing is taken out."""
-    machine = Machine(batches, 1.0, start)
-    asked = SimpleNamespace(clock=machine.clock, reached=lambda: None)
-    assert run._Run._epoch_start(asked, machine.epoch(1), machine) == pytest.approx(found)
+    machine, looked_at = Machine(batches, 1.0, start), []
+    verifier = SimpleNamespace(order_like=lambda _order: None, check_order=lambda *order: looked_at.append(order))
+    asked = SimpleNamespace(clock=machine.clock, reached=lambda: None, verifier=verifier)
+    assert run._Run._second_epoch(asked, machine.epoch(1), machine) == pytest.approx(found)
     assert machine.closed == (batches == 100), "it takes no more batches than it needs"
+    [(order, where)] = looked_at
+    assert len(order) == CLIPS * min(batches, 8) and where == " in epoch 1"
+
+
+def test_an_epoch_that_delivers_nothing_is_an_error():
+    """An exhausted iterator, say: without an error a window would be waited for until the time limit."""
+    with pytest.raises(RuntimeError, match="epoch 1 delivered nothing"):
+        run._Run._second_epoch(SimpleNamespace(clock=lambda: 0.0), iter([]), None)
+    machine = Machine(4)
+    machine.epoch = lambda number, epoch=machine.epoch: iter([]) if number else epoch(number)
+    with pytest.raises(RuntimeError, match="epoch 1 delivered nothing"):
+        machine.timed(100.0)
+
+
+class Stepping(Machine):
+    """A loader without workers and its training: a step is taken after each batch."""
+
+    step, spent = 0.0, 0.0
+
+    def consume(self, batch):
+        self.now, self.spent = self.now + self.step, self.spent + self.step
+        return super().consume(batch)
+
+    def computed(self):
+        spent, self.spent = self.spent, 0.0
+        return spent
+
+
+@pytest.mark.parametrize(("batches", "held"), [(500, 0), (20, 0), (500, 40)])
+def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, held):
+    """Of an epoch that is longer than the trial too; queues and shuffle buffers are full before."""
+    machine = Stepping(batches, 1.0, start=batches * 2.5)
+    opened, sample = [], Sample("audio", "float32", (1, 1), "int16", "")
+
+    def stepped(_sink, step_ms):
+        machine.step = step_ms / 1000
+        opened.append(machine.now)
+        return machine
+
+    asked = SimpleNamespace(
+        clock=machine.clock,
+        request=LoaderRequest(None, batches * CLIPS, sample, 1, CLIPS),
+        wanted=SimpleNamespace(asked_step_ms=9000.0, step_limit_ms=0.0, start_seconds=batches * 2.5),
+        record={},
+        _held=held,
+        _stepped=stepped,
+    )
+    run._Run._find_steps(asked, machine.epoch)
+    tried = asked.record["asked_step"]
+    assert tried["au_percent"] == pytest.approx(100 * 9 / (1 + 9 + 2.5), rel=0.01)
+    assert tried["batches"] >= max(run.ASKED_BATCHES, 4 * held)
+    assert len(opened) == 2, "a trial without a step first, which takes the first epoch"
 
 
 @pytest.mark.parametrize(
