@@ -26,8 +26,6 @@ TOGETHER = tuple(
     )
 )
 
-SERVER = "seaweedfs"  # in the names of tests that start it: two that begin at the same time on few cores take too long
-
 # Tests that take long, most of them by waiting: they come before the others that stand alone, so that no process ends
 # with one of them while the rest have nothing to do.
 LONG = ("tests/workflow/", "test_isolated.py", "test_killed_session.py", "test_object_faults.py", "test_own_loader.py")
@@ -45,8 +43,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if SERVER in nodeid:
-                return SERVER
             file = nodeid.partition("::")[0]
             return file if file.endswith(TOGETHER) else nodeid
 

@@ -155,19 +155,21 @@ def test_who_reads_a_format_of_an_isolated_environment_needs_it_too(name):
 # The contract
 
 
-@pytest.mark.parametrize("kind", ["formats", "loaders"])
 @every_env
-def test_plugins_keep_their_contract(env, kind):
-    """In a process that has entered the environment: the suites of both, and of object storage that fails."""
+def test_plugins_keep_their_contract(env):
+    """In a process that has entered the environment: the suites of both kinds, and of object storage that fails."""
     installed_or_skip(env)
-    names = [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
-    assert names
+    found = [
+        [name for name in plugins.names(kind) if isolated.env_of(plugins.load(kind, name)) == env]
+        for kind in ("formats", "loaders")
+    ]
+    assert all(found)
+    names = {name for of_kind in found for name in of_kind}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_TIME, *NOISY.get(env, [])]
-    suites = [f"tests/{kind}/test_{kind}.py"]
-    if kind == "loaders":
-        suites += [f"tests/loaders/test_{suite}.py" for suite in ("kinds", "object_faults", "caches", "plain_uses")]
+    of_loaders = ("loaders", "kinds", "object_faults", "caches", "plain_uses")
+    suites = ["tests/formats/test_formats.py", *(f"tests/loaders/test_{suite}.py" for suite in of_loaders)]
     done = subprocess.run(
-        [*command, *suites, "-k", " or ".join(names)],
+        [*command, *suites, "-k", " or ".join(sorted(names))],
         cwd=PROJECT,
         env={**os.environ, **SOON, "PYTHONPATH": isolated.search_path(env, os.environ.get("PYTHONPATH", ""))},
         capture_output=True,

@@ -36,6 +36,7 @@ S3 = plugins.load("tiers", "s3")
 OWN = {"endpoint": "https://storage.example", "bucket": "clips"}
 WEED = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 needs_weed = pytest.mark.skipif(WEED is None, reason="SeaweedFS is not installed")
+WITH_WEED = (needs_weed, pytest.mark.alone)  # beside others, which take ports, it does not always begin to serve
 
 
 @pytest.fixture
@@ -314,7 +315,7 @@ def closed(endpoint, seconds=10):
 
 @pytest.mark.parametrize(
     "options",
-    [{"serve": "standin"}, pytest.param({"serve": "seaweedfs", "latency_ms": 5}, marks=needs_weed)],
+    [{"serve": "standin"}, pytest.param({"serve": "seaweedfs", "latency_ms": 5}, marks=WITH_WEED)],
     ids=["standin", "seaweedfs"],
 )
 def test_a_server_ends_with_a_program_that_is_killed(options, tmp_path):
@@ -345,6 +346,7 @@ def test_a_server_ends_with_a_program_that_is_killed(options, tmp_path):
     assert not [path for port in ports for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock")]
 
 
+@pytest.mark.alone
 @needs_weed
 def test_seaweedfs_keeps_what_is_placed_and_checks_signatures_through_the_proxy(source, tmp_path, monkeypatch):
     monkeypatch.setenv(KEY, "a-user")
@@ -367,6 +369,7 @@ def test_seaweedfs_keeps_what_is_placed_and_checks_signatures_through_the_proxy(
             getter.read_into(stored[0], bytearray(stored[0].size))
 
 
+@pytest.mark.alone
 @needs_weed
 def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path, monkeypatch):
     """It takes a disk for full below 1 % unless told: 10 GB of one of 1 TB."""
