@@ -24,6 +24,7 @@
     }
     return `${numberText(value)} TB`;
   };
+  const auText = (au, sustained) => sustained || au < target - 0.5 ? `${numberText(au, 2)} %` : `${Math.min(au, target - 0.1).toFixed(1)} %`;
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
 
   const modelOf = () => {
@@ -87,7 +88,7 @@
       }
       if (sustained) fed.push(row.dataset.loader);
       mark.className = sustained ? "good" : "bad";
-      mark.textContent = `${sustained ? "✓" : "✗"} ${au === null ? source : `${numberText(au, 2)} %`}`;
+      mark.textContent = `${sustained ? "✓" : "✗"} ${au === null ? source : auText(au, sustained)}`;
       cell.replaceChildren(mark);
     }
     const named = fed.slice(0, MOST_NAMED).join(", ") + (fed.length > MOST_NAMED ? ` and ${fed.length - MOST_NAMED} more` : "");

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.text import percent_text
 from scripts.report.hero import Axis, hero
 from scripts.report.model import feeds_text, fits_text, needs_text
 from tests.support import browser
@@ -166,7 +165,7 @@ def fed(answer):
     """Return what a cell says of an answer."""
     if answer.source == "unknown":
         return "unknown"
-    return f"{'✓' if answer.sustains else '✗'} {answer.source if answer.au is None else percent_text(answer.au)}"
+    return f"{'✓' if answer.sustains else '✗'} {answer.source if answer.au is None else answer.au_text}"
 
 
 def test_the_address_keeps_what_was_asked(visit, campaign_page):

@@ -47,6 +47,14 @@ def test_what_a_result_gives_to_a_model(candidate, model, rate, au, source):
     assert found.sustains == (None if source == "unknown" else au is not None and au >= 90)
 
 
+@pytest.mark.parametrize(
+    ("au", "text"),
+    [(98.2, "98 %"), (90.0, "90 %"), (89.98, "89.9 %"), (89.61, "89.6 %"), (89.4, "89 %"), (7.31, "7.3 %")],
+)
+def test_what_misses_the_target_does_not_read_as_if_it_had_it(au, text):
+    assert Answer(1.0, au, "memory").au_text == text
+
+
 def test_the_sentences():
     assert (
         needs_text(LARGE, AUDIO) == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
