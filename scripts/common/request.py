@@ -107,7 +107,9 @@ def undecoded(path: Path, request: LoaderRequest) -> Any:
 
 def too_large(request: LoaderRequest, free: int, where: str) -> str | None:
     """Return a reason where the split takes more than half of the `free` bytes there, else None."""
-    needed = request.clips * request.sample.bytes
+    copies = request.world if where == "RAM" else 1  # each rank has its own, and those of one machine its memory
+    needed = copies * request.clips * request.sample.bytes
     if needed <= free / 2:
         return None
-    return f"the split takes {needed / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that {where} has free"
+    several = f"{copies} ranks take" if copies > 1 else "the split takes"
+    return f"{several} {needed / 1e9:.1f} GB, more than half of the {free / 1e9:.1f} GB that {where} has free"

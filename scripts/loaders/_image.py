@@ -225,10 +225,9 @@ def _torchvision(grey: bool) -> Decode:
     from torchvision.io import ImageReadMode, decode_image
 
     mode = ImageReadMode.GRAY if grey else ImageReadMode.RGB
+    warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
 
     def decode(content: bytes, row: Any) -> None:
-        with warnings.catch_warnings(action="ignore"):  # torch warns of what cannot be written
-            encoded = torch.frombuffer(content, dtype=torch.uint8)
-        put(decode_image(encoded, mode).numpy(), row)
+        put(decode_image(torch.frombuffer(content, dtype=torch.uint8), mode).numpy(), row)
 
     return decode

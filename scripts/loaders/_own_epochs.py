@@ -81,7 +81,8 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
                 raise _refused(position, item, values, dataset, folder, sample)
             if sample.kind == "audio":
                 values = values.reshape(1, -1)[:, : request.samples]
-                values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
+                if values.shape[1] < request.samples:  # a pad of nothing is a copy
+                    values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
             return {
                 sample.key: values,
                 "target": target[position],

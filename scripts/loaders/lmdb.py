@@ -82,6 +82,7 @@ class ByClip(OpenedByEach):
         """Return this process's own environment."""
         import lmdb
 
+        warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
         readahead = self.request.options["readahead"]
         return lmdb.open(
             str(self.data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=readahead, meminit=False
@@ -97,9 +98,7 @@ class ByClip(OpenedByEach):
         import torch
 
         value = transaction.get(position.to_bytes(8, "big"))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given buffer is not writable")
-            return torch.frombuffer(value, dtype=getattr(torch, self.sample.dtype)).view(self.sample.shape)
+        return torch.frombuffer(value, dtype=getattr(torch, self.sample.dtype)).view(self.sample.shape)
 
 
 class ByBatch(Batches, ByClip):

@@ -7,7 +7,7 @@ one is taken; `copies: true` gives each memory of its own.
 """
 
 from scripts.loaders._ring.epochs import STAGES, lifetime  # noqa: F401
-from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, open_ring  # noqa: F401
+from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, buffered, open_ring  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
 
 FORMAT = "npy"

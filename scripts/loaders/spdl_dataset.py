@@ -26,9 +26,8 @@ class Clips(Dataset):
         return len(target)
 
     def __getitem__(self, position):
-        pcm, _ = soundfile.read(data / f"{position:06d}.wav", frames=samples, dtype="float32")
-        audio = torch.nn.functional.pad(torch.from_numpy(pcm), (0, samples - len(pcm)))[None]
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+        pcm, _ = soundfile.read(data / f"{position:06d}.wav", frames=samples, dtype="float32", fill_value=0)
+        return {"audio": torch.from_numpy(pcm)[None], "target": target[position], "labels": labels[position]}
 """
     + COLLATED_SNIPPET
 )
@@ -44,7 +43,7 @@ def open_epochs(request):
             path = request.data / f"{position:06d}.wav"
             if "decode" in request.without:
                 return undecoded(path, request)
-            pcm, _ = soundfile.read(path, frames=request.samples, dtype="float32")
-            return torch.nn.functional.pad(torch.from_numpy(pcm), (0, request.samples - len(pcm)))[None]
+            pcm, _ = soundfile.read(path, frames=request.samples, dtype="float32", fill_value=0)
+            return torch.from_numpy(pcm)[None]
 
     return epochs_around(Files(request), request)

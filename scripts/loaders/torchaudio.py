@@ -40,7 +40,8 @@ $when decoder=soundfile
 import soundfile
         audio = torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
 $end
-        audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
+        if audio.shape[1] < samples:
+            audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
         return {"audio": audio, "target": target[position], "labels": labels[position]}
 
 
@@ -64,7 +65,8 @@ def open_epochs(request):
         def item(self, position):
             path = request.data / f"{position:06d}.wav"
             audio = undecoded(path, request) if "decode" in request.without else decode(path)
-            return torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
+            missing = request.samples - audio.shape[1]
+            return torch.nn.functional.pad(audio, (0, missing)) if missing else audio  # a pad of nothing is a copy
 
     with epochs_of(request, Files(request)) as epoch:
         yield epoch

@@ -164,7 +164,9 @@ def zeros(request: LoaderRequest, count: int) -> Batch:
     import torch
 
     return {
-        request.sample.key: torch.zeros((count, *request.sample.shape), device=request.device),
+        request.sample.key: torch.zeros(
+            (count, *request.sample.shape), dtype=getattr(torch, request.sample.dtype), device=request.device
+        ),
         "target": torch.zeros(count, dtype=torch.int64, device=request.device),
         "labels": torch.zeros((count, request.classes), device=request.device),
         "clip": torch.arange(count, device=request.device),

@@ -184,7 +184,8 @@ class _Objects:
 
         from scripts.machine.bucket_client import code_of
 
-        digest = hashlib.sha256(f"{self.options['bucket']}/{key}".encode()).hexdigest()
+        where = (self.options.get(name) or "" for name in ("endpoint", "region", "bucket"))
+        digest = hashlib.sha256("/".join((*where, key)).encode()).hexdigest()
         ending = re.search(r"\.\w{1,8}$", key)
         path = self.store / digest[:2] / f"{digest[:40]}{ending[0] if ending else ''}"
         if not path.is_file():

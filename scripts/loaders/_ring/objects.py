@@ -61,6 +61,12 @@ class Connection:
         self.getter.read_into(wanted.stored, row, wanted.first)
 
 
+def buffered(request: LoaderRequest) -> int:
+    """Return the clips of the batches that are filled at once: with many requests under way more than are asked for."""
+    ahead = max(request.prefetch, -(-2 * request.options["in_flight"] // request.batch_size) + 1)
+    return request.batch_size * (ahead + 1)
+
+
 def open_ring(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
     """Return what opens the epoch function over the objects of a split."""
     wanted = Split(request).wanted
