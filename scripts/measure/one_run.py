@@ -13,8 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common import location, plugins
+from scripts.common.code import closure, file_hash
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import PROJECT, read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
@@ -240,9 +241,22 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
     how["storage"] = hashlib.sha256(json.dumps(storage_of(asked), sort_keys=True).encode()).hexdigest()[:16]
     how |= {"proven": proof["started"]} if asked.file else {}
+    how |= {"format": _written_by(asked.format, asked.written)} if asked.format else {}
     verified = proof["verification"]
     differs = {"differs_by": verified["largest_difference"]} if "largest_difference" in verified else {}
     return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
+
+
+def _written_by(name: str, written: str) -> str:
+    """Return what changes when a format is written otherwise: by other code of its own, or as another number of files.
+
+    The clips in it are the same, and so are their receipts.
+    """
+    record = Path(f"{written}.json")
+    files = read_json(record)["files"] if record.is_file() else None
+    folder = PROJECT / "scripts" / "formats"
+    own = [file_hash(path) for path in closure(f"scripts.formats.{name}") if path.is_relative_to(folder)]
+    return hashlib.sha256(json.dumps([own, files]).encode()).hexdigest()[:16]
 
 
 def storage_of(asked: Run) -> dict[str, Any]:

@@ -218,6 +218,13 @@ def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     assert relies(emulate="hdd_7200") != relies()
     assert relies(limited_share=0.25) == relies(), "the cache is not limited"
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
+    assert relies(written=str(tmp_path / "memmap")) == relies(), "nothing is known of its files"
+    shards = []
+    for files, seconds in ((2, 1.0), (2, 9.0), (8, 1.0)):
+        (tmp_path / "memmap.json").write_text(json.dumps({"files": files, "seconds": seconds}))
+        shards.append(relies(written=str(tmp_path / "memmap")))
+    assert relies() != shards[0] == shards[1] != shards[2], "it was written as more files"
+    assert relies(format="npy") != relies(format="memmap"), "other code writes it"
     known, own = relies(), relies(file="mine.py")
     proof["started"] = "now"
     assert relies() == known, "a proof that is made again of the same is the same"

@@ -36,6 +36,7 @@ rule profile_tier:
         record=f"{PLACED}/{{tier}}.json",
     log:
         f"{LOGS}/profile_tier/{{tier}}.log",
+    priority: PLACING  # before a session: what it is, a report of one that was stopped has to know too
     conda:
         env("loaders")
     threads: workflow.cores
