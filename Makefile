@@ -40,8 +40,8 @@ gpu-wheels: ## fill the folder WHEELS (wheels, unless told) with what `make gpu`
 	@$(PYTHON) -m pip download --quiet --dest $(or $(WHEELS),wheels) --constraint requirements.lock $(GPU_PACKAGES)
 
 $(GPU_READY): requirements.lock
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock \
+	@test -x "$(BIN)/python" || $(PYTHON) -m venv $(VENV)
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --constraint requirements.lock \
 		$(if $(WHEELS),--no-index --find-links $(WHEELS)) $(GPU_PACKAGES)
 	@touch $@
 
@@ -71,8 +71,8 @@ isolated: $(READY) ## try again to install what clashes with the other packages,
 
 $(READY): requirements.lock $(wildcard envs/isolated/*.lock) envs/system_packages.sh
 	@PYTHON=$(PYTHON) sh envs/system_packages.sh
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x "$(BIN)/python" || $(PYTHON) -m venv $(VENV)
 	@echo "Installing the pinned packages into $(VENV) (about 8 GB, once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m envs.install_isolated
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@"$(BIN)/python" -m envs.install_isolated
 	@touch $@

@@ -53,6 +53,7 @@ CACHES = {
     ),
 }
 SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
+OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare

@@ -5,13 +5,12 @@ from typing import Any
 
 from scripts.common.statistics import Comparison
 from scripts.common.text import duration_text
-from scripts.common.vocabulary import SPLIT
-from scripts.report.model import unit_of
+from scripts.common.vocabulary import OBJECTS, SPLIT
+from scripts.report.model import model_of, unit_of
 from scripts.report.verdict_texts import asked, in_memory, key, place, times_text
 from scripts.report.verdicts import compared, main_panel
 from scripts.tables.columns import number_text
 
-OBJECTS = "objects"  # the kind of such a tier, in tiers.csv
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of the data, that a cache on a local disk holds
 INSTANT = 1.0  # epochs
 
@@ -48,7 +47,9 @@ def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[d
         return
     row = max(here, key=_speed)
     beside = [one for one in rows if one["tier"] not in remote and not in_memory(tables, one["tier"])]
-    local = max(beside, key=_speed, default=None)
+    shares = {key(one): _share_of_speed(tables, one) for one in beside}
+    beside = [one for one in beside if shares[key(one)]]
+    local = max(beside, key=lambda one: shares[key(one)] * _speed(one), default=None)
     size, clips = _size(tables, local or row)
     found = {"tier": tier, "row": row, "local": local, "bytes": size, "epoch_seconds": clips / _speed(row)}
     found |= dict.fromkeys(("local_seconds", "copy_seconds", "break_even_epochs")) | {"caches": []}
@@ -56,17 +57,41 @@ def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[d
         yield found | {"text": f"{place(row)} streams {number_text(_speed(row))} clips/s; {_LACKING}"}
         return
     gets = [one["clips_per_second"] for one in tables["bounds"] if (one["bound"], one["tier"]) == ("storage", tier)]
-    found["local_seconds"] = clips / _speed(local)
+    share = shares[key(local)]
+    found["local_seconds"] = clips / (share * _speed(local))
     found["copy_seconds"] = clips / max(gets) if gets else None
-    ratio = compared(tables, row).compare(key(local), key(row))
+    ratio = _times(compared(tables, row).compare(key(local), key(row)), share)
     if ratio.faster:
         saved = found["epoch_seconds"] - found["local_seconds"]
         found["break_even_epochs"] = found["copy_seconds"] and found["copy_seconds"] / saved
         found["caches"] = [_cache(found, share, size) for share in SHARES] if size else []
-    yield found | {"text": _text(found, ratio)}
+    yield found | {"text": _text(found, ratio) + (_LIMITED if share < 1 else "")}
 
 
 _LACKING = "whether a local copy would be faster was not measured: add a tier on a disk."
+
+
+_LIMITED = " The data does not fit into memory: the local epoch is what its storage gives, which no loader passes."
+
+
+def _share_of_speed(tables: Tables, row: Row) -> float:
+    """Return what part of its measured speed a local result has on the user's own data: 1 where that fits into memory.
+
+    Else its storage limits it; 0: it keeps all in memory, or what its storage gives is not known.
+    """
+    size, clips = _size(tables, row)
+    model = model_of(tables, row["batch_size"])
+    if not model.gigabytes or not model.ram_gigabytes or not size or size <= 1e9 * model.ram_gigabytes:
+        return 1.0
+    if row["declared"]["preloads"] or not model.storage_mbps:
+        return 0.0
+    return min(1.0, 1e6 * model.storage_mbps * clips / size / _speed(row))
+
+
+def _times(found: Comparison, share: float) -> Comparison:
+    """Return a comparison whose first result has but a share of its speed."""
+    ends = (None if end is None else share * end for end in (found.low, found.high))
+    return Comparison(share * found.ratio, *ends, found.method)
 
 
 def _speed(row: Row) -> float:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from scripts.common import sample
-from scripts.common.text import bytes_text, number_text, percent_text
+from scripts.common.text import bytes_text, number_text
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
-from scripts.common.vocabulary import EMULATED
-from scripts.report.verdict_texts import asked, in_memory
+from scripts.common.vocabulary import EMULATED, OBJECTS
+from scripts.report.verdict_texts import asked, au_text, in_memory
 from scripts.tables.step_au import MEASURED, bare
 
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
@@ -100,10 +100,8 @@ class Answer(NamedTuple):
 
     @property
     def au_text(self) -> str:
-        """AU as text; what misses the target does not read as if it had it: 89.9 % at the most."""
-        if self.au is None or self.sustains or self.au < TARGET_AU_PERCENT - 0.5:
-            return percent_text(self.au)
-        return f"{min(self.au, TARGET_AU_PERCENT - 0.1):.1f} %"
+        """AU as text."""
+        return au_text(self.au)
 
 
 def model_of(tables: Tables, batch: int) -> Model:
@@ -129,18 +127,20 @@ def model_of(tables: Tables, batch: int) -> Model:
 def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candidate:
     """Return what is known of a result that has a speed, of so many clips of so many bytes as stored."""
     sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
+    objects = {one["tier"] for one in tables["tiers"] if one["kind"] == OBJECTS}  # the storage asked for is a disk
     known = Candidate(
         (row["steady_clips_per_second"] or row["clips_per_second"]) if bare(row) else None,
         (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
         works_ahead(row["workers"], row["prefetch"]),
-        sizes.get(row["format"]),
+        None if row["tier"] in objects else sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
     )
-    if row["step_au_from"] != MEASURED or known.rate is None:
+    if row["step_au_percent"] is None or known.rate is None:
         return known
     measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
     by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, clips).au
-    return known._replace(measured=measured, share=min(1.0, measured[2] / by_rate))
+    known = known._replace(share=min(1.0, measured[2] / by_rate))
+    return known._replace(measured=measured) if row["step_au_from"] == MEASURED else known
 
 
 def needs_text(model: Model, unit: Unit) -> str:

@@ -52,7 +52,15 @@ from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
 from scripts.report.published import published
 from scripts.report.snippets import companions, snippet
-from scripts.report.verdict_texts import bound_text, choice_text, most_text, rank_text, unusual_settings, visits_text
+from scripts.report.verdict_texts import (
+    au_text,
+    bound_text,
+    choice_text,
+    most_text,
+    rank_text,
+    unusual_settings,
+    visits_text,
+)
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
@@ -113,6 +121,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "settings": settings_text,
         "unusual_settings": unusual_settings,
         "beyond": bound_text,
+        "au": au_text,
         "rank": rank_text,
         "visits": visits_text,
         "speed_and_rank": speed_and_rank,

@@ -136,13 +136,12 @@ def _listed(names: Sequence[str], last: str) -> str:
     return f" {last} ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def against_text(found: Comparison, had: Row) -> str:
+def against_text(found: Comparison, row: Row, had: Row) -> str:
     """Return how a result's speed compares with that of `had`, which the user has now."""
     if found.low is None or found.high is None:
-        return (
-            f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but a single visit tells "
-            "nothing."
-        )
+        single = 1 in (row["runs"], had["runs"])
+        why = "a single visit tells nothing" if single else "they share too few blocks to be compared"
+        return f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but {why}."
     low, high = (1 / found.high, 1 / found.low) if found.slower else (found.low, found.high)
     between = times_text(low, high)
     if found.faster or found.slower:
@@ -181,11 +180,25 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     yield from _doubts(row)
 
 
+def au_text(au: float | None) -> str:
+    """Return AU in percent; what misses the target does not read as if it had it: 89.9 % at the most."""
+    if au is None or au >= TARGET_AU_PERCENT or au < TARGET_AU_PERCENT - 0.5:
+        return percent_text(au)
+    return f"{min(au, TARGET_AU_PERCENT - 0.1):.1f} %"
+
+
+def least_au_text(row: Row) -> str:
+    """Return the AU of a result at the user's own step, with its lower end where that alone misses the target."""
+    low = row["step_au_low"]
+    uncertain = low is not None and low < TARGET_AU_PERCENT <= row["step_au_percent"]
+    return au_text(row["step_au_percent"]) + (f", at least {au_text(low)}" if uncertain else "")
+
+
 def starving(row: Row, step_ms: float, feeding: Row | None) -> str:
     """Return what one has to know of a result that does not feed the user's own step; `feeding`: an equal that does."""
     other = f" {place(feeding)}, which is not surely slower, does." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
-    return f"{place(row)} does not surely feed {wanted}: {number_text(row['step_au_percent'], 3)} %.{other}"
+    return f"{place(row)} does not surely feed {wanted}: {least_au_text(row)}.{other}"
 
 
 def what_lengthens(tables: Tables, row: Mapping[str, Any]) -> str:
@@ -270,7 +283,7 @@ def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
     rows = list(rows)
     closest = max((row for row in rows if row["step_au_percent"] is not None), key=_step_au, default=None)
     if closest:
-        said = f"{place(closest)} with {number_text(closest['step_au_percent'], 2)} % AU ({closest['step_au_from']})"
+        said = f"{place(closest)} with {least_au_text(closest)} AU ({closest['step_au_from']})"
         return f"No loader surely sustains a step of {step_ms:g} ms; nearest is {said}. {_LONGER}"
     looked = [row for row in rows if row["step_limit_ms"]]
     if not looked:

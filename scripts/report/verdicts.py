@@ -14,10 +14,12 @@ from scripts.common.statistics import compare
 from scripts.common.text import duration_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD, EMULATED
+from scripts.report.model import candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
     against_text,
     asked,
+    au_text,
     cautions,
     had_now,
     in_memory,
@@ -69,10 +71,11 @@ def main_panel(best: Rows, device: str) -> Rows:
     """Return the device's rows of `best` in the first condition in which anything ran: reading from a warm cache, if
     it did.
 
-    Where nothing ran at all they are of the first condition that there is.
+    It is the first one with a speed, where there is any; where nothing ran at all the first that there is.
     """
     rows = [row for row in best if row["device"] == device]
-    names = conditions(row for row in rows if row["status"] != "skipped") or conditions(rows)
+    ran = [row for row in rows if row["status"] != "skipped"]
+    names = conditions(row for row in ran if row["clips_per_second"]) or conditions(ran) or conditions(rows)
     return [row for row in rows if row["condition"] == names[0]] if names else []
 
 
@@ -104,12 +107,12 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     step_ms = asked(tables, "step_ms")
-    fed = step_ms if step_ms is not None and _sustains(first, step_ms) else None
+    fed = step_ms if step_ms is not None and _feeds(tables, first, step_ms) else None
     rule = _cheapest_rule(fed) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
-        feeding = (one for one in equals if _sustains(one, step_ms))
+        feeding = (one for one in equals if _feeds(tables, one, step_ms))
         cheapest = min(feeding, key=lambda one: _expense(tables, one), default=None)
         minded = [starving(first, step_ms, cheapest), *found["cautions"]]
         found |= {"cautions": minded, "caveat": " ".join(minded)}
@@ -162,7 +165,7 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     """Return what makes one of several equal results the cheaper one, what counts most first."""
     step_ms = asked(tables, "step_ms")
     return (
-        step_ms is not None and not _sustains(row, step_ms),
+        step_ms is not None and not _feeds(tables, row, step_ms),
         in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
         row["workers"] or 0,
@@ -215,7 +218,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     if step_ms is None:
         return _none(named, LACKING["step"])
-    sustained = [row for row in rows if _sustains(row, step_ms)]
+    sustained = [row for row in rows if _feeds(tables, row, step_ms)]
     if not sustained:
         return _none(named, no_feeder(rows, step_ms))
     formats = {row["format"]: row for row in tables["formats"]}
@@ -243,10 +246,25 @@ def _sustains(row: Row, step_ms: float) -> bool:
     return row["step_au_low"] is not None and row["step_au_low"] >= TARGET_AU_PERCENT
 
 
+def _feeds(tables: Tables, row: Row, step_ms: float) -> bool:
+    """Return whether a result feeds the user's own training: the step, with batch and data as the config says.
+
+    What was tried with the step was tried with its own batch, and with files that were in memory.
+    """
+    batch, corpus = asked(tables, "batch"), tables["dataset"]["corpus"]
+    same = batch in (None, row["batch_size"])
+    if not corpus or (same and asked(tables, "gigabytes") is None):
+        return _sustains(row, step_ms)
+    clips = next((run["clips"] for run in tables["runs"] if run["clips"]), 0)
+    data = unit_of(corpus).stored_bytes, clips
+    answer = candidate(row, tables, *data).answer(model_of(tables, row["batch_size"]), *data)
+    return bool(answer.sustains) and (not same or _sustains(row, step_ms))
+
+
 def _fed(row: Row) -> str:
     texts = []
     if row["step_au_percent"] is not None:
-        texts.append(f"{number_text(row['step_au_percent'], 2)} % AU ({row['step_au_from']})")
+        texts.append(f"{au_text(row['step_au_percent'])} AU ({row['step_au_from']})")
     if row["minimum_step_ms"] is not None:
         texts.append(f"sustains steps from {number_text(row['minimum_step_ms'], 2)} ms on")
     return ", ".join(texts)
@@ -330,7 +348,7 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
         return {**same, "text": "It is what you have now."}
     found = compared(tables, row).compare(key(row), key(had))
     ratios = {"times_faster": found.ratio, "faster_low": found.low, "faster_high": found.high}
-    return {"row": had, **ratios, "text": against_text(found, had)}
+    return {"row": had, **ratios, "text": against_text(found, row, had)}
 
 
 def _ranked(tables: Tables, device: str) -> Rows:

@@ -24,14 +24,14 @@ def streamed(speed, count, loader="s3_boto3"):
 LOCAL = Made("numpy_memmap", "disk", [4000.0, 4040.0, 3960.0, 4020.0, 3980.0])
 
 
-def planned(root, *made, gigabytes=None, gets=True):
+def planned(root, *made, gets=True, **asked):
     """Return the path of the plan of results of which those on `far` are of object storage."""
     plan = make_results(root, made)
     path = root / "results/placed/demo/far.json"
     reads = [fio_read("get", count, 0.64 * speed, 640_000) for count, speed in GETS.items()] if gets else []
     write_json(path, {**read_json(path), "kind": "objects", "filesystem": "s3", "fio": {"reads": reads}})
     config = read_json(plan)
-    config["config"]["report"]["gigabytes"] = gigabytes
+    config["config"]["report"] |= asked
     write_json(plan, config)
     return plan
 
@@ -69,10 +69,28 @@ def test_a_copy_that_takes_longer_than_an_epoch_saves_pays_later(tmp_path):
 
 def test_the_users_own_gigabytes_scale_times_and_not_the_break_even(tmp_path):
     [small] = away(tables(tmp_path / "small", LOCAL, streamed(100.0, 5)))
-    [large] = away(tables(tmp_path / "large", LOCAL, streamed(100.0, 5), gigabytes=300))
+    [large] = away(tables(tmp_path / "large", LOCAL, streamed(100.0, 5), gigabytes=300, ram_gigabytes=1000))
     assert large["bytes"] == pytest.approx(600.6e9, rel=1e-3), "300 GB of 16-bit samples are twice as much as float32"
     assert large["break_even_epochs"] == pytest.approx(small["break_even_epochs"])
     assert large["epoch_seconds"] / small["epoch_seconds"] == pytest.approx(large["bytes"] / small["bytes"])
+
+
+@pytest.mark.parametrize(("mbps", "speed", "words"), [(128.0, 200.0, "Copy it first"), (32.0, 50.0, "Stream it")])
+def test_larger_data_than_memory_is_read_from_the_local_disk_too(tmp_path, mbps, speed, words):
+    """Clips of 640,000 bytes as float32; what keeps all of it in memory does not fit."""
+    resident = Made("resident", "disk", [9000.0, 9040.0, 8960.0, 9020.0, 8980.0])
+    own = {"gigabytes": 300, "ram_gigabytes": 64, "storage_mbps": mbps}
+    [one] = away(tables(tmp_path, LOCAL, resident, streamed(100.0, 5), **own))
+    assert one["local"]["loader"] == "numpy_memmap"
+    assert one["local_seconds"] == pytest.approx(one["epoch_seconds"] * 100 / speed, rel=0.01)
+    assert one["text"].startswith(words) and "The data does not fit into memory: the local epoch is" in one["text"]
+    assert (one["break_even_epochs"] is None) == (words == "Stream it")
+
+
+def test_what_keeps_all_in_memory_is_no_copy_of_what_does_not_fit(tmp_path):
+    resident = Made("resident", "disk", LOCAL.outcomes)
+    [one] = away(tables(tmp_path, resident, streamed(100.0, 5), gigabytes=300, ram_gigabytes=64))
+    assert one["local"] is None and one["text"].endswith("was not measured: add a tier on a disk.")
 
 
 @pytest.mark.parametrize(("speed", "words"), [(4000.0, "not distinguishable"), (9000.0, "which is faster")])

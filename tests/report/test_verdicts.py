@@ -11,8 +11,9 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
+from scripts.common.statistics import Comparison
 from scripts.report import print_ranking, render_report, snippets, terminal, verdict_texts
-from scripts.report.verdicts import _sustains, verdicts
+from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from scripts.tables.records import read_plan
@@ -291,9 +292,9 @@ def test_what_feeds_the_step_that_was_asked_for_is_named_before_what_is_cheaper(
 
 
 @pytest.mark.parametrize(("au", "caution"), [
-    ((82.0, 95.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82.0 %. a on disk, which is not "
+    ((82.0, 95.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82 %. a on disk, which is not "
      "surely slower, does."),
-    ((82.0, 85.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82.0 %."),
+    ((82.0, 85.0), "b on disk does not surely feed your step of 20 ms at 90 % AU: 82 %."),
     ((95.0, 82.0), None),
 ])  # fmt: skip
 def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tmp_path, au, caution):
@@ -741,3 +742,38 @@ def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_b
 )
 def test_what_gives_a_result_more_visits_is_named_as_the_config_has_it(minutes, task, key):
     assert verdict_texts.what_lengthens({"dataset": {"measure": {"minutes": minutes}}}, {"task": task}) == key
+
+
+@pytest.mark.parametrize(
+    ("asked", "fed"),
+    [({}, True), ({"batch": 32}, True), ({"batch": 64}, False), ({"batch": 16}, True), ({"gigabytes": 300}, False)],
+)
+def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, asked, fed):
+    """2,000 clips/s feed 32 clips each 20 ms, not 64; 300 GB do not fit into 64 GB, and the disk gives 60 MB/s."""
+    tables = tables_of(tmp_path, [Made("a", "disk", [2000.0, 2010.0, 1990.0, 2005.0, 1995.0])])
+    own = {"step_ms": 20, "ram_gigabytes": 64, "storage_mbps": 60, **asked}
+    tables["dataset"]["report"] = {**(tables["dataset"]["report"] or {}), **own}
+    for row in (*tables["best"], *tables["ranking"]):
+        row |= {"step_au_from": "by its rate", "step_au_percent": 98.0, "step_au_low": 96.0}
+        row |= {"steady_clips_per_second": 2000.0, "epoch_start_seconds": 0.0}
+    simplest = next(one for one in verdicts(tables) if one["goal"] == "simplest")
+    assert (simplest["row"] is not None) == fed, simplest["lacking"]
+
+
+def test_what_shares_no_blocks_is_no_single_visit():
+    found = Comparison(2.1, None, None, "none")
+    row, had = {"runs": 10}, {"runs": 10, "loader": "b", "tier": "ram"}
+    assert verdict_texts.against_text(found, row, had).endswith("but they share too few blocks to be compared.")
+    assert verdict_texts.against_text(found, row | {"runs": 1}, had).endswith("but a single visit tells nothing.")
+
+
+def test_an_au_below_the_target_says_so_with_its_lower_end():
+    row = {"step_au_percent": 95.0, "step_au_low": 85.0}
+    assert verdict_texts.least_au_text(row) == "95 %, at least 85 %"
+    assert verdict_texts.least_au_text(row | {"step_au_percent": 89.96, "step_au_low": 89.96}) == "89.9 %"
+
+
+def test_a_page_begins_with_a_condition_that_has_a_speed(tmp_path):
+    made = [Made("a", "disk", ["failed"]), Made("a", "disk", [100.0, 101.0, 99.0], task="train", au=50.0)]
+    tables = tables_of(tmp_path, made)
+    assert {row["task"] for row in main_panel(tables["best"], "cpu")} == {"train"}

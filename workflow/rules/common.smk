@@ -1,4 +1,5 @@
 import atexit
+import importlib.util
 import json
 import os
 import re
@@ -316,6 +317,10 @@ def leave_report():
         ["report.print_ranking", *folders, "--reports", "report/index.html"],
     ]
     print("Stopped early: this is of what was measured so far.", file=sys.stderr)
+    if (
+        importlib.util.find_spec("matplotlib") is None
+    ):  # Snakemake's own environment, where conda makes the others
+        programs = [programs[0], ["report.print_ranking", *folders]]
     for program in programs:
         done = subprocess.run(
             [sys.executable, "-m", f"scripts.{program[0]}", *program[1:]]
