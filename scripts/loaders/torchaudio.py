@@ -40,7 +40,7 @@ $when decoder=soundfile
 import soundfile
         audio = torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
 $end
-        if audio.shape[1] < samples:
+        if audio.shape[1] != samples:
             audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
         return {"audio": audio, "target": target[position], "labels": labels[position]}
 
