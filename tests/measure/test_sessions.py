@@ -206,7 +206,7 @@ def test_what_an_epoch_start_took_is_told_to_the_visits_of_other_blocks(plan, tm
 
 
 def test_visits_of_other_storage_do_not_count(plan, tmp_path):
-    run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"))
+    run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"), written=str(tmp_path / "memmap"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
     proof = {"code": "c", "verification": {}, "declared": {"versions": {}}, "started": "then"}
 
@@ -218,12 +218,11 @@ def test_visits_of_other_storage_do_not_count(plan, tmp_path):
     assert relies(emulate="hdd_7200") != relies()
     assert relies(limited_share=0.25) == relies(), "the cache is not limited"
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
-    assert relies(written=str(tmp_path / "memmap")) == relies(), "nothing is known of its files"
-    shards = []
+    written = [relies()]  # nothing is known of its files
     for files, seconds in ((2, 1.0), (2, 9.0), (8, 1.0)):
         (tmp_path / "memmap.json").write_text(json.dumps({"files": files, "seconds": seconds}))
-        shards.append(relies(written=str(tmp_path / "memmap")))
-    assert relies() != shards[0] == shards[1] != shards[2], "it was written as more files"
+        written.append(relies())
+    assert written[0] != written[1] == written[2] != written[3], "it was written as more files"
     assert relies(format="npy") != relies(format="memmap"), "other code writes it"
     known, own = relies(), relies(file="mine.py")
     proof["started"] = "now"
