@@ -7,6 +7,7 @@ from scripts.common.utilisation import au_percent, works_ahead
 from scripts.common.vocabulary import ranks_of
 
 MEASURED, BY_RATE = "measured", "by its rate"
+NOT_AHEAD = ""  # the group of results that do not work ahead, beside the loaders' own
 
 
 def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -14,8 +15,9 @@ def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> 
 
     What was tried with the step has its AU measured. Of the others it follows from steady rate and epoch start, for
     results that read every byte from a warm cache: with workers a batch is made while a step is under way, without any
-    nothing overlaps. The lower end is that of the slower end of the speed's interval. Where a result of the same loader
-    was measured with the step and had less than its rate says, so has this one: work after a wait is slower.
+    nothing overlaps. The lower end is that of the slower end of the speed's interval. Work after a wait is slower than
+    work without one: where a measured result had less than its rate says, so have the others of its loader and, if it
+    does not work ahead, all that do not.
     """
     step_ms, found, rows = plan["config"].get("report", {}).get("step_ms"), [], list(rows)
     share = _of_rate(rows, step_ms)
@@ -24,7 +26,7 @@ def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> 
             said = row["asked_au_percent"], row["asked_au_percent"], MEASURED
         elif step_ms and _known(row):
             slowest = (row["interval_low"] or row["clips_per_second"]) / row["clips_per_second"]
-            less = share.get(row["loader"], 1.0)
+            less = min(share.get(group, 1.0) for group in _groups(row))
             said = less * _au(row, step_ms, 1.0), less * _au(row, step_ms, slowest), BY_RATE
         else:
             said = None, None, ""
@@ -33,13 +35,18 @@ def with_step_au(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> 
 
 
 def _of_rate(rows: Iterable[Mapping[str, Any]], step_ms: float | None) -> dict[str, float]:
-    """Return by loader the least share that a measured AU had of what the rate says, at most 1."""
+    """Return by group of results the least share that a measured AU had of what the rate says, at most 1."""
     found: dict[str, float] = {}
     for row in rows:
         if step_ms and row.get("asked_step_ms") == step_ms and _known(row):
             share = row["asked_au_percent"] / _au(row, step_ms, 1.0)
-            found[row["loader"]] = min(share, found.get(row["loader"], 1.0))
+            found |= {group: min(share, found.get(group, 1.0)) for group in _groups(row)}
     return found
+
+
+def _groups(row: Mapping[str, Any]) -> list[str]:
+    """Return the groups of results that wait alike: of the row's loader, and those that do not work ahead."""
+    return [row["loader"]] + ([] if works_ahead(row["workers"], row["prefetch"]) else [NOT_AHEAD])
 
 
 def bare(row: Mapping[str, Any]) -> bool:

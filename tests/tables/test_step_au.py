@@ -46,6 +46,18 @@ def test_what_was_measured_of_a_loader_lowers_what_the_rates_of_its_others_say()
     assert [row["step_au_percent"] for row in found] == [60.0, pytest.approx(60.0), pytest.approx(80.0), 88.0]
 
 
+def test_what_does_not_work_ahead_waits_as_another_that_was_measured():
+    alone = RESULT | {"workers": 0, "epoch_start_seconds": 0.0}  # by its rate 66.7
+    tried = alone | {"asked_step_ms": 20.0, "asked_au_percent": 60.0}
+    ahead = RESULT | {"loader": "c"}
+    found = with_step_au([tried, alone | {"loader": "b"}, ahead], {"config": {"report": {"step_ms": 20.0}}})
+    assert [row["step_au_percent"] for row in found] == [60.0, pytest.approx(60.0), pytest.approx(80.0)]
+    found = with_step_au(
+        [alone, ahead | {"asked_step_ms": 20.0, "asked_au_percent": 40.0}], {"config": {"report": {"step_ms": 20.0}}}
+    )
+    assert found[0]["step_au_percent"] == pytest.approx(100 * 20 / 30), "what works ahead says nothing of it"
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"steady_clips_per_second": None}, {"clips": None}],
