@@ -1,6 +1,6 @@
 """A process that has imported torch once and forks for each visit: fresh in all that a loader can see, in 0.2 s.
 
-It has one thread, nothing of CUDA and no file of a loader open, so that a fork of it is a process as a new interpreter
+It has one thread, nothing of CUDA (`unforkable` would say so) and no file of a loader open, so that a fork of it is a process as a new interpreter
 would be after its imports. It takes a JSON object a line on stdin and answers with the child's number, and then with
 how it ended. What cannot be forked starts an interpreter instead (`run_session.py`), and its record says which.
 
@@ -45,6 +45,8 @@ def main() -> None:
     end_with_parent(visits)
     first = json.loads(sys.stdin.readline())
     pool = preloaded(first["clips"], sample.from_json(first["sample"]))
+    if wrong := unforkable():
+        sys.exit(f"error: {wrong}")
     written = list(private_pages(pool))
     said = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a loader prints is no answer
@@ -89,6 +91,15 @@ def preloaded(clips: int, item: sample.Sample) -> Any:
     shared_hash()
     one_run.preload()
     return ceiling.pool_of(clips, item)
+
+
+def unforkable() -> str | None:
+    """Return why a fork of this process could not use a GPU, which is a mistake of the project's own; else None."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        return "the fork server has begun to use CUDA, and what is forked after that cannot: see its imports"
+    return None
 
 
 def private_pages(pool: Any) -> Iterator[Place]:

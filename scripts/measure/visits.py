@@ -34,11 +34,10 @@ WARM_SHARE = 0.99  # of the files that are in the page cache: nothing is read ag
 
 
 def forkable(run: Run) -> bool:
-    """Return whether a visit may be a fork of the warm server: not with a GPU, ranks, limits, or its environment."""
+    """Return whether a visit may be a fork of the warm server: not with ranks, limits, or its own environment."""
     settings = run.settings
     return (
-        settings["device"] == "cpu"
-        and not ranks.shared(run)
+        not ranks.shared(run)
         and run.cache != "limited"
         and run.emulate is None
         and settings.get("allocator") not in allocator.LIBRARIES
@@ -171,7 +170,7 @@ class Visitor:
         """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""
         out.parent.mkdir(parents=True, exist_ok=True)
         module = one_run.loader_of(run)
-        watch = sampler.Sampler(gpu=False)
+        watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
         aside = out.with_name(f".{out.name}.measured")
         aside.unlink(missing_ok=True)
         job = {"run": asdict(run), "out": str(aside), "heap_seed": self.chance.randrange(1 << 30)}
@@ -213,13 +212,8 @@ class Visitor:
         """Make one control run, the in-memory ceiling by itself, and write its record."""
         bound = replace(asked, path=str(out), repeat=int(out.stem))
         out.parent.mkdir(parents=True, exist_ok=True)
-        if bound.settings["device"] == "cpu":
-            job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
-            self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
-        else:
-            program = [sys.executable, "-m", "scripts.measure.measure_bound"]
-            command = [*program, "--run", json.dumps(asdict(bound)), "--out", str(out)]
-            subprocess.run(command, check=False, preexec_fn=_ended_with(os.getpid()))
+        job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
+        self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
 
     def _server(self, run: Measurement) -> Server:
         key = (threads_of(run.threads), run.settings["batch_size"])

@@ -23,10 +23,11 @@ def main() -> None:
     parser.add_argument(
         "--clips", type=int, default=CLIPS, help="32 a batch: with few the start of an epoch weighs most"
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="loaders (default: all)")
     parser.add_argument("--json", type=Path, help="also write the speeds of all visits to this file")
     arguments = parser.parse_args()
-    runs = [run for run in demo_runs(arguments.only) if forkable(run)]
+    runs = [run for run in demo_runs(arguments.only, arguments.device) if forkable(run)]
     with made_results(runs, arguments.clips) as made:
         ways = {
             "fork": lambda run, out: made.visitor.forked(run, out)["clips_per_second"],

@@ -31,8 +31,8 @@ WORKERS = 2  # of the loaders that the demo's preset leaves out
 Way = Callable[[Run, Path], float | None]  # (visit, path of its record) -> clips/s, None where it failed
 
 
-def demo_runs(names: Iterable[str]) -> list[Run]:
-    """Return a result of each loader in `names` (none: of all) with the settings of the demo's preset, on a CPU."""
+def demo_runs(names: Iterable[str], device: str = "cpu") -> list[Run]:
+    """Return a result of each loader in `names` (none: of all) with the settings of the demo's preset."""
     quick = yaml.safe_load((configuration.PRESETS / "quick.yaml").read_text(encoding="utf-8"))
     entries: dict[str, Any] = {}
     for name in plugins.names("loaders"):
@@ -46,7 +46,7 @@ def demo_runs(names: Iterable[str]) -> list[Run]:
     source = {"source": "synthetic", "clips": CLIPS, "seed": 7}
     name = "made_by_a_bench"  # no data set of a workflow: programs would name its folder
     raw = {"dataset": name, "datasets": {name: source}, "storage": {"ram": {"path": "/dev/shm"}}}
-    raw |= {"loaders": loaders, "sweep": {"device": ["cpu"]}}
+    raw |= {"loaders": loaders, "sweep": {"device": [device]}}
     return Plan(raw, {"preset": "quick", "loaders": loaders}).runs
 
 

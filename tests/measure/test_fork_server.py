@@ -11,7 +11,7 @@ import os
 from types import SimpleNamespace
 import numpy as np
 from scripts.measure.ceiling import keep_from_workers
-from scripts.measure.fork_server import own, private_pages
+from scripts.measure.fork_server import own, private_pages, unforkable
 
 def shared():
     with open("/proc/self/smaps_rollup") as lines:
@@ -59,3 +59,10 @@ def test_own_pages() -> None:
     assert before - after > 60 << 20
     assert 30 << 20 <= after < 60 << 20
     assert 30 << 20 <= mapped - by_worker <= 32 << 20
+
+
+def test_a_server_that_has_begun_to_use_cuda_says_that_its_forks_could_not(monkeypatch):
+    pytest.importorskip("torch")
+    assert unforkable() is None
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    assert "has begun to use CUDA" in unforkable()
