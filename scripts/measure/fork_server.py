@@ -1,8 +1,9 @@
 """A process that has imported torch once and forks for each visit: fresh in all that a loader can see, in 0.2 s.
 
-It has one thread, nothing of CUDA (`unforkable` would say so) and no file of a loader open, so that a fork of it is a process as a new interpreter
-would be after its imports. It takes a JSON object a line on stdin and answers with the child's number, and then with
-how it ended. What cannot be forked starts an interpreter instead (`run_session.py`), and its record says which.
+It has one thread, nothing of CUDA (`unforkable` would say so) and no file of a loader open, so that a fork of it is a
+process as a new interpreter would be after its imports. It takes a JSON object a line on stdin and answers with the
+child's number, and then with how it ended. What cannot be forked starts an interpreter instead (`visits.py`), and its
+record says which.
 
 All children would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
 each child begins with random allocations. Its memory would still be the server's, a page at a time its own where it is

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,14 +164,14 @@ class Bench:
 
         return take
 
-    def measure(self, named: str) -> None:
-        """Add the rows of speeds: the ceilings, and those with `named` in their names."""
+    def measure(self, named: Sequence[str]) -> None:
+        """Add the rows of speeds: the ceilings, and those with one of `named` in their names."""
         self.add("in-memory ceiling", self.ceiling("audio"))
         self.add("in-memory ceiling, images", self.ceiling("images"))
         for dtype in ("float32", "int16") if self.device == "cuda" else ():
             self.add(f"bus, {dtype}", self.bus(dtype))
         for case in CASES:
-            if named in case.name:
+            if any(words in case.name for words in named):
                 self.add(case.name, self.loader(case))
 
     def compared(self, row: Row, of: str) -> Row:
@@ -283,7 +284,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all of it (default: {MINUTES:g})")
     parser.add_argument("--clips", type=int, default=CLIPS, help=f"and images (default: {CLIPS})")
     parser.add_argument("--only", choices=("tests", "speed"), help="of the two parts (default: both)")
-    parser.add_argument("--rows", default="", help="of the speeds only those with this in their names, such as images")
+    parser.add_argument(
+        "--rows", nargs="+", default=[""], help="of the speeds those with one of these in their names: images"
+    )
     parser.add_argument("--json", type=Path, help="also write rows and machine to this file")
     parser.add_argument("--began", type=float, help="when that began, in seconds since 1970 (default: now)")
     parser.add_argument("--look", action="store_true", help="only say whether the machine shows a GPU")

@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
+from scripts.measure.fork_server import unforkable
+
 PROGRAM = """
 import os
 from types import SimpleNamespace
 import numpy as np
 from scripts.measure.ceiling import keep_from_workers
-from scripts.measure.fork_server import own, private_pages, unforkable
+from scripts.measure.fork_server import own, private_pages
 
 def shared():
     with open("/proc/self/smaps_rollup") as lines:
