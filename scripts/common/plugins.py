@@ -230,6 +230,17 @@ def pixel_limit(module: ModuleType, settings: Mapping[str, Any]) -> int:
     return found(settings) if callable(found) else found
 
 
+def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any]) -> int:
+    """Return by how much of 255 the mean of a part of an image may differ between epochs; 0: none, they are the same.
+
+    It is for loaders with PIXELS_VARY, whose library has several decoders and chooses between them as it runs. Each may
+    differ from the truth by a sixth of PIXEL_LIMIT on average, so two of them by a third from one another.
+    """
+    found = getattr(module, "PIXELS_VARY", False)
+    vary = found(settings) if callable(found) else found
+    return 1 + pixel_limit(module, settings) // 3 if vary else 0
+
+
 def every_kind() -> tuple[str, ...]:
     """Return the kinds of data that there are; audio first, which a data set is unless it says otherwise."""
     return tuple(sorted(names("kinds"), key=lambda name: name != "audio"))

@@ -28,6 +28,7 @@ DEFAULTS = {
     "READS": (PATH,),
     "SHARING": EXACT,
     "PIXEL_LIMIT": 0,
+    "PIXELS_VARY": False,
 }
 ENTRY = ("open_epochs", "dataset")
 

@@ -1,7 +1,8 @@
 """NVIDIA DALI file reader and image decoder: image files read and decoded by DALI's threads, on a GPU in part by it.
 
 Its time goes into decoding. Set workers (DALI's threads) to the number of cores. On a CPU it decodes by libjpeg-turbo;
-for a GPU (`device: cuda`) by `mixed`, nvJPEG, whose last bits are its own.
+for a GPU (`device: cuda`) by `mixed`, nvJPEG, whose last bits are its own, and which shares images out between its
+decoders as it runs.
 """
 
 from contextlib import contextmanager
@@ -59,6 +60,11 @@ $loop
 def PIXEL_LIMIT(settings):
     """Return what a value may differ by: on a GPU nvJPEG decodes."""
     return 0 if settings.get("device", "cpu") == "cpu" else 48
+
+
+def PIXELS_VARY(settings):
+    """Return whether an image may be decoded otherwise the next time: on a GPU by its JPEG engines or its kernels."""
+    return settings.get("device", "cpu") != "cpu"
 
 
 @contextmanager

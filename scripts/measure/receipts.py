@@ -12,7 +12,7 @@ import numpy as np
 
 from scripts.common.errors import reading
 from scripts.common.files import whole_file
-from scripts.measure.sink import Receipt
+from scripts.measure.sink import MEANS, Receipt
 
 COLUMNS = ("clip", "target", "data", "labels")  # of a file
 SHOWN = 5  # clips named in full; the rest is counted
@@ -62,18 +62,31 @@ def load(path: Path) -> dict[int, tuple[int, ...]]:
     return {index: tuple(sums) for index, *sums in rows.tolist()}
 
 
-def check_against(expected: Mapping[int, tuple[int, ...]], receipts: Iterable[Receipt], whole: bool) -> list[str]:
+def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -> bool:
+    """Return whether a clip's (target, data, labels) are others than those verified; of a task without sums (target,).
+
+    `tolerance`: of each of the data's means, in 255ths (`sink.means`); 0: the data is a checksum, which must be equal.
+    """
+    if not tolerance or len(found) == 1:
+        return found != right[: len(found)]
+    means = zip(*((sums[1] % (1 << 64)).to_bytes(MEANS, "little") for sums in (found, right)), strict=True)
+    return (found[0], found[2]) != (right[0], right[2]) or any(abs(one - other) > tolerance for one, other in means)
+
+
+def check_against(
+    expected: Mapping[int, tuple[int, ...]], receipts: Iterable[Receipt], whole: bool, tolerance: int = 0
+) -> list[str]:
     """Return what is wrong with one epoch, a line for each kind of fault; none where it holds what was verified.
 
     `whole`: the epoch was not ended early, so that every clip must be there. Receipts without sums are held to the
-    clips and the targets only.
+    clips and the targets only. `tolerance`: of `differ`.
     """
     rows, wrong = rows_of(receipts)
     counts = Counter(index for index, *_ in rows)
     unknown = sorted(counts.keys() - expected.keys())
     doubled = sorted(index for index, count in counts.items() if count > 1)
-    known = [(index, tuple(sums), expected[index][: len(sums)]) for index, *sums in rows if index in expected]
-    other = sorted({index for index, found, right in known if found != right})
+    known = [(index, tuple(sums), expected[index]) for index, *sums in rows if index in expected]
+    other = sorted({index for index, found, right in known if differ(found, right, tolerance)})
     missing = sorted(expected.keys() - counts.keys()) if whole else []
     kinds = {
         "clips that are not in the split": unknown,

@@ -128,6 +128,7 @@ class _Run:
         self.task, self.cache = record["task"], record["cache"]
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
+        self.tolerance = plugins.pixel_tolerance(module, record["settings"])
         self.verifier = Verifier(
             corpus,
             SPLIT,
@@ -136,6 +137,7 @@ class _Run:
             request.device,
             request.world,
             plugins.pixel_limit(module, record["settings"]),
+            self.tolerance,
             # a rank has other clips in each epoch: those of its verify epoch alone say nothing of the others
             receipts.load(wanted.receipts) if wanted.rank and wanted.mode == "run" and wanted.receipts else None,
         )
@@ -168,7 +170,7 @@ class _Run:
 
     def proven(self) -> Times:
         """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the receipts."""
-        times, sink = Times(), Sink(self.request.device)
+        times, sink = Times(), self._reading(Sink(self.request.device))
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
@@ -220,7 +222,7 @@ class _Run:
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         self.in_first_epoch = not window.edges[0][0]
         for whole, taken in window.receipts:
-            self.different += receipts.check_against(proven, taken, whole)
+            self.different += receipts.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
         if not hasattr(self.module, "ORDER"):  # few shards come in the same order by chance
             self.different += receipts.same_orders(taken for whole, taken in window.receipts if whole)
@@ -271,8 +273,14 @@ class _Run:
 
     def _sink(self) -> protocol.Sink:
         """Return what consumes the batches."""
-        sink = tasks.load(self.task).sink(self.request)
+        sink = self._reading(tasks.load(self.task).sink(self.request))
         return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink
+
+    def _reading(self, sink: protocol.Sink) -> protocol.Sink:
+        """Return the sink, told what its receipts are to hold."""
+        if isinstance(sink, Sink):
+            sink.varies = bool(self.tolerance)
+        return sink
 
     def _stepped(self, sink: protocol.Sink, step_ms: float) -> Stepped:
         """Return a sink that takes an emulated step after each batch."""
@@ -337,7 +345,7 @@ class _Run:
         held = self._held
 
         def trial(step_ms: float, batches: int = TRIAL_BATCHES, **untimed: Any) -> Trial:
-            sink = self._stepped(Sink(self.request.device), step_ms)
+            sink = self._stepped(self._reading(Sink(self.request.device)), step_ms)
             window = timed(
                 lambda _number: epoch(next(numbers)), sink, self.clock, TRIAL_SECONDS, held, batches=batches, **untimed
             )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import Clip, Corpus, clip_hash
-from scripts.measure.receipts import LEAST_SHUFFLED, SHOWN, rows_of, some
+from scripts.measure.receipts import LEAST_SHUFFLED, SHOWN, differ, rows_of, some
 from scripts.measure.sink import Receipt
 
 
@@ -30,6 +30,7 @@ class Verifier:
         device: str = "cpu",
         world: int = 1,
         limit: int = 0,
+        tolerance: int = 0,
         sums: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         self.corpus = corpus
@@ -40,6 +41,7 @@ class Verifier:
         self.short_batches = short_batches  # allowed number of batches that are not full
         self.device = device
         self.limit = limit  # what a value may differ by: of a decoder whose last bits are its own
+        self.tolerance = tolerance  # of the means of a timed epoch's images, where they may be decoded otherwise
         self.difference = 0.0  # the largest one
         self.seen: Counter[int] = Counter()
         self.orders: list[list[int]] = []  # of the epochs so far; of a split that is not shared only of the last
@@ -102,7 +104,7 @@ class Verifier:
         self._check_counts(Counter(row[0] for row in rows), where)
         self._check_batches(receipts, where)
         for index, *sums in rows:
-            if index in self.sums and tuple(sums) != self.sums[index][: len(sums)]:
+            if index in self.sums and differ(tuple(sums), self.sums[index], self.tolerance):
                 self._fault(f"other data than was verified{where}", f"clip {index}")
 
     def _rows(self, receipts: Iterable[Receipt], where: str) -> list[tuple[int, ...]]:

@@ -469,3 +469,28 @@ def test_a_dataset_of_images_goes_through_the_same_gate(tmp_path, change, words)
         assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
     else:
         assert record["status"] == "failed" and words in record["reason"] and "mine.py, line" in record["reason"]
+
+
+VARYING = ".transpose(2, 0, 1) // 8 * 8 + np.uint8(np.random.randint(8))"  # another one each time
+
+
+@pytest.mark.parametrize(("limits", "change", "words"), [
+    ("PIXEL_LIMIT = 48\nPIXELS_VARY = True", VARYING, None),
+    ("PIXEL_LIMIT = 48", VARYING, "other data than was verified in timed epoch 1"),
+    ("PIXELS_VARY = True", VARYING, "(allowed are 0, and a sixth of it on average)"),
+    (
+        "from itertools import count\nPIXEL_LIMIT = 48\nPIXELS_VARY = True\nTAKEN = count()",
+        f"{VARYING} if next(TAKEN) < len(self.files) else np.asarray(image).transpose(2, 1, 0).reshape(3, 20, 24)",
+        "other data than was verified in timed epoch 1",
+    ),
+])  # fmt: skip
+def test_what_a_decoder_may_vary_by_is_told_from_other_images(tmp_path, limits, change, words):
+    corpus = make_corpus(tmp_path / "corpus", clips=40, validation=0, kind=image.Kind((20, 24)))
+    write_format(corpus, "files", tmp_path / "files", readers=1)
+    text = IMAGES.replace('FORMAT = "files"', f'FORMAT = "files"\n{limits}').replace("CHANGE", change)
+    record = run(tmp_path, tmp_path, text, data="files", batch_size=8, workers=0)
+    if words is None:
+        assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
+        assert 0 < record["verification"]["largest_difference"] <= 7
+    else:
+        assert record["status"] == "failed" and words in record["reason"]

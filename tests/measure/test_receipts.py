@@ -6,7 +6,7 @@ import torch
 
 from scripts.common.errors import UserError
 from scripts.measure import receipts
-from scripts.measure.sink import PlainLoop, Receipt, Sink
+from scripts.measure.sink import MEANS, PlainLoop, Receipt, Sink, means
 
 
 def batch_of(*clips):
@@ -115,3 +115,43 @@ def test_a_whole_epoch_has_another_order_than_the_one_before():
     assert receipts.same_orders([first, second, second]) == ["not shuffled: epoch 2 has the order of the epoch before"]
     few = consumed(batch_of(0, 1, 2))
     assert receipts.same_orders([few, few]) == [], "that happens by chance"
+
+
+def images_of(*pictures):
+    """A batch of these images, numbered."""
+    index = torch.arange(len(pictures))
+    return {"clip": index, "target": index % 3, "labels": torch.eye(40)[index], "image": torch.stack(pictures)}
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
+def test_means_are_those_of_eight_parts(kind):
+    picture = np.random.default_rng(3).integers(0, 256, (3, 7, 8), dtype=np.uint8)
+    picture[0, :3] = 255  # the first part
+    picture[2, 4:] = 254  # most of the last: its byte is the sign's
+    values = torch.from_numpy(picture)[None]
+    [found] = means(values if kind == torch.uint8 else values.float() / 255).tolist()
+    parts = picture.reshape(MEANS, -1).astype(float).mean(axis=1)
+    assert list((found % (1 << 64)).to_bytes(MEANS, "little")) == np.rint(parts).tolist() and found < 0
+
+
+@pytest.mark.parametrize(("fault", "within"), [
+    (lambda values: values + 5, True),  # by another decoder
+    (lambda values: values + 30, False),
+    (lambda values: values.flip(1), False),
+    (lambda values: values.flip(0), False),  # blue, green, red
+    (lambda values: torch.full_like(values, 90), False),
+])  # fmt: skip
+def test_a_decoder_that_varies_is_held_to_means(fault, within):
+    ramp = torch.linspace(0, 60, 48, dtype=torch.uint8).view(1, 6, 8)  # darker above
+    right = torch.cat([ramp, ramp + 60, ramp + 120])
+    sink = Sink("cpu")
+    sink.varies = True
+    verified = receipts.receipts_of([sink.consume(images_of(right, right))])
+    other = [sink.consume(images_of(right, fault(right)))]
+    assert receipts.check_against(verified, other, True, 17) == ["other data than was verified: 1: 1"] * (not within)
+    assert receipts.check_against(verified, other, True, 0) == ["other data than was verified: 1: 1"]
+    plain = [PlainLoop().consume(images_of(right, right))]
+    assert receipts.check_against(verified, plain, True, 17) == []
+    labelled = images_of(right, right)
+    labelled["labels"] = labelled["labels"].roll(1)
+    assert receipts.check_against(verified, [sink.consume(labelled)], True, 17)
