@@ -22,6 +22,15 @@ def check_folder(key: str, folder: str, dataset: str) -> None:
         )
 
 
+def check_baseline(folder: str, own: Path) -> None:
+    """Raise UserError where `report.baseline` names `own`, this session's tables, which it writes anew."""
+    if Path(folder).resolve() == own.resolve():
+        raise UserError(
+            f"report.baseline: found {folder!r}, the tables of this session itself; allowed is a copy of those of an "
+            f"earlier one. Make it before you measure: cp -r {own} FOLDER"
+        )
+
+
 def check_once(given: Mapping[str, str] | Sequence[str] | None, own: Path) -> None:
     """Raise UserError where `report.machines` names a folder twice, or `own`, that of this session's tables."""
     seen = {own.resolve(): "the tables of this session itself"}

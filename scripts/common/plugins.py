@@ -233,12 +233,12 @@ def pixel_limit(module: ModuleType, settings: Mapping[str, Any]) -> int:
 def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any]) -> int:
     """Return by how much of 255 the mean of a part of an image may differ between epochs; 0: none, they are the same.
 
-    It is for loaders with PIXELS_VARY, whose library has several decoders and chooses between them as it runs. Each may
-    differ from the truth by a sixth of PIXEL_LIMIT on average, so two of them by a third from one another.
+    It is for loaders of images with PIXELS_VARY, whose library has several decoders and chooses between them as it
+    runs. Each may differ from the truth by a sixth of PIXEL_LIMIT on average, so two of them by a third.
     """
-    found = getattr(module, "PIXELS_VARY", False)
+    found, limit = getattr(module, "PIXELS_VARY", False), pixel_limit(module, settings)
     vary = found(settings) if callable(found) else found
-    return 1 + pixel_limit(module, settings) // 3 if vary else 0
+    return 1 + limit // 3 if vary and limit else 0
 
 
 def every_kind() -> tuple[str, ...]:

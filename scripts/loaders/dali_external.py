@@ -93,11 +93,13 @@ $end
 class Loader:
     def __init__(self):
         self.batches = $dali_iterator
+        self.target, self.labels = target.to(device), labels.to(device)
 
     def __iter__(self):
         for [batch] in self.batches:
             where = batch["where"].flatten()
-            yield {"$item": batch["$item"], "target": target[where].to(device), "labels": labels[where].to(device)}
+            where = where if device == "cpu" else where.pin_memory().to(device, non_blocking=True)
+            yield {"$item": batch["$item"], "target": self.target[where], "labels": self.labels[where]}
 
 
 $when source=serial

@@ -56,7 +56,8 @@ batches = $dali_iterator
 class Loader:
     def __iter__(self):
         for [batch] in batches:
-            where = torch.tensor([*map(number_of, batch["where"].cpu().numpy())], device=device)
+            where = torch.tensor([*map(number_of, batch["where"].cpu().numpy())])
+            where = where if device == "cpu" else where.pin_memory().to(device, non_blocking=True)
             yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
 
 

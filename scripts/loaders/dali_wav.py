@@ -40,7 +40,8 @@ batches = $dali_iterator
 class Loader:
     def __iter__(self):
         for [batch] in batches:
-            where = batch["where"].flatten().long().to(device)
+            where = batch["where"].flatten().long()
+            where = where if device == "cpu" else where.pin_memory().to(device, non_blocking=True)
             yield {"audio": batch["audio"], "target": target[where], "labels": labels[where]}
 
 

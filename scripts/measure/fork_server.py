@@ -95,10 +95,12 @@ def preloaded(clips: int, item: sample.Sample) -> Any:
 
 
 def unforkable() -> str | None:
-    """Return why a fork of this process could not use a GPU, which is a mistake of the project's own; else None."""
-    import torch
+    """Return why a fork of this process could not use a GPU, which is a mistake of the project's own; else None.
 
-    if torch.cuda.is_initialized():
+    To ask for the driver's devices is enough (cuInit), which torch does not call initialized: it holds them open.
+    """
+    opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    if any(path.startswith("/dev/nvidia") for path in opened):
         return "the fork server has begun to use CUDA, and what is forked after that cannot: see its imports"
     return None
 

@@ -1,7 +1,7 @@
 """Measures the in-memory ceiling by itself: the consumer on batches that stream through memory (measure/ceiling.py).
 
-A session measures it between its visits, as its control run: the same work all the time, which shows the machine's own
-noise. On a GPU the batches are in its memory.
+A session makes the same between its visits, in forks of its server, as its control run: the same work all the time,
+which shows the machine's own noise. On a GPU the batches are in its memory.
 """
 
 from scripts.common.errors import run_main

@@ -32,7 +32,8 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
         return record
     again = f"snakemake results/{record['loader']}.json --forcerun prove_loader"
     reason = (
-        f"{reason}; tried once, on {record['tier']} with {record['slug']}: {NOT_TRIED}. Correct it, or type: {again}"
+        f"{reason}; tried once, on {record['tier']} with {record['slug']}: {NOT_TRIED}. Correct it, or type: {again}, "
+        "with the --config of your command"
     )
     note.parent.mkdir(parents=True, exist_ok=True)
     write_json(note, {"of": _of(module), "reason": reason})

@@ -2,7 +2,8 @@
 
 On a CPU one pass that reads every byte (sums of each clip); on a GPU a copy into one preallocated device buffer, and
 the sums of that. A memory map that is never touched costs nothing and delivers nothing. The sums are kept as receipts:
-a loader that delivers other data in a timed epoch than in the verify epoch, or the same in another order, is caught.
+a loader that delivers other data in a timed epoch than in the verify epoch, or the same in another order, is caught; of
+images whose decoder varies, data whose parts have other means.
 """
 
 import mmap
@@ -187,12 +188,18 @@ def means(images: Any) -> Any:
     flat = images.reshape(len(images), -1)
     size = flat.shape[1] // MEANS
     parts = flat[:, : MEANS * size].view(len(images), MEANS, size)
-    if parts.dtype == torch.uint8:
-        found = parts.sum(dim=2, dtype=torch.int64).double() / size
-    else:
-        found = parts.mean(dim=2, dtype=torch.float32).double() * 255
+    found = torch.stack([_mean(part) for part in parts.unbind(1)], dim=1)
     places = 8 * torch.arange(MEANS, device=images.device)
-    return (found.round().long().clamp(0, 255) << places).sum(dim=1)
+    return (found.nan_to_num(255.0).round().long().clamp(0, 255) << places).sum(dim=1)
+
+
+def _mean(part: Any) -> Any:
+    """Return float64 (images,): the means of values (images, ...), in 255ths; torch makes a wide copy of bytes."""
+    import torch
+
+    if part.dtype == torch.uint8:
+        return part.sum(dim=1, dtype=torch.int64).double() / part.shape[1]
+    return part.mean(dim=1, dtype=torch.float32).double() * 255
 
 
 class PlainLoop:

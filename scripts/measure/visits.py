@@ -21,7 +21,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import COLD, SPLIT
 from scripts.machine import allocator, page_cache
-from scripts.measure import child, one_run, ranks, sampler
+from scripts.measure import child, control_run, one_run, ranks, sampler
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Bound, Measurement, Run
 
@@ -29,6 +29,7 @@ NO_RECORD = (
     "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say, each "
     "time that it was tried; its log says what it said"
 )
+CONTROL_MINUTES = 10  # that a control run may take
 TRIES = 3  # of a visit that leaves no record
 WARM_SHARE = 0.99  # of the files that are in the page cache: nothing is read again
 
@@ -46,7 +47,8 @@ def forkable(run: Run) -> bool:
 
 
 def _no_record(run: Run, status: str = "") -> str:
-    return f"{NO_RECORD}{status}. To measure it again, type: snakemake --forcerun measure_session_{run.group}"
+    again = f"snakemake --forcerun measure_session_{run.group}, with the --config of your command"
+    return f"{NO_RECORD}{status}. To measure it again, type: {again}"
 
 
 def _ended_with(parent: int) -> Callable[[], None]:
@@ -86,7 +88,10 @@ class Server:
             status = self._hear(deadline, watch)["status"]
         except (TimeoutError, KeyboardInterrupt):
             child.end_session(number)
-            self._hear(time.monotonic() + 60)
+            try:
+                self._hear(time.monotonic() + 60)
+            except TimeoutError:  # it hangs in the kernel, on a device: the next visit gets another server
+                self.close()
             raise
         except UserError:  # the server is gone, its child ends by itself, and what that has started with it here
             child.end_session(number)
@@ -213,10 +218,16 @@ class Visitor:
         bound = replace(asked, path=str(out), repeat=int(out.stem))
         out.parent.mkdir(parents=True, exist_ok=True)
         job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
-        self._server(bound).make(job, 600, sampler.Sampler(gpu=False))
+        try:
+            crash = self._server(bound).make(job, 60 * CONTROL_MINUTES, sampler.Sampler(gpu=False))
+        except TimeoutError:
+            crash = f"no end after {CONTROL_MINUTES} minutes"
+        if not out.is_file():
+            reason = crash or "the control run left no record; the session's log says what it said"
+            write_json(out, without_speed(control_run.new_record(bound), "failed", reason))
 
     def _server(self, run: Measurement) -> Server:
         key = (threads_of(run.threads), run.settings["batch_size"])
-        if key not in self.servers:
+        if key not in self.servers or self.servers[key].process.poll() is not None:
             self.servers[key] = Server(*key, self.sample)
         return self.servers[key]

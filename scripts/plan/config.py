@@ -14,7 +14,7 @@ import jsonschema
 import yaml
 
 from scripts.common import plugins
-from scripts.common.compared import check_folder, check_once, machine_folders
+from scripts.common.compared import check_baseline, check_folder, check_once, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.published import published_names, read_published
@@ -154,6 +154,8 @@ def with_overrides(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict
 def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return `raw` with the values of the preset that it (or the command line) names, which override its own.
 
+    A data set or a tier of the same name that `raw` has in full stays as it is.
+
     Raises UserError for a preset that does not exist.
     """
     name = overrides.get("preset", raw.get("preset", "none"))
@@ -171,6 +173,12 @@ def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
         name: entry
         for name, entry in preset.get("datasets", {}).items()
         if not (isinstance(own.get(name), Mapping) and "source" in own[name])  # a data set of the user's own stays so
+    }
+    tiers = raw.get("storage") if isinstance(raw.get("storage"), Mapping) else {}
+    preset["storage"] = {  # and so does a tier with a place of its own, unless the preset leaves it out
+        name: entry
+        for name, entry in preset.get("storage", {}).items()
+        if entry is None or not (isinstance(tiers.get(name), Mapping) and {"kind", "path"} & set(tiers[name]))
     }
     return _merged(raw, preset)
 
@@ -479,7 +487,10 @@ def _check_compared(config: Mapping[str, Any]) -> None:
     try:
         for key, folder in folders:
             check_folder(f"report.{key}", folder, dataset)
-        check_once(report["machines"], Path("results", "tables", dataset))
+        own = Path("results", "tables", dataset)
+        if report["baseline"] is not None:
+            check_baseline(report["baseline"], own)
+        check_once(report["machines"], own)
         for name in published_names(report["published"]):
             read_published(name)
     except UserError as error:

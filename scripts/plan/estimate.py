@@ -14,7 +14,7 @@ from scripts.plan.experiment import Plan, Run
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
-VISIT_SECONDS = {"cpu": 1.0, "cuda": 11.0}  # beside its window; on a GPU each is an interpreter that sets up CUDA
+VISIT_SECONDS = {"cpu": 1.0, "cuda": 2.2}  # beside its window; on a GPU each sets up CUDA
 PASSES = 4  # of what is measured by whole epochs
 TRAINED_BYTES_PER_SECOND = 80e6  # of float32 audio, in a training; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9

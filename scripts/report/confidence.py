@@ -61,7 +61,9 @@ def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None
     if drift >= max(UNSTEADY, DRIFT_PERCENT):
         return Confidence("B", f"the machine changed its speed by {drift:.0f} % over the session.", idle)
     if varied > NOISY:
-        return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", idle)
+        seen = row["device"] == "cpu" or row["left_out"] or row["disturbed"]  # a GPU's is mostly the host's submitting
+        advice = idle if seen else _longer(tables, row, 2.0)
+        return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", advice)
     if row["runs"] < MANY_VISITS:
         return Confidence("B", f"{_visits(row)}.", _longer(tables, row, 2.0))
     return None

@@ -1,5 +1,6 @@
 """What the report says by putting the tables' rows together: groups, sentences' parts, facts."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -146,9 +147,11 @@ def machine_card(tables: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def machine_text(hosts: list[Mapping[str, Any]]) -> str:
-    """Return the first machine's processor and memory in a few words."""
+    """Return the first machine's processor, memory and GPUs in a few words."""
     host = hosts[0]["host"] if hosts else {}
     cores = f"{host['cores_allowed']} cores" if host.get("cores_allowed") else ""
     memory = bytes_text(host["memory_bytes"]) if host.get("memory_bytes") else ""
     cpu = host["cpu"] if isinstance(host.get("cpu"), str) else ""
-    return ", ".join(filter(None, (cpu, cores, memory)))
+    gpus = Counter(host.get("gpus") or ())
+    named = (f"{count} x {name}" if count > 1 else name for name, count in gpus.items())
+    return ", ".join(filter(None, (cpu, cores, memory, *named)))

@@ -17,6 +17,7 @@ from scripts.report.model import (
     needs_text,
     unit_of,
 )
+from scripts.report.verdict_texts import in_memory
 from scripts.report.verdicts import main_panel
 from scripts.tables.columns import number_text
 
@@ -76,16 +77,22 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "needs_text": needs_text(model, unit),
         "fits_text": fits_text(model, unit),
         "feeds_text": feeds_text(answers),
-        "large_text": _large_text(known, model),
+        "large_text": _large_text(known, model, _not_profiled(tables)),
     }
 
 
-def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model) -> str:
+def _not_profiled(tables: Tables) -> str:
+    """Return why no tier's disk has a figure, or what to do for one."""
+    said = (row["reason"] for row in tables["tiers"] if row["reason"] and not in_memory(tables, row["tier"]))
+    return next(said, "name a tier on a disk below `storage` in config.yaml")
+
+
+def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model, otherwise: str) -> str:
     """Return what storage gives in each format to data that is read from it in each epoch."""
     sizes = {row["format"]: one.clip_bytes for row, one in known if one.clip_bytes}
     limits = {name: 1e6 * model.storage_mbps / size for name, size in sizes.items() if model.storage_mbps}
     if not limits:
-        return "What the storage gives was not measured: name a tier on a disk below `storage` in config.yaml."
+        return f"What the storage gives was not measured: {otherwise}."
     shown = sorted(limits.items(), key=lambda one: -one[1])
     most = ", ".join(f"{number_text(limit)} as {name}" for name, limit in shown)
     return (

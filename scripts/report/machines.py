@@ -36,8 +36,7 @@ def machines(tables: Tables) -> list[Machine]:
 
 
 def _about(hosts: list[Mapping[str, Any]]) -> str:
-    gpus = dict.fromkeys(hosts[0]["host"].get("gpus") or ()) if hosts else ()
-    return ", ".join(filter(None, (machine_text(hosts), *gpus))) or "unknown machine"
+    return machine_text(hosts) or "unknown machine"
 
 
 def numbered(names: Iterable[str]) -> list[str]:

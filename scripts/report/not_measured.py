@@ -1,5 +1,6 @@
 """What the report has no answer to, as questions, each with what would answer it."""
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -24,13 +25,20 @@ _COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it
     "seconds": "preset=tensordict",
     "tensors": "preset=tensor_loading",
     "cold": "sweep='{cache: [warm, cold]}'",
-    "scaling": "sweep='{workers: [0, 1, 2, 4]}'",
+    "scaling": "sweep='{workers: auto}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
     "concurrency": "preset=concurrency",
     "in_flight": "preset=far",
+    "device_prefetch": "sweep='{device_prefetch: [0, 2]}'",
+    "keep": "loaders='[{name: resident, keep: [host, device]}]'",
 }
 
-_SWEPT = {"cold": "cache", "scaling": "workers", "batch_size": "batch_size"}  # the key of `sweep` that each asks for
+_SWEPT = {  # the key of `sweep` that each asks for
+    "cold": "cache",
+    "scaling": "workers",
+    "batch_size": "batch_size",
+    "device_prefetch": "device_prefetch",
+}
 
 _NEEDS = {  # by table, where that is empty
     "parts": (
@@ -78,12 +86,23 @@ def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, 
     said = set()
     found: Iterable[tuple[str, str, str]] = [(name, *pair) for name, pair in _NEEDS.items() if not tables[name]]
     found = [*found, *((name, chart.QUESTION, chart.NEEDS) for name, chart in charts.items() if not rows[name])]
+    found += _of_a_gpu(tables)
     for name, question, needs in found:
         command = _command(tables, name)
         if said.isdisjoint({needs, question, command}):
             said |= {needs, question, command} - {""}
             takes = _takes(tables, name) if command else ""
             yield {"question": question, "needs": f"It would need {needs}.", "command": command, "takes": takes}
+
+
+def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the question and the needs of what is worth trying where results were measured on a GPU."""
+    rows = [row for row in tables["ranking"] if row["device"] == "cuda" and row["clips_per_second"]]
+    if rows and not any(row["device_prefetch"] for row in rows):
+        yield "device_prefetch", "What does copying batches ahead to the GPU save?", "a `device_prefetch` above 0"
+    kept = [row for row in rows if row["loader"] == "resident"]
+    if kept and not any(json.loads(row["options"] or "{}").get("keep") == "device" for row in kept):
+        yield "keep", "How fast is it if all of the data lies on the GPU?", "`keep: device` of the loader `resident`"
 
 
 def _takes(tables: Tables, name: str) -> str:

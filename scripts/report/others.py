@@ -21,7 +21,13 @@ def with_others(tables: Tables) -> dict[str, Any]:
     without tables, for records of another protocol, for clips of another length, and for a machine that is there twice.
     """
     baseline = asked(tables, "baseline")
-    return {**tables, "baseline": read_tables(Path(baseline)) if baseline else None, "machines": _machines(tables)}
+    return {**tables, "baseline": read_baseline(baseline) if baseline else None, "machines": _machines(tables)}
+
+
+def read_baseline(folder: str | Path) -> dict[str, Any]:
+    """Return the tables of an earlier session. Raises UserError for such as this version cannot read."""
+    hint = "Measure that session again with this version, and copy its tables; or compare with another."
+    return _read(f"baseline: {folder}", folder, hint)
 
 
 def _machines(tables: Tables) -> list[dict[str, Any]]:
@@ -35,21 +41,20 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
         if host.is_file():  # first of all: tables of another protocol may have other columns
             again = f"Measure there again with this version, and copy the tables again: cp -r results/tables/{dataset}"
             check_protocol(key, tables["host"], read_json(host), f"{again} FOLDER; or take it out of the list.")
-        other = _read(key, folder)
+        hint = "Make them there with this version, by snakemake, and copy them again"
+        other = _read(key, folder, f"{hint}; or take the folder out of the list.")
         check_clips(key, tables, other)
         _check_other(key, other, [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)])
         found.append({"name": name, "folder": folder, "tables": other})
     return found
 
 
-def _read(key: str, folder: str) -> dict[str, Any]:
+def _read(key: str, folder: str | Path, hint: str) -> dict[str, Any]:
     try:
         return read_tables(Path(folder))
     except UserError as error:
-        raise UserError(
-            f"{key}: found tables that this version cannot read ({error}) Make them there with this version, by "
-            "snakemake, and copy them again; or take the folder out of the list."
-        ) from None
+        found = str(error).partition(" Delete ")[0]  # it would be made again here, where nothing makes it
+        raise UserError(f"{key}: found tables that this version cannot read ({found}) {hint}") from None
 
 
 def check_protocol(key: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], hint: str) -> None:

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from scripts.common.noun import noun_of, worded
@@ -10,11 +9,11 @@ from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
-from scripts.report.others import with_others
+from scripts.report.others import read_baseline, with_others
 from scripts.report.verdict_texts import asked, choice_text, rank_text, visits_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
-from scripts.tables.columns import conditions, number_text, read_tables, settings_text
+from scripts.tables.columns import conditions, number_text, settings_text
 
 WIDTH = 100  # columns; nothing printed is wider
 _HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
@@ -201,7 +200,7 @@ def baseline_lines(tables: Mapping[str, Any]) -> list[str]:
     folder = asked(tables, "baseline")
     if not folder:
         return []
-    lines = comparison_lines(tables, read_tables(Path(folder)))
+    lines = comparison_lines(tables, read_baseline(folder))
     return [*(line for text in lines for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent=" " * 8)), ""]
 
 

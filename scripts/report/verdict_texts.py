@@ -154,16 +154,25 @@ def times_text(low: float, high: float) -> str:
     return f"{number_text(low)} to {number_text(high)} times"
 
 
+def _size(tables: Tables, row: Row) -> int | None:
+    """Return the bytes of a result's format; None where it was not written."""
+    return next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+
+
 def cautions(tables: Tables, row: Row) -> Iterator[str]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
     if row["declared"]["preloads"]:
-        took = f", {bytes_text(row['pss_peak_bytes'])} at its peak (PSS)" if row["pss_peak_bytes"] else ""
+        size = _size(tables, row)
+        took = f", {bytes_text(size)} as {row['format']}" if size else ""
+        took += (
+            f", {bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)" if row["pss_peak_bytes"] else ""
+        )
         yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
     if not in_random_order(row):
         order = row["declared"]["order"]
         yield f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
     if in_memory(tables, row["tier"]):
-        size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+        size = _size(tables, row)
         took = f" ({bytes_text(size)} as {row['format']})" if size else ""
         yield f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
     if row["tier"].endswith(EMULATED):

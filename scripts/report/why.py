@@ -59,7 +59,12 @@ def _held(row: Row) -> str:
 
 
 def _waited(tables: Tables, row: Row) -> str:
-    """Return which share of its noted time the main process waited for batches; nothing where none was noted."""
+    """Return which share of its noted time the main process waited for batches; nothing where none was noted.
+
+    On a GPU, whose host runs ahead, such a share says nothing.
+    """
+    if row["device"] != "cpu":
+        return ""
     spent = {"wait": 0.0, "step": 0.0}
     for span in _of(tables["spans"], row):
         if span["track"] == "main" and span["phase"] in spent:

@@ -134,4 +134,6 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 def _saving(part: str, trials: Mapping[str, Any], cost: float) -> str:
     share = f"{PARTS[part].text} {percent_text(100 * cost * trials['full'])}"
     without = trials["without"].get(part)
-    return share if without is None else f"{share} (without: {number_text(without)} clips/s)"
+    if without is None:
+        return share
+    return f"{share} ({number_text(without)} clips/s without, {number_text(trials['full'])} with)"

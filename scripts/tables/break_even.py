@@ -4,14 +4,16 @@ What a format costs to prepare is `seconds` of formats.csv alone: writing it fro
 What comes before is the same for all formats, and copying to a tier is not counted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.blocks import compare
+from scripts.common.blocks import FINAL_ERROR, Table
+from scripts.common.statistics import Comparison
 from scripts.common.vocabulary import CONDITIONS, ranks_of
 from scripts.tables.groups import grouped
 
 Row = dict[str, Any]
+Compare = Callable[[Row, Row], Comparison]  # how many times the first result is faster
 ALONE = "no other format was measured here"
 CHEAPEST = "itself the cheapest to prepare"
 SLOWER = "slower: it never pays"
@@ -23,21 +25,25 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
 
     `best`: rows as `ranking.best` gives them, with their `speeds`; those that read from a warm cache without a step
     count. `formats`: rows of formats.csv. A format stands for its fastest loader; an epoch reads all clips that were
-    written. It is held against the cheapest to prepare, by medians, and the cheapest itself, where it is also the
-    fastest, against the next cheapest: it pays at once (0 epochs). `break_even_epochs` is None with a reason where a
-    format never pays, is itself the cheapest or alone, or are not distinguishable in speed.
+    written. It is held against the cheapest to prepare, and the cheapest itself, where it is also the fastest, against
+    the next cheapest: it pays at once (0 epochs). Which is faster is told as ranks are, from one comparison of all
+    results of a device. `break_even_epochs` is None with a reason where a format never pays, is itself the cheapest or
+    alone, or are not distinguishable in speed.
     """
     written = {one["format"]: one for one in formats if one["seconds"] is not None and one["clips"]}
     plain = ("ok", 1, "read", "warm", 0)
-    measured = [
-        row
-        for row in best
-        if (row["status"], ranks_of(row), *(row[key] for key in CONDITIONS)) == plain and row["format"] in written
-    ]
+    measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in CONDITIONS)) == plain]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["clips_per_second"]))
-    for same in grouped(measured, "device", "tier"):
-        fastest = [rows[0] for rows in grouped(same, "format")]
-        yield from _held_against(sorted((_costs(row, written[row["format"]]) for row in fastest), key=_cost))
+    for beside in grouped(measured, "device"):
+        table = Table({_name(row): row["speeds"] for row in beside}, FINAL_ERROR)
+        for same in grouped((row for row in beside if row["format"] in written), "tier"):
+            fastest = [rows[0] for rows in grouped(same, "format")]
+            costs = sorted((_costs(row, written[row["format"]]) for row in fastest), key=_cost)
+            yield from _held_against(costs, lambda one, other, table=table: table.compare(_name(one), _name(other)))
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["loader"], row["tier"], row["slug"]
 
 
 def _cost(one: Row) -> tuple[float, float]:
@@ -45,28 +51,28 @@ def _cost(one: Row) -> tuple[float, float]:
 
 
 def _costs(row: Mapping[str, Any], written: Mapping[str, Any]) -> Row:
-    names = {key: row[key] for key in ("device", "tier", "format", "loader", "slug", "speeds")}
+    names = {key: row[key] for key in ("device", "tier", "format", "loader", "slug")}
     seconds = written["clips"] / row["clips_per_second"]
     return {**names, "prepare_seconds": written["seconds"], "epoch_seconds": seconds}
 
 
-def _held_against(costs: list[Row]) -> Iterator[Row]:
+def _held_against(costs: list[Row], compare: Compare) -> Iterator[Row]:
     """Yield the rows of one device and tier, the cheapest to prepare first."""
     cheapest, *others = costs
     if not others:
         yield cheapest | {"break_even_epochs": None, "reason": ALONE}
-    elif all(compare(cheapest["speeds"], other["speeds"]).faster for other in others):
-        yield _pair(cheapest, others[0])
+    elif all(compare(cheapest, other).faster for other in others):
+        yield _pair(cheapest, others[0], compare)
     else:
         yield cheapest | {"break_even_epochs": None, "reason": CHEAPEST}
     for other in others:
-        yield _pair(other, cheapest)
+        yield _pair(other, cheapest, compare)
 
 
-def _pair(one: Row, other: Row) -> Row:
+def _pair(one: Row, other: Row, compare: Compare) -> Row:
     columns = ("format", "loader", "prepare_seconds", "epoch_seconds")
     row = one | {f"against_{column}": other[column] for column in columns}
-    found = compare(one["speeds"], other["speeds"])
+    found = compare(one, other)
     if not found.faster:
         return row | {"break_even_epochs": None, "reason": SLOWER if found.slower else UNTOLD}
     dearer, sooner = one["prepare_seconds"] - other["prepare_seconds"], other["epoch_seconds"] - one["epoch_seconds"]

@@ -249,8 +249,9 @@ _RANKING = (
     Column("step_au_percent", float, heading="AU at your step", format=percent_text,
            doc="AU at `report.step_ms`; see `step_au_from`"),
     Column("step_au_low", float, doc="its lower end, by the speed's interval"),
-    Column("step_au_from", doc="`measured`, or `by its rate`: steady rate and epoch start, where with workers a "
-           "batch is made while a step is under way, and without any nothing overlaps"),
+    Column("step_au_from", doc="`measured`, or `by its rate`: steady rate and epoch start, where with workers a batch "
+           "is made while a step is under way and without any nothing overlaps, and how much longer others were seen "
+           "to wait"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
            "surely costs more than each other and than what differs by itself; blank: not looked for"),
@@ -260,7 +261,9 @@ _RANKING = (
     Column("disturbed", int, doc="those of `runs` beside which something else slowed the machine down"),
     Column("left_out", int, doc="ok visits that do not count: others took more of the machine than from `runs`"),
     *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips faults_per_batch"),
-    *_of_runs("median", "steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
+    replace(_SHARED["steady_clips_per_second"], of="", doc="`clips_per_second` without epoch starts: times the median "
+            "of what that made of a visit"),
+    *_of_runs("median", "epoch_start_seconds ceiling_clips_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
@@ -493,9 +496,13 @@ def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
     path = _present(folder, f"{name}.csv")
     with reading(path, "make_tables", delete=folder), open(path, encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
-        if tuple(table.fieldnames or ()) != COLUMNS[name]:
+        there = tuple(table.fieldnames or ())
+        if there != COLUMNS[name]:
+            more = [column for column in there if column not in COLUMNS[name]]
+            less = [column for column in COLUMNS[name] if column not in there]
+            differ = f"{', '.join(more) or 'none'} more, {', '.join(less) or 'none'} less"
             raise UserError(
-                f"{path} has the columns {', '.join(table.fieldnames or ())}; expected are {', '.join(COLUMNS[name])}. "
+                f"{path} has other columns than this version writes: {differ if more or less else 'in another order'}. "
                 f"Delete the folder {folder} and run make_tables.py again."
             )
         rows = []

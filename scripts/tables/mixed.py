@@ -33,5 +33,5 @@ def _warning(seen: str, loader: str) -> dict[str, Any]:
         "seen": seen,
         "cause": "the code was changed between runs, and these are not made again by themselves",
         "hint": "where the change may matter, measure all of them by one version: "
-        f"snakemake {target} --forcerun prove_loader",
+        f"snakemake {target} --forcerun prove_loader, with the --config of your command",
     }

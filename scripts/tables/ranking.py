@@ -100,6 +100,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "interval_high": middle.high,
         "speeds": speeds,
         "clips": median_of(run["clips"] for run in measured),
+        "steady_clips_per_second": _steady(middle.speed, measured),
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
         "minimum_step_ms": _minimum_step(ok if speeds else []),
@@ -110,6 +111,14 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "warnings": sum(run["warnings"] or 0 for run in runs),
         "declared": _declared(runs),
     }
+
+
+def _steady(speed: float | None, runs: list[Mapping[str, Any]]) -> float | None:
+    """Return a result's speed without epoch starts; None where its visits do not know it."""
+    steady = median_of(
+        run["steady_clips_per_second"] / run["clips_per_second"] for run in runs if run["steady_clips_per_second"]
+    )
+    return speed * steady if speed and steady else None
 
 
 def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
@@ -227,10 +236,12 @@ def _ranked(rows: list[Mapping[str, Any]], keep_speeds: bool) -> list[Row]:
         slower = table.compare(order[0], place) if place != order[0] else None
         first, last = table.rank_interval(place)
         alone = len(rows) > 1 and row["runs"] == 1
+        steady = row["steady_clips_per_second"]
         ranked.append(
             {
                 **row,
                 **dict(zip(_CENTER, center, strict=True)),
+                "steady_clips_per_second": steady and steady * center.speed / row["clips_per_second"],
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,

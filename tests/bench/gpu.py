@@ -24,11 +24,12 @@ PROJECT = Path(__file__).resolve().parents[2]
 MINUTES, CLIPS, CLIP_SECONDS, BATCH = 20.0, 1024, 10.0, 64
 CONTRACT = ("tests/machine/test_gpu.py", "tests/machine/test_device_prefetch.py", "tests/loaders/test_ring.py")
 CONTRACT += ("tests/loaders/test_loaders.py", "tests/loaders/test_kinds.py", "tests/loaders/test_programs.py")
-CONTRACT += ("tests/measure/test_training.py", "tests/measure/test_tensors.py")
+CONTRACT += ("tests/measure/test_training.py", "tests/measure/test_tensors.py", "tests/measure/test_fork_server.py")
 TESTS_AT_A_TIME = 8
 SIDE, DRAWN = 224, 32  # pixels of an image; images that are drawn, of which the others are shifted copies
 ON_A_GPU = "on_a_gpu or slow_consumer"
 STREAMS = "slow_consumer and (ring or memmap)"  # what torch enqueues; DALI's own work no sanitizer of torch sees
+VISITS = "visits by forks"
 MANY = {"workers": 8, "prefetch": 4, "pin_memory": True}
 MINIMUM = ("--step-limit-ms", "200", "--bottlenecks")
 
@@ -173,6 +174,15 @@ class Bench:
         for case in CASES:
             if any(words in case.name for words in named):
                 self.add(case.name, self.loader(case))
+        if self.device == "cuda" and any(words in VISITS for words in named):
+            self.add(VISITS, self.forks)
+
+    def forks(self, left: float) -> Row:
+        """Return what visits by forks of the warm server are beside those by interpreters."""
+        asked = ("--device", self.device, "--only", "ring", "--blocks", "2")
+        command = [sys.executable, "-m", "tests.bench.forks", *asked]
+        done = subprocess.run(command, cwd=PROJECT, text=True, capture_output=True, check=True, timeout=left)
+        return {"note": next(line for line in done.stdout.splitlines() if line.startswith("ring: "))}
 
     def compared(self, row: Row, of: str) -> Row:
         """Return a row with its speed in bytes as they are delivered, and beside the ceiling."""

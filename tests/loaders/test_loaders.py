@@ -98,7 +98,7 @@ def skip_what_is_no_gpus_concern(module) -> None:
     absent = [name for name in module.REQUIRES if version_of(name) is None]
     absent += [name for name in plugins.load("formats", module.FORMAT).REQUIRES if not find_spec(name)]
     if absent or getattr(module, "READS", (PATH,))[0] != PATH:
-        pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or no GPU's concern")
+        pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or it copies nothing to a device")
 
 
 def skip_where_unsuited(request, loader) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from scripts.common.request import LoaderRequest
 from scripts.kinds import image
 from scripts.loaders import _own, _own_epochs
 from scripts.machine.folders import location_of
+from scripts.measure import one_run, run_loader
 from scripts.measure.run import _one_line
+from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from scripts.tables import ranking, records
 from scripts.tables.ranking import run_row
@@ -54,13 +57,26 @@ def placed(tmp_path_factory):
     return folder
 
 
-def run(placed, tmp_path, text, name="mine", data="wav", more=(), **settings) -> dict:
-    """Return the record of one run of a file with this text."""
+@pytest.fixture(scope="module")
+def visitor(placed):
+    """Makes runs by forks of a warm server, as a session does: sooner than by an interpreter."""
+    with Visitor(Corpus(placed / "corpus").sample, random.Random(0)) as found:
+        yield found
+
+
+def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, **settings) -> dict:
+    """Return the record of one run of a file with this text: by the program, or by a `visitor`, in batches of 8."""
     (tmp_path / "mine.py").write_text(text)
-    command = [*program_line("run_loader"), "--loader", name, "--file", tmp_path / "mine.py"]
-    command += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
-    command += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
-    done = subprocess.run(command, capture_output=True, text=True)
+    settings = {"batch_size": 8, **settings} if visitor else settings
+    asked = ["--loader", name, "--file", tmp_path / "mine.py"]
+    asked += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
+    asked += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
+    if visitor:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["run_loader", *map(str, asked)])
+            wanted, out = run_loader.parse()
+        return visitor.forked(one_run.completed_run(one_run.loader_of(wanted), wanted), out)
+    done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")
 
@@ -93,10 +109,10 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "workers", "error", "line"), BROKEN)
-def test_an_error_is_shown_with_the_users_line(placed, tmp_path, right, wrong, workers, error, line):
+def test_an_error_is_shown_with_the_users_line(placed, visitor, tmp_path, right, wrong, workers, error, line):
     text = EXAMPLE.replace(right, wrong)
     assert text != EXAMPLE
-    record = run(placed, tmp_path, text, workers=workers)
+    record = run(placed, tmp_path, text, visitor=visitor, workers=workers)
     number = next(at for at, one in enumerate(text.splitlines(), start=1) if line in one)
     assert record["status"] == "failed" and record["clips_per_second"] is None
     assert record["reason"].startswith(error)
@@ -121,11 +137,11 @@ def test_an_error_of_a_worker_is_shown_as_the_worker_raised_it(placed, tmp_path,
     assert shown == f"{reason} (mine.py, line 14: {line})"
 
 
-def test_an_exception_class_that_no_worker_can_send_ends_the_run_with_its_reason(placed, tmp_path):
+def test_an_exception_class_that_no_worker_can_send_ends_the_run_with_its_reason(placed, visitor, tmp_path):
     """pickle finds the class nowhere; nobody waits for the limit."""
     line = "raise type('Local', (Exception,), {})('gone')"
     text = EXAMPLE.replace("        return soundfile", f"        {line}\n        return soundfile")
-    record = run(placed, tmp_path, text, workers=1, more=["--limit-minutes", "3"])
+    record = run(placed, tmp_path, text, visitor=visitor, workers=1, more=["--limit-minutes", "3"])
     assert record["status"] == "failed"
     assert record["reason"] == f"Local: gone (mine.py, line 14: {line})"
 
@@ -187,8 +203,8 @@ def test_an_item_is_refused_in_a_worker_too(placed, tmp_path):
     assert reason.endswith("(mine.py, line 13: def __getitem__(self, index):)")
 
 
-def test_two_channels_get_no_number(placed, tmp_path):
-    record = run(placed, tmp_path, EXAMPLE.replace(READ, f"{READ}[None].repeat(2, 0)"))
+def test_two_channels_get_no_number(placed, visitor, tmp_path):
+    record = run(placed, tmp_path, EXAMPLE.replace(READ, f"{READ}[None].repeat(2, 0)"), visitor=visitor)
     assert record["status"] == "failed" and "mix it down to one channel (mine.py" in record["reason"]
 
 
@@ -250,8 +266,9 @@ def test_a_dataset_is_not_read_before_its_workers_are_there(placed, tmp_path):
         assert sum(len(batch["clip"]) for batch in epoch(0)) == 30
 
 
-def test_wrong_data_gets_no_number(placed, tmp_path):
-    record = run(placed, tmp_path, EXAMPLE.replace('dtype="float32")[0]', 'dtype="float32")[0] * 0.5'))
+def test_wrong_data_gets_no_number(placed, visitor, tmp_path):
+    text = EXAMPLE.replace('dtype="float32")[0]', 'dtype="float32")[0] * 0.5')
+    record = run(placed, tmp_path, text, visitor=visitor)
     assert record["status"] == "failed" and record["reason"].startswith("verification: ")
 
 
@@ -278,7 +295,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, monkeypatch, fa
     first, tried = again(text, 0)
     assert tried and first["status"] == "failed" and first["reason"].startswith(reason)
     assert "; tried once, on ram with cpu-b32-w0: the other runs" in first["reason"]
-    assert first["reason"].endswith("snakemake results/mine.json --forcerun prove_loader")
+    assert "type: snakemake results/mine.json --forcerun prove_loader, with the --config" in first["reason"]
     second, tried = again(text, 1, batch_size=4)
     assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
     rows = [
@@ -461,10 +478,10 @@ def dataset(request):
     (".transpose(2, 0, 1) / 255", "found float64 (3, 20, 24), allowed is uint8 (3, 20, 24): return dtype='uint8'"),
     (".transpose(2, 0, 1)[:, 1:]", "found uint8 (3, 19, 24), allowed is uint8 (3, 20, 24): return the shape (3, 20,"),
 ])  # fmt: skip
-def test_a_dataset_of_images_goes_through_the_same_gate(tmp_path, change, words):
+def test_a_dataset_of_images_goes_through_the_same_gate(visitor, tmp_path, change, words):
     corpus = make_corpus(tmp_path / "corpus", clips=40, kind=image.Kind((20, 24)))
     write_format(corpus, "files", tmp_path / "files", readers=1)
-    record = run(tmp_path, tmp_path, IMAGES.replace("CHANGE", change), data="files", batch_size=8, workers=2)
+    record = run(tmp_path, tmp_path, IMAGES.replace("CHANGE", change), data="files", visitor=visitor, workers=2)
     if words is None:
         assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
     else:
@@ -484,11 +501,11 @@ VARYING = ".transpose(2, 0, 1) // 8 * 8 + np.uint8(np.random.randint(8))"  # ano
         "other data than was verified in timed epoch 1",
     ),
 ])  # fmt: skip
-def test_what_a_decoder_may_vary_by_is_told_from_other_images(tmp_path, limits, change, words):
+def test_what_a_decoder_may_vary_by_is_told_from_other_images(visitor, tmp_path, limits, change, words):
     corpus = make_corpus(tmp_path / "corpus", clips=40, validation=0, kind=image.Kind((20, 24)))
     write_format(corpus, "files", tmp_path / "files", readers=1)
     text = IMAGES.replace('FORMAT = "files"', f'FORMAT = "files"\n{limits}').replace("CHANGE", change)
-    record = run(tmp_path, tmp_path, text, data="files", batch_size=8, workers=0)
+    record = run(tmp_path, tmp_path, text, data="files", visitor=visitor, workers=0)
     if words is None:
         assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
         assert 0 < record["verification"]["largest_difference"] <= 7

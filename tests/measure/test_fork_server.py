@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+import torch
 
 from scripts.measure.fork_server import unforkable
+from tests.bench.made_results import demo_runs, made_results
 
 PROGRAM = """
 import os
@@ -64,7 +67,15 @@ def test_own_pages() -> None:
 
 
 def test_a_server_that_has_begun_to_use_cuda_says_that_its_forks_could_not(monkeypatch):
-    pytest.importorskip("torch")
     assert unforkable() is None
-    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    monkeypatch.setattr("os.path.realpath", lambda _path: "/dev/nvidiactl")
     assert "has begun to use CUDA" in unforkable()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_on_a_gpu_visits_are_forks_too(tmp_path):
+    with made_results(demo_runs(["ring"], "cuda"), clips=64) as made:
+        for number in range(2):
+            out = tmp_path / f"{number}.json"
+            record = made.visitor.make(replace(made.runs["ring"], repeat=number, path=str(out)), out)
+            assert (record["status"], record["reason"], record["started_by"]) == ("ok", None, "fork")

@@ -1,6 +1,7 @@
 """Sessions beside earlier ones: which block is new, what is measured again, and beside what."""
 
 import json
+import random
 import subprocess
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from scripts.common.counting import Visit
 from scripts.common.errors import UserError
+from scripts.common.files import read_json
 from scripts.common.vocabulary import PROTOCOL
 from scripts.machine import page_cache
 from scripts.measure import one_run, run_session
@@ -249,6 +251,22 @@ def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, mon
         for cache in ("warm", "limited", "limited", "warm", "warm"):
             visitor.make(replace(plan.runs[0], location=at, cache=cache), disk / "0.json")
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
+
+
+@pytest.mark.parametrize(("found", "reason"), [
+    (TimeoutError(), "no end after 10 minutes"), ("the process crashed (SIGSEGV)", "the process crashed (SIGSEGV)"),
+    (None, "the control run left no record; the session's log says what it said"),
+])  # fmt: skip
+def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch, found, reason):
+    def make(_job, _seconds, _watch):
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(Visitor, "_server", lambda _visitor, _bound: SimpleNamespace(make=make))
+    Visitor(plan.sample, random.Random(0)).control(plan.bounds[0], tmp_path / "0.json")
+    record = read_json(tmp_path / "0.json")
+    assert (record["status"], record["reason"], record["clips_per_second"]) == ("failed", reason, None)
 
 
 def test_the_fork_server_may_say_two_lines_at_once():

@@ -417,6 +417,16 @@ def test_a_data_set_of_ones_own_stays_where_a_preset_has_one_of_its_name(raw, tm
     assert (plan.source, plan.options["images"]) == ("synthetic_images", 100)
 
 
+def test_a_tier_of_ones_own_stays_where_a_preset_has_one_of_its_name(raw, tmp_path):
+    raw["storage"] = {"ram": {"path": "/dev/shm"}, "disk": {"path": str(tmp_path)}}
+    raw["preset"] = "far"
+    storage = Plan(raw).config["storage"]
+    assert storage["disk"]["path"] == str(tmp_path) and set(storage) == {"disk", "s3_0ms", "s3_20ms"}
+    further = {"storage": {"s3_20ms": {"latency_ms": "50"}}}  # of a tier that the preset brings: a part of it
+    storage = Plan({**raw, "storage": {**raw["storage"], **further["storage"]}}, further).config["storage"]
+    assert (storage["s3_20ms"]["kind"], storage["s3_20ms"]["latency_ms"]) == ("s3", 50)
+
+
 def test_null_is_typed_on_the_command_line(raw):
     overrides = {"preset": "pdsc3k", "report": {"now": "null"}}
     assert Plan({**raw, "report": {"now": "null"}}, overrides).config["report"]["now"] is None
@@ -584,12 +594,18 @@ def test_what_only_the_report_asks_is_no_other_session(raw):
     assert Plan(raw).session_config != before
 
 
-def test_a_baseline_is_a_folder_of_tables(raw, tmp_path):
+def test_a_baseline_is_a_folder_of_tables(raw, tmp_path, monkeypatch):
     raw["report"]["baseline"] = str(tmp_path)
     said = refused(raw)
     assert f"report.baseline: found '{tmp_path}', which has no runs.csv" in said and "cp -r results/tables/" in said
     (tmp_path / "runs.csv").touch()
     assert Plan(raw).config["report"]["baseline"] == str(tmp_path)
+    own = tmp_path / "results" / "tables" / raw["dataset"]
+    own.mkdir(parents=True)
+    (own / "runs.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    raw["report"]["baseline"] = str(own)
+    assert "the tables of this session itself; allowed is a copy" in refused(raw)
 
 
 def test_machines_are_folders_of_tables_each_once(raw, tmp_path):

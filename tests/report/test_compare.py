@@ -132,6 +132,11 @@ def test_the_program_fails_for_ci_where_a_limit_is_passed(tmp_path):
     write_json(host, {**read_json(host), "protocols": [99]})
     result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
     assert result.returncode == 2 and "protocol 99" in result.stderr
+    header, rows = (tmp_path / "then" / "tables" / "ranking.csv").read_text().split("\n", 1)
+    (tmp_path / "then" / "tables" / "ranking.csv").write_text(f"{header},of_an_older_version\n{rows}")
+    result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
+    assert result.returncode == 2 and "that this version cannot read" in result.stderr
+    assert "Delete" not in result.stderr and "or compare with another" in result.stderr
     assert read_tables(tmp_path / "now" / "tables")["host"]["protocols"] == [1]
 
 

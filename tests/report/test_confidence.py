@@ -7,6 +7,8 @@ from scripts.report.confidence import confidence
 ROW = {"loader": "ring", "task": "read", "device": "cpu", "runs": 9, "left_out": 0}
 NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_percent": 0.0}
 
+ON_A_GPU = {"row": {"device": "cuda", "disturbed": 0}, "noise": {"device": "cuda", "variation_percent": 17.0}}
+
 
 def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5):
     tables = {
@@ -27,6 +29,8 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5)
         ({"row": {"runs": 4}}, "B", "ring has 4 visits. About 10 minutes would settle it: `measure.minutes: 10`"),
         ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
         ({"noise": {"variation_percent": 17.0}}, "B", "the same work varied by 17 % over the session."),
+        (ON_A_GPU, "B", "17 % over the session. About 10 minutes"),
+        ({**ON_A_GPU, "row": {"device": "cuda", "disturbed": 1}}, "B", "17 % over the session. Stop other"),
         ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "changed its speed by 8 % over the session."),
         ({"noise": {"drift_seen": False, "drift_percent": -8.0}}, "A", "9 visits"),
         ({"form": "noisy", "longer": 3.97}, "C", "more than 25 % behind another. About 20 minutes would settle it"),

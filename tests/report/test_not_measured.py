@@ -1,6 +1,7 @@
 """What was not measured, with the command for it; and the card of the machine."""
 
 import shlex
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -118,5 +119,22 @@ def test_no_command_measures_nothing(tmp_path):
     assert [command for command in found if command.endswith("tensor_loading")]
     assert not [command for command in found if "ladder" in command or "concurrency" in command]
     start = "snakemake --config dataset=demo preset=quick"
-    assert f"{start} 'loaders=[a]' sweep='{{task: [read], workers: [0, 1, 2, 4]}}'" in found
+    assert f"{start} 'loaders=[a]' sweep='{{task: [read], workers: auto}}'" in found
     assert f"{start} sweep='{{task: [read], cache: [warm, cold]}}'" in found
+
+
+def test_a_gpu_has_questions_of_its_own(tmp_path):
+    def asked(*made):
+        return [one["command"] for one in lacking(tables_of(tmp_path, made)) if one["command"]]
+
+    ahead, keep = "sweep='{device_prefetch: [0, 2]}'", "loaders='[{name: resident, keep: [host, device]}]'"
+    on_host = Made("resident", "disk", [90.0] * 3, workers=None, device="cuda", options={"keep": "host"})
+    plain = Made("a", "disk", [100.0] * 3, device="cuda")
+    found = asked(plain, on_host)
+    assert [command for command in found if command.endswith((ahead, keep))] == [
+        f"snakemake --config dataset=demo {ahead}",
+        f"snakemake --config dataset=demo {keep}",
+    ]
+    assert not [command for command in asked(Made("a", "disk", [100.0] * 3)) if ahead in command or keep in command]
+    on_device = replace(on_host, options={"keep": "device"})
+    assert not [command for command in asked(plain, on_device) if keep in command]

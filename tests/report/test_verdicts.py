@@ -418,8 +418,8 @@ def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
     formats = {"memmap": (1.0, 328_000_000, 4)}
     caveat = by_goal(tables_of(tmp_path, made, formats=formats))["fastest"]["caveat"]
     assert caveat == (
-        "resident holds the whole set in memory, 812 MB at its peak (PSS): the set must fit, and storage has no part "
-        "in it."
+        "resident holds the whole set in memory, 328 MB as memmap, 812 MB with all else at its peak (PSS): the set "
+        "must fit, and storage has no part in it."
     )
     lean = by_goal(tables_of(tmp_path / "ram", made[1:], formats=formats))["fastest"]["caveat"]
     assert lean == ("The files on ram are in memory (328 MB as memmap), beside what the loader takes: they must fit.")

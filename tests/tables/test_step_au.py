@@ -6,6 +6,7 @@ from scripts.tables.step_au import with_step_au
 
 RESULT = {
     "loader": "a",
+    "device": "cpu",
     **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "prefetch": 2, "clips": 320},
     **{"clips_per_second": 3000.0, "interval_low": 1500.0, "steady_clips_per_second": 3200.0},
     **{"epoch_start_seconds": 0.05, "asked_step_ms": None, "asked_au_percent": None},
@@ -47,14 +48,20 @@ def test_what_was_measured_of_a_loader_lowers_what_the_rates_of_its_others_say()
 
 
 def test_what_does_not_work_ahead_waits_as_another_that_was_measured():
-    alone = RESULT | {"workers": 0, "epoch_start_seconds": 0.0}  # by its rate 66.7
-    tried = alone | {"asked_step_ms": 20.0, "asked_au_percent": 60.0}
-    ahead = RESULT | {"loader": "c"}
-    found = with_step_au([tried, alone | {"loader": "b"}, ahead], {"config": {"report": {"step_ms": 20.0}}})
-    assert [row["step_au_percent"] for row in found] == [60.0, pytest.approx(60.0), pytest.approx(80.0)]
-    found = with_step_au(
-        [alone, ahead | {"asked_step_ms": 20.0, "asked_au_percent": 40.0}], {"config": {"report": {"step_ms": 20.0}}}
-    )
+    alone = RESULT | {"workers": 0, "epoch_start_seconds": 0.0}  # waits 10 ms a step of 20
+    tried = alone | {"asked_step_ms": 20.0, "asked_au_percent": 100 * 20 / 35}  # 15: one and a half times as long
+    fast = alone | {"loader": "b", "steady_clips_per_second": 32000.0}  # 1 ms
+    ahead, other = RESULT | {"loader": "c"}, fast | {"device": "cuda"}
+    found = with_step_au([tried, fast, ahead, other], {"config": {"report": {"step_ms": 20.0}}})
+    assert [row["step_au_percent"] for row in found[1:]] == [pytest.approx(100 * 20 / ms) for ms in (21.5, 25, 21)]
+    own = tried | {
+        "loader": "b",
+        "asked_au_percent": 100 * 20 / 21.2,
+    }  # its own loader counts first
+    found = with_step_au([tried, own, fast], {"config": {"report": {"step_ms": 20.0}}})
+    assert found[2]["step_au_percent"] == pytest.approx(100 * 20 / 21.2)
+    working = ahead | {"asked_step_ms": 20.0, "asked_au_percent": 40.0}
+    found = with_step_au([alone, working], {"config": {"report": {"step_ms": 20.0}}})
     assert found[0]["step_au_percent"] == pytest.approx(100 * 20 / 30), "what works ahead says nothing of it"
 
 

@@ -678,7 +678,7 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
     rows = {(row["loader"], row["condition"]): row for row in tables["ranking"]}
     first = rows["a", "CPU"]
     assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
-    assert "reading out of memory 75 % (without: 400 clips/s)" in first["evidence"]
+    assert "reading out of memory 75 % (400 clips/s without, " in first["evidence"]
     held = {
         condition: (row["bottleneck"], row["bottleneck_percent"])
         for (name, condition), row in rows.items()

@@ -79,13 +79,18 @@ def epochs_of_ring(
     beside = {"target": target, "labels": labels, "clip": clip}
 
     def unread(positions: Any) -> Iterator[Any]:
-        kept = torch.zeros(
-            (request.batch_size, *request.sample.shape),
-            dtype=getattr(torch, request.sample.dtype),
-            device=request.device,
-        )
+        """Yield the same clips again and again, which are sent to the device as those are that were read."""
+        device = device_of(request)
+        raw = device != "cpu" and reader.scale is not None  # it is converted there
+        dtype = getattr(torch, str(reader.dtype) if raw else request.sample.dtype)
+        kept = torch.zeros((request.batch_size, *request.sample.shape), dtype=dtype)
+        copies = gpu.CopyStream(device) if device != "cpu" and request.pin_memory else None
+        kept = gpu.pinned(kept) if copies else kept
         for part in batches_of(torch.from_numpy(positions), request.batch_size):
-            yield kept[: len(part)], *(tensor[part].to(request.device) for tensor in beside.values())
+            batch = {"kept": kept[: len(part)], **{name: tensor[part] for name, tensor in beside.items()}}
+            batch = copies.arrived(copies.send(batch)) if copies else gpu.all_moved(batch, device, False)
+            rows, *others = batch.values()
+            yield rows.float().mul_(reader.scale) if raw else rows, *others
 
     @lru_cache(maxsize=2)  # of an epoch and the one that follows it
     def order(number: int) -> Any:

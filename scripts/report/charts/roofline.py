@@ -12,7 +12,8 @@ CAPTION = (
     "Percent of the lowest bound (the dashed line) that applies to each result: of the in-memory ceiling with a warm "
     "cache, of what its storage allows with a cold or limited one, of what the steps allow where there are some. What"
     " is at its bound can be helped by other hardware only; what is far from it, on the left, loses its speed in the "
-    "loader itself."
+    "loader itself. On a GPU the ceiling is of batches that are on it already: what is copied there stays below the "
+    "bus."
 )
 NEEDS = "results with a bound: the ceiling comes with every session, that of the storage where fio is installed"
 

@@ -10,7 +10,8 @@ CATEGORY, ORDER, SECTION = "2 Speed", 10, "figures"
 CAPTION = (
     "Throughput of each loader and tier at its best settings: every visit as a point, the result as a large point or "
     "a tall tick, its 95 % interval as a bar, the bound as a grey tick or a line. What is"
-    " near its bound cannot be much faster on this machine; what is far from it is limited by the loader itself."
+    " near its bound cannot be much faster on this machine; what is far from it is limited by the loader itself, on "
+    "a GPU by the copy to it as well."
 )
 NEEDS = "a loader with a verified speed"
 _INTERVAL = ("interval_low", "interval_high")
