@@ -98,10 +98,13 @@ def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, 
 def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
     """Yield the name, the question and the needs of what is worth trying where results were measured on a GPU."""
     rows = [row for row in tables["ranking"] if row["device"] == "cuda" and row["clips_per_second"]]
-    if rows and not any(row["device_prefetch"] for row in rows):
+    options = {row["loader"]: [] for row in rows}
+    for row in rows:
+        options[row["loader"]].append(json.loads(row["options"] or "{}"))
+    if rows and not any(one.get("device_prefetch") for found in options.values() for one in found):
         yield "device_prefetch", "What does copying batches ahead to the GPU save?", "a `device_prefetch` above 0"
-    kept = [row for row in rows if row["loader"] == "resident"]
-    if kept and not any(json.loads(row["options"] or "{}").get("keep") == "device" for row in kept):
+    kept = [one.get("keep") for one in options.get("resident", ())]
+    if kept and "device" not in kept:
         yield "keep", "How fast is it if all of the data lies on the GPU?", "`keep: device` of the loader `resident`"
 
 
@@ -145,7 +148,7 @@ def _freed(tables: Tables, key: str) -> list[str]:
     """Return the loaders to name where each of the session's has values of its own for a key of `sweep`: their names
     alone are swept over what `sweep` says.
     """
-    able = {row["loader"] for row in tables["ranking"] if row[key] is not None}
+    able = {row["loader"] for row in tables["ranking"] if row.get(key, 0) is not None}
     entries = [
         {"name": entry} if isinstance(entry, str) else entry for entry in tables["dataset"]["config"].get("loaders", ())
     ]

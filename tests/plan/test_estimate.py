@@ -51,14 +51,14 @@ def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
 
 def test_the_first_block_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
-    short = {**plan.config["measure"], "minutes": 0.5, "seconds": 1}
+    short = {**plan.config["measure"], "minutes": 0.5, "seconds": 3}
     asked = {"task": ["read"], "batch_size": [8, 16, 32, 64], "pin_memory": [False]}
     found = []
     for device in ("cpu", "cuda"):
         sweep = {**plan.config["sweep"], **asked, "device": [device]}
         found.append(estimate(Plan({**plan.config, "measure": short, "sweep": sweep}, project=tmp_path)))
     assert [one.results for one in found] == [8, 8]
-    assert [one.session_minutes for one in found] == pytest.approx([0.5, 8 * (2.2 + 1) / 60], rel=0.05)
+    assert [one.session_minutes for one in found] == pytest.approx([8 * (1 + 3) / 60, 8 * (2.2 + 3) / 60], rel=0.05)
 
 
 def test_whole_epochs_are_part_of_the_first_block(plan, tmp_path):

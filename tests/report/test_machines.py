@@ -121,7 +121,7 @@ def test_equal_machines_get_a_number_and_names_of_the_config_stay(tmp_path, here
 def test_gpus_are_in_the_name(here, there):
     changed(there, "host", lambda host: host["hosts"][0]["host"].update(gpus=["Example GPU", "Example GPU"]))
     [_, other] = machines(with_others(asking(here, [str(there)])))
-    assert other.name == "There CPU, 8 cores, 64.0 GB, Example GPU"
+    assert other.name == "There CPU, 8 cores, 64.0 GB, 2 x Example GPU"
 
 
 def notes(here, there):

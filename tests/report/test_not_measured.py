@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 import yaml
 
+from scripts.common import plugins
 from scripts.common.files import PROJECT
 from scripts.report import charts
 from scripts.report.groups import machine_card
@@ -41,6 +42,9 @@ def test_commands_name_what_the_config_has(name):
     key, value = shlex.split(_COMMANDS[name])[0].split("=", 1)
     if key == "preset":
         assert (PROJECT / "workflow" / "presets" / f"{value}.yaml").is_file()
+    elif key == "loaders":
+        [entry] = yaml.safe_load(value)
+        assert {*entry} - {"name"} <= {*plugins.load("loaders", entry["name"]).OPTIONS}
     else:
         assert set(yaml.safe_load(value)) <= set(config[key])
 

@@ -203,7 +203,7 @@ def test_a_result_stands_with_its_rank_interval_its_bound_and_its_bottleneck(mea
         "1-2 lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 CPU 23,798 23,545 to 24,053 81 % in-memory "
         "ceiling 1.01 0.986 to 1.03 "
     )
-    assert " ✓ yes 10 " in row and " reading 62 % reading out of memory 62 % (without:" in row
+    assert " ✓ yes 10 " in row and " reading 62 % reading out of memory 62 % (" in row and " without, " in row
     assert " ✓ yes 10 10 disturbed " in row_of(measured[2], "ranking", "dali_npy disk", "8,549")
     assert " storage " in row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ")
     assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk, npy", " 1,500 ")

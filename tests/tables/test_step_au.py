@@ -54,10 +54,7 @@ def test_what_does_not_work_ahead_waits_as_another_that_was_measured():
     ahead, other = RESULT | {"loader": "c"}, fast | {"device": "cuda"}
     found = with_step_au([tried, fast, ahead, other], {"config": {"report": {"step_ms": 20.0}}})
     assert [row["step_au_percent"] for row in found[1:]] == [pytest.approx(100 * 20 / ms) for ms in (21.5, 25, 21)]
-    own = tried | {
-        "loader": "b",
-        "asked_au_percent": 100 * 20 / 21.2,
-    }  # its own loader counts first
+    own = fast | {"asked_step_ms": 20.0, "asked_au_percent": 100 * 20 / 21.2}  # its own loader counts first
     found = with_step_au([tried, own, fast], {"config": {"report": {"step_ms": 20.0}}})
     assert found[2]["step_au_percent"] == pytest.approx(100 * 20 / 21.2)
     working = ahead | {"asked_step_ms": 20.0, "asked_au_percent": 40.0}
