@@ -278,6 +278,7 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
         wanted=SimpleNamespace(asked_step_ms=9000.0, step_limit_ms=0.0, start_seconds=batches * 2.5),
         record={},
         _held=held,
+        _reading=lambda sink: sink,
         _stepped=stepped,
     )
     run._Run._find_steps(asked, machine.epoch)
