@@ -25,8 +25,8 @@ LEAST_ON_TIER = 2  # visits: single ones distinguish nothing
 class Choice(NamedTuple):
     """The one of several leading results to use.
 
-    - `form`: ``use`` (it is surely at most CLOSE times slower than any of them), ``equal`` (so is each) or ``noisy``
-      (none is; `key` is the one that is the least behind).
+    - `form`: ``use`` (it is surely at most CLOSE times slower than any of them, or the only ones that feed the user's
+      own step are further behind), ``equal`` (each is so close) or ``noisy`` (none is; `key` is the least behind).
     - `behind`: how many times slower than any of them it is at most; where all are ``equal`` how many times slower
       than any other each is at most; infinite where too few blocks are shared.
     - `longer`: how many times as many blocks would make it ``use``, if all went on as so far; infinite where unknown.
@@ -38,10 +38,21 @@ class Choice(NamedTuple):
     longer: float
 
 
-def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashable], Any]) -> Choice:
+def _never(_one: Hashable) -> bool:
+    return False
+
+
+def choose(
+    table: Table,
+    leading: Sequence[Hashable],
+    expense: Callable[[Hashable], Any],
+    starves: Callable[[Hashable], bool] = _never,
+) -> Choice:
     """Return the choice among results of `table`, none of which is surely the fastest unless it is the only one.
 
     Of those that are surely at most CLOSE times slower than any other, the one with the least `expense` is chosen.
+    What `starves` the user's own step is chosen only where all do: a training gains nothing from reading that may be
+    faster and that it has to wait for.
     """
     if len(leading) == 1:
         return Choice(leading[0], "use", 1.0, 1.0)
@@ -50,6 +61,11 @@ def choose(table: Table, leading: Sequence[Hashable], expense: Callable[[Hashabl
     np.fill_diagonal(most, 0.0)
     behind = np.exp(most.max(axis=0))
     near = [place for place, times in enumerate(behind) if times <= CLOSE]
+    fed = [place for place, one in enumerate(leading) if np.isfinite(behind[place]) and not starves(one)]
+    if fed and len(fed) < len(leading) and not set(near) & set(fed):
+        chosen = min(fed, key=behind.__getitem__)
+        return Choice(leading[chosen], "use", float(behind[chosen]), 1.0)
+    near = [place for place in near if place in fed] or near
     if near:
         chosen = min(near, key=lambda place: expense(leading[place]))
         equal = behind.max() <= CLOSE
@@ -108,17 +124,26 @@ class Compared:
             return self.loaders.compare(one.settings, other.settings)
         return self.results.compare(one, other)
 
-    def choose(self, among: Iterable[Name], expense: Callable[[Name], Any]) -> tuple[Choice, list[Name]]:
+    def choose(
+        self,
+        among: Iterable[Name],
+        expense: Callable[[Name], Any],
+        starves: Callable[[Name], bool] = _never,
+    ) -> tuple[Choice, list[Name]]:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
-        Of a loader on several tiers it is the one with the least expense that is not surely slower than on another.
+        Of a loader on several tiers it is the one with the least expense that is not surely slower than on another, and
+        that feeds the user's own step.
         """
         among, table = set(among), self.loaders or self.results
         loaders = {one.loader for one in among} if self.loaders else set()
         candidates = [one for one, names in self.members.items() if names[0] in among or names[0].loader in loaders]
         leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
-        shown = {one: min(self._not_slower(self.members[one]), key=expense) for one in leading}
-        choice = choose(table, leading, lambda one: expense(shown[one]))
+        shown = {
+            one: min(self._not_slower(self.members[one]), key=lambda name: (starves(name), expense(name)))
+            for one in leading
+        }
+        choice = choose(table, leading, lambda one: expense(shown[one]), lambda one: starves(shown[one]))
         first = shown.pop(choice.key)
         return choice._replace(key=first), list(shown.values())
 

@@ -245,7 +245,9 @@ class Session:
             middle = {paths[name]: compared.results.center(name).speed for name in named}
             first = [paths[name] for name in leading(compared.results)]
             choice, _ = compared.choose(
-                paths, lambda one, paths=paths, middle=middle: self._expense(paths[one], middle[paths[one]])
+                paths,
+                lambda one, paths=paths: self._expense(paths[one]),
+                lambda one, paths=paths, middle=middle: self._starves(paths[one], middle[paths[one]]),
             )
             chosen = paths[choice.key]
             had = [path for path in speeds if self.runs[path].loader == self.now]
@@ -266,17 +268,21 @@ class Session:
             found += more
         return found
 
-    def _expense(self, path: str, rate: float) -> tuple[bool, int, bool, int]:
-        """Return what makes one of several equal results, of so many clips/s, the cheaper one, as the report chooses
-        among them, as far as it is known by now.
-        """
+    def _starves(self, path: str, rate: float) -> bool:
+        """Return whether a result, of so many clips/s, does not feed the user's own step, as far as is known by now."""
         run, step_ms = self.runs[path], self.plan.config["report"]["step_ms"]
+        if step_ms is None:
+            return False
+        ahead = works_ahead(run.settings["workers"], run.settings["prefetch"])
+        by_rate = au_percent(step_ms, run.settings["batch_size"], rate, ahead)
+        return by_rate < TARGET_AU_PERCENT or _waits(run) in self.starving
+
+    def _expense(self, path: str) -> tuple[int, bool, int]:
+        """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
+        run = self.runs[path]
         module, settings = self.plan.loaders[run.loader], run.settings
-        ahead = works_ahead(settings["workers"], settings["prefetch"])
-        starves = step_ms is not None and au_percent(step_ms, settings["batch_size"], rate, ahead) < TARGET_AU_PERCENT
         copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
-        starves |= _waits(run) in self.starving
-        return starves, copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
+        return copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
 
     def _explains(self) -> bool:
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"

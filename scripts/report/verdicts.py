@@ -50,10 +50,10 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
       are not distinguishable from it by this goal. Single visits distinguish nothing.
-    - `form`, of goals by speed: `use` (it is surely the fastest, or at most CLOSE times slower than any that ties),
-      `equal` (all that tie surely differ by less than CLOSE) or `noisy` (none is recommended; the first is the least
-      behind). `behind`: how many times slower than any of the ties it is at most; `longer`: how many times as many
-      blocks would settle it; `certain`: what is surely slower.
+    - `form`, of goals by speed: `use` (it is surely the fastest, or at most CLOSE times slower than any that ties, or
+      it alone feeds the user's own step), `equal` (all that tie surely differ by less than CLOSE) or `noisy` (none is
+      recommended; the first is the least behind). `behind`: how many times slower than any of the ties it is at most;
+      `longer`: how many times as many blocks would settle it; `certain`: what is surely slower.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
@@ -103,18 +103,23 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
         return _none(named, no_speed(rows) if rows else absent)
     table = compared(tables, ranked[0])
     every = {key(row): row for row in (*_ranked(tables, named["device"]), *ranked)}
-    choice, others = table.choose(map(key, ranked), lambda one: _expense(tables, every[one]))
+    step_ms = asked(tables, "step_ms")
+
+    def starves(row: Row) -> bool:
+        return step_ms is not None and not _feeds(tables, row, step_ms)
+
+    choice, others = table.choose(
+        map(key, ranked), lambda one: _expense(tables, every[one]), lambda one: starves(every[one])
+    )
     first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
-    step_ms = asked(tables, "step_ms")
-    fed = step_ms if step_ms is not None and _feeds(tables, first, step_ms) else None
-    rule = _cheapest_rule(fed) if equals and choice.form != "noisy" else ""
+    fed = None if starves(first) else step_ms
+    rule = _rule(fed, choice.behind <= CLOSE) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
-        feeding = (one for one in equals if _feeds(tables, one, step_ms))
-        cheapest = min(feeding, key=lambda one: _expense(tables, one), default=None)
-        minded = [starving(first, step_ms, cheapest), *found["cautions"]]
+        feeding = next((one for one in ranked if not starves(one)), None)
+        minded = [starving(first, step_ms, feeding), *found["cautions"]]
         found |= {"cautions": minded, "caveat": " ".join(minded)}
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
@@ -152,20 +157,20 @@ def _with_speed(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["clips_per_second"]]
 
 
-def _cheapest_rule(step_ms: float | None) -> str:
-    """Return the order in which `_expense` chooses among equals, in words; of the step where one feeds it."""
-    fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU, "
+def _rule(step_ms: float | None, close: bool) -> str:
+    """Return how one was chosen of several that lead, in words; `step_ms`: the user's own step, where it feeds that."""
+    fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
+    if not close:
+        return f"It is {fed}; what may be faster does not surely, and a training waits for it. "
     return (
-        f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}the fewest copies in RAM, batches "
-        "that last, the fewest workers, the least CPU time, the least memory. "
+        f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}{', ' if fed else ''}the fewest "
+        "copies in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
     )
 
 
 def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     """Return what makes one of several equal results the cheaper one, what counts most first."""
-    step_ms = asked(tables, "step_ms")
     return (
-        step_ms is not None and not _feeds(tables, row, step_ms),
         in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
         row["workers"] or 0,

@@ -35,6 +35,30 @@ def test_of_equal_ones_the_cheapest():
     assert (found.key, found.form, found.longer) == ("c", "equal", 1.0) and 1 <= found.behind < CLOSE
 
 
+@pytest.mark.parametrize(
+    ("scatter", "fed", "key", "form"),
+    [
+        (0.02, "abc", "c", "equal"),
+        (0.02, "a", "a", "equal"),
+        (0.3, "b", "b", "use"),
+        (0.3, "", "", "noisy"),
+        (0.3, "abc", "", "noisy"),
+    ],
+)
+def test_what_starves_the_step_is_chosen_only_where_all_do(scatter, fed, key, form):
+    table = planted(1, 6, a=(100, scatter), b=(99, scatter), c=(99, scatter))
+    found = choose(table, ["a", "b", "c"], expense, lambda one: one not in fed)
+    usual = choose(table, ["a", "b", "c"], expense)
+    assert (found.key, found.form) == (key or usual.key, form)
+    most = max(table.compare(other, found.key).high for other in {*"abc"} - {found.key})
+    assert found.behind == pytest.approx(usual.behind if form == "equal" else most)
+
+
+def test_what_feeds_the_step_is_not_chosen_where_nothing_is_known_of_its_speed():
+    table = Table({"a": {0: 100.0}, "b": {1: 90.0}})
+    assert choose(table, ["a", "b"], expense, lambda one: one == "a").form == "noisy"
+
+
 def test_equal_is_said_of_how_far_any_of_them_may_lag():
     """Not only of how far the cheapest may: here it is the faster one, and the other may be a fifth behind."""
     table = Table({"b": dict(enumerate([108.0, 104.0, 112.0] * 4)), "a": dict(enumerate([100.0, 101.0, 99.0] * 4))})

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 import torch
@@ -72,13 +73,14 @@ def grown(way: str) -> int:
     return int(done.stdout)
 
 
-FEW, MANY = 80, 130  # MB, of 800 that went through
+FEW = 130  # MB, of 800 that went through
 
 
 def test_the_heap_does_not_grow_with_the_batches():
-    assert grown("kept") < FEW
+    """Mostly by 0 to 32 MB; in one process of many by a few batches more."""
+    assert median(grown("kept") for _ in range(3)) < FEW
 
 
 def test_tensors_that_are_kept_between_batches_make_the_heap_grow():
     """By how much depends on where in the heap each one comes to lie: mostly 400 to 800 MB, at times less."""
-    assert any(grown("list") > MANY for _ in range(5)), "if not, the test above shows nothing"
+    assert any(grown("list") > FEW for _ in range(5)), "if not, the test above shows nothing"

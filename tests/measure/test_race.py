@@ -212,7 +212,8 @@ def finalists(speeds, asked=(), now=None, **settings):
     }
     played = Played(speeds, blocks=8, noise=0.02, condition=lambda one: run_session.condition(runs[one]))
     session = SimpleNamespace(
-        runs=runs, now=now, asked=set(asked), _expense=lambda one, _rate: runs[one].settings["workers"]
+        **{"runs": runs, "now": now, "asked": set(asked), "_starves": lambda _one, _rate: False},
+        _expense=lambda one: runs[one].settings["workers"],
     )
     return run_session.Session._finalists(session, played.race)
 
@@ -242,7 +243,10 @@ def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(
             config={"report": {"step_ms": step_ms}}, loaders={"any": module}, in_memory=lambda _tier: False
         )
         session = SimpleNamespace(runs=runs, plan=plan, starving=set())
-        expense = {name: run_session.Session._expense(session, name, rate) for name in runs}
+        expense = {
+            name: (run_session.Session._starves(session, name, rate), run_session.Session._expense(session, name))
+            for name in runs
+        }
         assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
 
 
@@ -266,8 +270,8 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
     session = SimpleNamespace(runs=runs, plan=plan, starving=set(), _explains=lambda: True)
     session._trials = lambda path, _out, _leads: path
     visitor = SimpleNamespace(make=made)
-    cost = {path: partial(run_session.Session._expense, session, path, 25_000.0) for path in runs}
-    session._finalists = lambda _race: [min(cost, key=lambda path: cost[path]())]
+    starves = partial(run_session.Session._starves, session)
+    session._finalists = lambda _race: [min(runs, key=lambda path: (starves(path, 25_000.0), path == ahead))]
     session._search = partial(run_session.Session._search, session)
     race = SimpleNamespace(leaders=lambda: [])
     assert run_session.Session._explained(session, visitor, race) == [waits, ahead] == tried
@@ -278,7 +282,7 @@ def test_of_trainings_nothing_is_explained():
         loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
     )
     played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
-    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one, _rate: 0)
+    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one: 0)
     assert run_session.Session._finalists(session, played.race) == []
 
 

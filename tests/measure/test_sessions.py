@@ -44,7 +44,8 @@ RUNNING = SimpleNamespace(cache="warm", location={"uri": "file:///nowhere"})
 
 
 def session_of(runs, asked=()):
-    session = SimpleNamespace(runs=runs, asked=set(asked), now=None, _expense=lambda _one, _rate: 0)
+    session = SimpleNamespace(runs=runs, asked=set(asked), now=None)
+    session._starves, session._expense = lambda _one, _rate: False, lambda _one: 0
     session._finalists = lambda race: run_session.Session._finalists(session, race)
     return session
 
