@@ -4,9 +4,11 @@
 of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment. Both are opened
 several times, since some fall into a fast or a slow mode each time (by where their memory lies, or on which core a
 thread begins): a ratio is the median over the openings, of each the median over its turns, with the 95 % interval of
-that median (order statistics).
+that median (order statistics). Freed memory is kept, as the demo's results have it: else both of a pair fall into modes
+by the heap, and a ratio is anything from 0.8 to 1.3 (`--allocator default`).
 
 By hand: python -m tests.bench.bench_loaders --only bound,step
+         python -m tests.bench.bench_loaders --only plain --loaders lazy_memmap,dali_wav --seconds 30
 """
 
 import argparse
@@ -23,7 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -35,6 +37,7 @@ from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
 from scripts.common.request import LoaderRequest
 from scripts.kinds import image
+from scripts.machine import allocator
 from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import look
@@ -48,6 +51,7 @@ from tests.bench.reference import gathered
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
+from tests.support.plain_uses import PLAIN
 
 CLIPS, BATCH = 1024, 32
 SIDE = 224  # pixels, of images
@@ -63,8 +67,8 @@ Turn = Callable[[], float | None]
 class Bench:
     """The data in every format that is asked for, and what is measured on it."""
 
-    def __init__(self, folder: Path, disk: Path, seconds: float) -> None:
-        self.folder, self.disk, self.seconds = folder, disk, seconds
+    def __init__(self, folder: Path, disk: Path, seconds: float, loaders: Sequence[str] = ()) -> None:
+        self.folder, self.disk, self.seconds, self.loaders = folder, disk, seconds, loaders
         self.corpus: Corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
         self.images: Corpus | None = None
         self.results: list[dict[str, Any]] = []
@@ -336,10 +340,8 @@ def _two_clips(bench: Bench) -> dict[str, Any]:
 
 def plain_uses(bench: Bench) -> None:
     """Race each row with the plain use of its library (tests/support/plain_uses.py)."""
-    from tests.support.plain_uses import PLAIN
-
     for loader, (changes, plain) in PLAIN.items():
-        if loader.startswith("s3"):  # bench_objects.py
+        if loader.startswith("s3") or (bench.loaders and loader not in bench.loaders):  # S3: bench_objects.py
             continue
         own = bench if "audio" in plugins.kinds(plugins.load("loaders", loader)) else bench.of_images()
         race = own.race(own.opener(loader, **changes), partial(plain, own.request(loader, **changes)))
@@ -433,14 +435,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--seconds", default=15.0, type=float, help="of turns, for each ratio")
+    parser.add_argument("--loaders", default="", help="of the part plain: the loaders to race; all where none is named")
+    parser.add_argument("--allocator", default=allocator.KEEP, choices=(allocator.DEFAULT, allocator.KEEP))
     parser.add_argument("--disk", default=Path(), type=Path, help="a folder on a disk, for the cold part")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     if set(wanted) - set(PARTS):
         sys.exit(f"error: --only: found {arguments.only!r}, allowed are {', '.join(PARTS)}")
+    loaders = list(filter(None, arguments.loaders.split(",")))
+    if unknown := set(loaders) - set(PLAIN):
+        sys.exit(f"error: --loaders: found {', '.join(sorted(unknown))}, allowed are {', '.join(PLAIN)}")
+    if reason := allocator.chosen(arguments.allocator):
+        sys.exit(f"error: --allocator: {reason}")
     torch.set_num_threads(cores_allowed())
     with folders(arguments.disk) as (ram, disk):
-        bench = Bench(ram, disk, arguments.seconds)
+        bench = Bench(ram, disk, arguments.seconds, loaders)
         for name in wanted:
             print(f"-- {name}", flush=True)
             PARTS[name](bench)
