@@ -47,7 +47,7 @@ HINTS = {
 CLOCK = time.perf_counter
 TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
 TRIAL_BATCHES = 15  # and so many batches,
-ASKED_BATCHES = 100  # that of the user's own for so many
+ASKED_BATCHES = 100  # that of the user's own for so many, unless a batch takes far longer than the step
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
@@ -358,7 +358,9 @@ class _Run:
         plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
         asked, later = self.wanted.asked_step_ms, {"warm_up_seconds": 0.0}
         if asked:
-            self.record["asked_step"] = asdict(trial(asked, ASKED_BATCHES, **later))
+            starves = 2 * asked / 1000 < plain.seconds / plain.batches  # AU is below a half, whatever is ahead
+            batches = TRIAL_BATCHES if starves else ASKED_BATCHES
+            self.record["asked_step"] = asdict(trial(asked, batches, **later))
         if self.wanted.step_limit_ms:
             self.record["minimum_step"] = minimum_step(
                 partial(trial, **later), plain.seconds / plain.batches, self.wanted.step_limit_ms

@@ -261,9 +261,11 @@ class Stepping(Machine):
         return spent
 
 
-@pytest.mark.parametrize(("batches", "held"), [(500, 0), (20, 0), (500, 40)])
-def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, held):
-    """Of an epoch that is longer than the trial too; queues and shuffle buffers are full before."""
+@pytest.mark.parametrize(("batches", "held", "step"), [(500, 0, 9.0), (20, 0, 9.0), (500, 40, 9.0), (500, 0, 0.3)])
+def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, held, step):
+    """Of an epoch that is longer than the trial too; queues and shuffle buffers are full before. A step that is far
+    shorter than a batch is tried with fewer.
+    """
     machine = Stepping(batches, 1.0, start=batches * 2.5)
     opened, sample = [], Sample("audio", "float32", (1, 1), "int16", "")
 
@@ -275,7 +277,7 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
     asked = SimpleNamespace(
         clock=machine.clock,
         request=LoaderRequest(None, batches * CLIPS, sample, 1, CLIPS),
-        wanted=SimpleNamespace(asked_step_ms=9000.0, step_limit_ms=0.0, start_seconds=batches * 2.5),
+        wanted=SimpleNamespace(asked_step_ms=1000 * step, step_limit_ms=0.0, start_seconds=batches * 2.5),
         record={},
         _held=held,
         _reading=lambda sink: sink,
@@ -283,8 +285,9 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
     )
     run._Run._find_steps(asked, machine.epoch)
     tried = asked.record["asked_step"]
-    assert tried["au_percent"] == pytest.approx(100 * 9 / (1 + 9 + 2.5), rel=0.01)
-    assert tried["batches"] >= max(run.ASKED_BATCHES, 4 * held)
+    assert tried["au_percent"] == pytest.approx(100 * step / (1 + step + 2.5), rel=0.01)
+    assert tried["batches"] >= max(run.ASKED_BATCHES if step > 1 else run.TRIAL_BATCHES, 4 * held)
+    assert tried["batches"] < run.ASKED_BATCHES or step > 1
     assert len(opened) == 2, "a trial without a step first, which takes the first epoch"
 
 
