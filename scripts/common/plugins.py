@@ -14,6 +14,7 @@ from scripts.common import isolated
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
+from scripts.common.sample import Sample
 from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SETTINGS, SHARING
 from scripts.common.vocabulary import STAGES as LOADING
 
@@ -80,6 +81,11 @@ def load(kind: str, name: str) -> ModuleType:
     _check_contract(kind, module, file)
     (check_loader if kind == "loaders" else _check_env)(module, file)
     return module
+
+
+def takes(format: ModuleType, sample: Sample) -> int:
+    """Return about how many bytes an item takes in a format: its BYTES_PER_CLIP, or its TAKES where that is at most."""
+    return getattr(format, "TAKES", format.BYTES_PER_CLIP)(sample)
 
 
 def _imported(kind: str, name: str) -> ModuleType:
@@ -224,19 +230,24 @@ def lifetime(module: ModuleType, settings: Mapping[str, Any]) -> str:
     return found(settings) if callable(found) else found
 
 
-def pixel_limit(module: ModuleType, settings: Mapping[str, Any]) -> int:
-    """Return by how much of 255 a value may differ that a loader decodes: its PIXEL_LIMIT, 0 where it has none."""
+def pixel_limit(module: ModuleType, settings: Mapping[str, Any], sample: Sample) -> int:
+    """Return by how much of 255 a value may differ that a loader decodes from JPEG: its PIXEL_LIMIT, 0 without one.
+
+    Decoders of JPEG differ in the last bits; PNG is without loss, and has one truth.
+    """
+    if sample.ending != "jpg":
+        return 0
     found = getattr(module, "PIXEL_LIMIT", 0)
     return found(settings) if callable(found) else found
 
 
-def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any]) -> int:
+def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any], sample: Sample) -> int:
     """Return by how much of 255 the mean of a part of an image may differ between epochs; 0: none, they are the same.
 
     It is for loaders of images with PIXELS_VARY, whose library has several decoders and chooses between them as it
     runs. Each may differ from the truth by a sixth of PIXEL_LIMIT on average, so two of them by a third.
     """
-    found, limit = getattr(module, "PIXELS_VARY", False), pixel_limit(module, settings)
+    found, limit = getattr(module, "PIXELS_VARY", False), pixel_limit(module, settings, sample)
     vary = found(settings) if callable(found) else found
     return 1 + limit // 3 if vary and limit else 0
 

@@ -23,9 +23,7 @@ class Term(NamedTuple):
 TASKS = {  # each a file in scripts/measure/tasks
     "read": Term("reading", about="every byte is read once"),
     "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
-    "augment": Term(
-        "augmenting", "reading random crops of images", "each image is cropped and flipped at random, then read"
-    ),
+    "augment": Term("augmenting", "reading random crops of images", "read, then cropped and flipped at random"),
     "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
     "train_compiled": Term(
         "compiled training",

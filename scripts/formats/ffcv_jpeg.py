@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy", "PIL")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # decoded: how small JPEG makes them, nobody knows
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
+TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = False
 KINDS = ("image",)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 REQUIRES = ("numpy", "PIL")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # decoded: how small JPEG makes them, nobody knows
+BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
+TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = False
 KINDS = ("image",)
 

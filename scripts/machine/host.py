@@ -253,6 +253,7 @@ def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
     return {
         "cpu_seconds": seconds,
         "cpu_seconds_per_1000_clips": 1000 * seconds / clips,
+        "cores": seconds / max(1e-9, after.wall_seconds - before.wall_seconds),
         "read_bytes": after.read_bytes - before.read_bytes,
         "minor_faults": after.minor_faults - before.minor_faults,
         "major_faults": after.major_faults - before.major_faults,
@@ -356,11 +357,14 @@ def _swapped(before: Moment, after: Moment) -> list[Mapping[str, str]]:
 
 
 def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[str, str]]:
-    """Return a warning if more than WARM_PERCENT of what was delivered came from a device and not from memory."""
+    """Return a warning if more than WARM_PERCENT of the bytes of what was delivered came from a device, not memory.
+
+    `payload_bytes`: as its format has them.
+    """
     read = after.read_bytes - before.read_bytes
     if read <= payload_bytes * WARM_PERCENT / 100:
         return []
-    seen = f"{read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB delivered"
+    seen = f"{read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files"
     return [
         warning(
             "not-warm",
@@ -377,7 +381,7 @@ def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None
     if read <= max(FROM_DEVICE_BYTES, payload_bytes * FROM_DEVICE_PERCENT / 100):
         return None
     return (
-        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB delivered; the data "
+        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files; the data "
         "does not stay in the page cache: measure it cold or limited, or fewer clips, or with more memory"
     )
 

@@ -243,7 +243,9 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     how |= {"proven": proof["started"]} if asked.file else {}
     how |= {"format": _written_by(asked.format, asked.written)} if asked.format else {}
     verified = proof["verification"]
-    differs = {"differs_by": verified["largest_difference"]} if "largest_difference" in verified else {}
+    differs = {}
+    if "largest_difference" in verified:
+        differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
     return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
 
 

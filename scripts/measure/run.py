@@ -129,7 +129,7 @@ class _Run:
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
         varying = request.sample.kind == "image" and prod(request.sample.shape) >= MEANS
-        self.tolerance = plugins.pixel_tolerance(module, record["settings"]) if varying else 0
+        self.tolerance = plugins.pixel_tolerance(module, record["settings"], request.sample) if varying else 0
         self.verifier = Verifier(
             corpus,
             SPLIT,
@@ -137,7 +137,7 @@ class _Run:
             max(1, request.workers),
             request.device,
             request.world,
-            plugins.pixel_limit(module, record["settings"]),
+            plugins.pixel_limit(module, record["settings"], request.sample),
             self.tolerance,
             # a rank has other clips in each epoch: those of its verify epoch alone say nothing of the others
             receipts.load(wanted.receipts) if wanted.rank and wanted.mode == "run" and wanted.receipts else None,
@@ -409,7 +409,7 @@ class _Run:
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
-            payload = clips * record["clip_bytes"]
+            payload = clips * plugins.takes(plugins.load("formats", self.module.FORMAT), self.request.sample)
             record["warnings"] += host.not_warm(**self.moments, payload_bytes=payload)
             self.problem = host.from_device(**self.moments, payload_bytes=payload)
         if self.cache == "cold":

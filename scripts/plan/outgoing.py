@@ -59,7 +59,7 @@ def _of_tier(plan: Plan, tier: str, loaders: Collection[str]) -> Iterator[Outgoi
     seconds = 60 * found.session_minutes * len(left) / max(1, len(every))
     if not record.exists():
         seconds += len(plan.clip_sizes) * len(plan.readers_at_once) * plan.config["measure"]["profile_seconds"]
-    clip_bytes = [plan.formats[run.format].BYTES_PER_CLIP(plan.sample) for run in proofs.values()]
+    clip_bytes = [plugins.takes(plan.formats[run.format], plan.sample) for run in proofs.values()]
     out = found.clips * sum(clip_bytes) + seconds * rate
     gets = found.clips * len(proofs) + round(seconds * rate / min(plan.clip_sizes))
     per_get, per_gigabyte = (prices[key] for key in ("price_per_1000_gets", "price_per_gigabyte"))

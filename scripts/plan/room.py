@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.machine import devices
 from scripts.machine.copies import free_bytes, nearest_existing
@@ -30,8 +31,8 @@ class Room:
 def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
     """Return what is still to be written for results without a visit, of `loaders` where some are given.
 
-    The corpus counts as whole clips of 16 bits, a format and its copies by its BYTES_PER_CLIP. A tier whose bytes are
-    not on this machine is left out.
+    The corpus counts as whole clips of 16 bits, a format and its copies by what a clip takes, of encoded images about.
+    A tier whose bytes are not on this machine is left out.
     """
     clips, _ = all_clips(plan)
     left = [run for run in plan.runs if run.loader in (loaders or plan.loaders)]
@@ -48,8 +49,8 @@ def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
 
     results = plan.project / "results"
     if left and not (plan.project / plan.folder("corpus") / "corpus.json").is_file():
-        add("results", results, plan.sample.stored_bytes)
-    sizes = {name: module.BYTES_PER_CLIP(plan.sample) for name, module in plan.formats.items()}
+        add("results", results, plan.sample.file_bytes)
+    sizes = {name: plugins.takes(module, plan.sample) for name, module in plan.formats.items()}
     for name in dict.fromkeys(run.format for run in left):
         if not (plan.project / plan.folder("formats") / f"{name}.json").is_file():
             add("results", results, sizes[name])

@@ -95,7 +95,7 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
     clips = sum(corpus.counts.values())
     clip_bytes = module.BYTES_PER_CLIP(corpus.sample)
     with (
-        room_for(out, clips * clip_bytes),
+        room_for(out, clips * plugins.takes(module, corpus.sample)),
         progress_bar(total=clips, name=name, unit=corpus.sample.noun) as bar,
         whole_directory(out) as aside,
     ):

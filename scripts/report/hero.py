@@ -15,6 +15,7 @@ from scripts.report.model import (
     fits_text,
     model_of,
     needs_text,
+    smallest,
     unit_of,
 )
 from scripts.report.verdict_texts import in_memory
@@ -42,6 +43,7 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
     unit, clips = unit_of(corpus), next((row["clips"] for row in tables["runs"] if row["clips"]), 0)
     model = model_of(tables, best[0]["batch_size"])
     known = [(row, candidate(row, tables, unit.stored_bytes, clips)) for row in best]
+    least = smallest((one for _, one in known), unit)
     limits = [_storage_limit(one, model) for _, one in known]
     ceilings = [row["bound_clips_per_second"] for row in best if row["bound"] == "in_memory"]
     ends = [end for row in best for end in (row["interval_low"], row["clips_per_second"], row["interval_high"]) if end]
@@ -75,7 +77,8 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "axis": axis,
         "ticks": axis.ticks(),
         "needs_text": needs_text(model, unit),
-        "fits_text": fits_text(model, unit),
+        "smallest": least,
+        "fits_text": fits_text(model, unit, least),
         "feeds_text": feeds_text(answers),
         "large_text": _large_text(known, model, _not_profiled(tables)),
     }

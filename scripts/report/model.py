@@ -150,17 +150,25 @@ def needs_text(model: Model, unit: Unit) -> str:
     return f"{model.batch:,} clips every {model.step_ms:,g} ms are {number_text(need)} clips/s: {rates}."
 
 
-def fits_text(model: Model, unit: Unit) -> str:
-    """Return in a sentence where the data is read from in each epoch."""
+def smallest(candidates: Iterable[Candidate], unit: Unit) -> float:
+    """Return the bytes of a clip in the smallest format that was measured, at most those of a stored clip."""
+    return min([float(unit.stored_bytes), *(one.clip_bytes for one in candidates if one.clip_bytes)])
+
+
+def fits_text(model: Model, unit: Unit, least: float) -> str:
+    """Return in a sentence where the data is read from in each epoch; `least`: the `smallest` bytes of a clip."""
     if not model.gigabytes or not model.ram_gigabytes:
         return "The data is taken to fit into memory: after the first epoch its files are read from there."
     size = f"{model.gigabytes:,g} GB of {unit.data}"
     if model.gigabytes <= model.ram_gigabytes:
         return f"{size} fit into {model.ram_gigabytes:,g} GB: after the first epoch they are read from memory."
     text = f"{size} do not fit into {model.ram_gigabytes:,g} GB: storage is read in each epoch"
+    encoded = model.gigabytes * least / unit.stored_bytes
+    if encoded <= model.ram_gigabytes:
+        return f"{text}, unless they are encoded: the smallest format here has {number_text(encoded)} GB of them."
     if not model.storage_mbps:
         return f"{text}, and what it gives is not known."
-    most = number_text(1e6 * model.storage_mbps / unit.stored_bytes)
+    most = number_text(1e6 * model.storage_mbps / least)
     return f"{text}, at {number_text(model.storage_mbps)} MB/s {most} clips/s at most."
 
 

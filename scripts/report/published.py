@@ -94,8 +94,7 @@ def _panel(tables: Tables, place: str, pairs: Sequence[Pair]) -> dict[str, Any]:
             "row": row,
             "times": one.speed / slowest,
             "own_times": row["clips_per_second"] / own_slowest,
-            "cores": row["cpu_seconds_per_1000_clips"]
-            and row["cpu_seconds_per_1000_clips"] * row["clips_per_second"] / 1000,
+            "cores": row["cores_used"],
         }
         for one, row in ordered
     ]

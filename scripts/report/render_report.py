@@ -64,7 +64,7 @@ from scripts.report.verdict_texts import (
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
-from scripts.tables.columns import OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
+from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
@@ -229,14 +229,14 @@ def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
     """
-    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS, "differs_by")
+    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS, *OF_DECODERS)
     found = [
         column.name
         for column in TABLES["ranking"].columns
         if column.heading and str(column.of).startswith(made) and column.name not in known
     ]
     found += list(OF_RANKS) if any(row["sharing"] for row in ranking) else []
-    return found + (["differs_by"] if any(row["differs_by"] is not None for row in ranking) else [])
+    return found + (list(OF_DECODERS) if any(row["differs_by"] is not None for row in ranking) else [])
 
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import gzip
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,12 +23,13 @@ OPTIONS = {
 IMAGES_PER_SHARD = 10_000
 UNSIGNED_BYTE = 0x08  # the only type of value that images of this form have
 GZIP = b"\x1f\x8b"
+MOST_PIXELS = 1 << 26  # of an image: this form is of small ones
 
 
 def check(options: Mapping[str, Any]) -> None:
     """Raise UserError where a file is absent or of another form, or the two do not belong together."""
-    count, _, _ = _header(_path(options, "images"), 3)
-    (labels,) = _header(_path(options, "labels"), 1)
+    count, *_ = _sized(_path(options, "images"), 3)
+    (labels,) = _sized(_path(options, "labels"), 1)
     if count != labels:
         raise UserError(
             f"labels: found {labels:,} labels of {count:,} images; allowed are files that belong together. "
@@ -61,8 +63,9 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     files = {name: _path(request.options, name) for name in ("images", "labels")}
     count, height, width = _header(files["images"], 3)
     first, end = (count * shard // request.shards for shard in (request.shard, request.shard + 1))
-    labels = _values(files["labels"], 8 + first, end - first)
-    pixels = _values(files["images"], 16 + first * height * width, (end - first) * height * width)
+    last = end == count
+    labels = _values(files["labels"], 8 + first, end - first, last)
+    pixels = _values(files["images"], 16 + first * height * width, (end - first) * height * width, last)
     names = request.options["names"]
     state = files["images"].stat()
     folder = f"idx-{state.st_size}-{state.st_mtime_ns}"  # of another file nothing is met
@@ -115,11 +118,36 @@ def _header(path: Path, dimensions: int) -> tuple[int, ...]:
     return tuple(int.from_bytes(head[4 + 4 * one : 8 + 4 * one], "big") for one in range(dimensions))
 
 
-def _values(path: Path, start: int, count: int) -> bytes:
-    """Return `count` bytes of a file from `start` on. Raises UserError where it ends before."""
+def _sized(path: Path, dimensions: int) -> tuple[int, ...]:
+    """Return the sizes that a file says. Raises UserError where one of them is none, or they are not those of the file.
+
+    How long a gzipped file is shows when it is read (`_values`).
+    """
+    sizes = _header(path, dimensions)
+    words = " x ".join(f"{size:,}" for size in sizes)
+    if not min(sizes) or prod(sizes[1:]) > MOST_PIXELS:
+        raise UserError(
+            f"{path}: found {words} as its sizes; allowed are 1 and more, and images of at most "
+            f"{MOST_PIXELS:,} pixels. Get the file again."
+        )
+    with open(path, "rb") as file:
+        zipped = file.read(2) == GZIP
+    expected, found = 4 + 4 * dimensions + prod(sizes), path.stat().st_size
+    if not zipped and found != expected:
+        raise UserError(
+            f"{path}: found {found:,} bytes, its header says {words}, which are {expected:,}: it is cut, or the "
+            "header is another file's. Get it again."
+        )
+    return sizes
+
+
+def _values(path: Path, start: int, count: int, last: bool) -> bytes:
+    """Return `count` bytes of a file from `start` on. Raises UserError where it ends before, or behind the `last`."""
     with _opened(path) as file:
         file.seek(start)
-        found = file.read(count)
+        found = file.read(count + last)
     if len(found) < count:
         raise UserError(f"{path}: found {len(found):,} of {count:,} bytes: it is cut. Get it again.")
+    if len(found) > count:
+        raise UserError(f"{path}: found more behind the last image that its header says. Get it again.")
     return found

@@ -151,6 +151,8 @@ _SHARED = {
                doc="clips of an epoch that came again, over all ranks"),
         Column("differs_by", float, "record: proof.differs_by", "Decoded otherwise", "{:g}",
                "of 255, the largest difference of a value from what the corpus's decoder gives; blank: bit-identical"),
+        Column("may_differ_by", float, "record: proof.may_differ_by", "Allowed", "{:g}",
+               "of 255, by how much a value may; all together by a sixth of it on average"),
         Column("missing_clips", int, "record: ranks.missing", "Left out", doc="clips of an epoch that came on no rank"),
         Column("cores_of_rank", int, lambda record: len(((record.get("ranks") or {}).get("cores") or [()])[0]) or None,
                "Cores a rank", doc="that each rank was pinned to"),
@@ -178,6 +180,8 @@ _SHARED = {
                "until the first batch, from before construction"),
         Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 clips",
                _seconds, "CPU time of the process tree, the consumer included; blank of a cold cache"),
+        Column("cores_used", float, _unless_cold("cores"),
+               doc="cores that the process tree kept busy on average, of a training over its validations too"),
         Column("pss_peak_bytes", int, "record: memory.pss_peak_bytes", "Memory", bytes_text,
                "peak of the process tree's PSS, which counts a page that processes share once"),
         Column("pss_per_worker_peak_bytes", int, "record: memory.pss_per_worker_peak_bytes", "Largest worker",
@@ -224,6 +228,7 @@ _RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS)
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
+OF_DECODERS = ("differs_by", "may_differ_by")  # columns of results whose images a decoder of its own makes
 OF_RANKS = (  # columns of results of several processes
     *("slowest_rank_clips_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
     *("sharing", "repeated_clips", "missing_clips", "cores_of_rank"),
@@ -260,7 +265,7 @@ _RANKING = (
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
     Column("disturbed", int, doc="those of `runs` beside which something else slowed the machine down"),
     Column("left_out", int, doc="ok visits that do not count: others took more of the machine than from `runs`"),
-    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips faults_per_batch"),
+    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips cores_used faults_per_batch"),
     replace(_SHARED["steady_clips_per_second"], of="", doc="`clips_per_second` without epoch starts: times the median "
             "of what that made of a visit"),
     *_of_runs("median", "epoch_start_seconds ceiling_clips_per_second"),
@@ -268,7 +273,7 @@ _RANKING = (
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_clips_per_second rank_spread_percent"),
-    *_of_runs("largest", "sharing repeated_clips missing_clips cores_of_rank differs_by"),
+    *_of_runs("largest", "sharing repeated_clips missing_clips cores_of_rank differs_by may_differ_by"),
     Column("one_rank_times_world", float, heading="One rank times ranks",
            doc="clips/s of the same in one process, times the ranks; blank where that was not measured"),
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
@@ -300,13 +305,14 @@ TABLES = {
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
         *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_clips"),
+        *_shared("cores_used"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
         *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_clips_per_second rank_spread_percent"),
-        *_shared("sharing repeated_clips missing_clips cores_of_rank differs_by"),
+        *_shared("sharing repeated_clips missing_clips cores_of_rank differs_by may_differ_by"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
                doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),

@@ -68,7 +68,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
     called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
     skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
 
-    sizes = {name: record["clip_bytes"] for name, record in formats.items() if record}
+    sizes = {name: bounds_of.stored_bytes(record) for name, record in formats.items() if record}
     bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
     runs = ranking.counted(rows)
     of_runs = list(zip(runs, kept, strict=True))

@@ -116,7 +116,7 @@ def test_a_stage_that_is_left_out_changes_no_shape(placed, loader):
 def verified_orders(corpus, request, loader) -> list[list[int]]:
     """Take two epochs through the gate; return the order of items of each."""
     module, orders = plugins.load("loaders", loader), []
-    limit = plugins.pixel_limit(module, {"device": request.device, **request.options})
+    limit = plugins.pixel_limit(module, {"device": request.device, **request.options}, corpus.sample)
     with module.open_epochs(request) as epoch:
         for number in range(2):
             verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers), request.device, limit=limit)

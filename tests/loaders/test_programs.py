@@ -218,7 +218,7 @@ def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers,
     check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
     check = check.replace("SHAPE", repr(corpus.sample.shape))
     text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options, **settings) + check
-    limit = plugins.pixel_limit(module, options | settings)
+    limit = plugins.pixel_limit(module, options | settings, corpus.sample)
     out, env = tmp_path / "found.npz", isolated.env_of(module)
     done = run_program(text, env, tmp_path, out, environment=environment, warm=warm)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -32,6 +32,7 @@ def test_work_of_children_counts_while_they_run_and_after_they_have_ended():
     assert burned >= 0.8
     assert burned - 0.1 <= used["cpu_seconds"] <= burned + own + 0.3, "by their own accounts; an end costs some more"
     assert used["cpu_seconds_per_1000_clips"] == pytest.approx(2 * used["cpu_seconds"])
+    assert used["cores"] == pytest.approx(used["cpu_seconds"] / (after.wall_seconds - before.wall_seconds))
 
 
 def test_pages_that_are_touched_are_faults():

@@ -68,7 +68,15 @@ def test_the_task_reads_crops_and_refuses_a_wrong_one_and_other_data(tmp_path, m
     assert augment.unsuited(request) is None
     batch = {"image": IMAGES, "target": torch.arange(16), "labels": torch.zeros(16, 5), "clip": torch.arange(16)}
     receipt = augment.sink(request).consume(batch)
-    assert receipt.clip.tolist() == list(range(16)) and receipt.data is None
+    assert receipt.clip.tolist() == list(range(16))
+    for name, other in (
+        ("image", IMAGES.flip(3)),
+        ("labels", torch.ones(16, 5)),
+        ("target", torch.zeros(16, dtype=torch.int64)),
+    ):
+        found = augment.sink(request).consume(batch | {name: other})
+        same = [torch.equal(one, two) for one, two in zip(found, receipt, strict=True)]
+        assert same.count(False) == 1, f"other {name} in a timed epoch is seen by its receipt"
     monkeypatch.setattr("scripts.measure.crops.Crops.__call__", lambda _self, images: images.flip(1))
     with pytest.raises(ValueError, match="the crop of clip 0 is no part of its image"):
         augment.sink(request).consume(batch)

@@ -151,7 +151,7 @@ def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, cam
         (one["row"]["loader"], one["candidate"].answer(model, drawn["unit"].stored_bytes, drawn["clips"]))
         for one in drawn["rows"]
     ]
-    said = [needs_text(model, drawn["unit"]), fits_text(model, drawn["unit"]), feeds_text(answers)]
+    said = [needs_text(model, drawn["unit"]), fits_text(model, drawn["unit"], drawn["smallest"]), feeds_text(answers)]
     assert page.inner_text("#model-says") == " ".join(said)
     cells = [" ".join(text.split()) for text in page.locator("#hero .fed").all_inner_texts()]
     assert cells == [fed(answer) for _, answer in answers]

@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.report.hero import hero
-from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text, unit_of
+from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text, smallest, unit_of
 from tests.support.made_runs import Made
 from tests.support.report_pages import tables_of
 
@@ -59,13 +59,13 @@ def test_the_sentences():
     assert (
         needs_text(LARGE, AUDIO) == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
     )
-    assert fits_text(SMALL, AUDIO).startswith("The data is taken to fit into memory")
+    assert fits_text(SMALL, AUDIO, PCM).startswith("The data is taken to fit into memory")
     said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 clips/s"
-    assert fits_text(LARGE, AUDIO) == f"{said} at most."
-    assert fits_text(LARGE._replace(gigabytes=20.0), AUDIO).startswith(
+    assert fits_text(LARGE, AUDIO, PCM) == f"{said} at most."
+    assert fits_text(LARGE._replace(gigabytes=20.0), AUDIO, PCM).startswith(
         "20 GB of 16-bit samples fit into 25 GB: after the"
     )
-    assert fits_text(LARGE._replace(storage_mbps=None), AUDIO).endswith(
+    assert fits_text(LARGE._replace(storage_mbps=None), AUDIO, PCM).endswith(
         "read in each epoch, and what it gives is not known."
     )
     answers = [(f"loader_{number}", Answer(1.0, 95.0, "memory")) for number in range(8)]
@@ -85,8 +85,14 @@ def test_other_data_has_other_units():
     assert unit_of({"sample": item}).sizes == (("uint8", size),)
     floats = unit_of({"sample": item | {"dtype": "float32"}})
     assert floats.sizes == (("float32", 4 * size), ("uint8", size)) and floats.stored_bytes == size
-    assert "GB of decoded images do not fit" in fits_text(LARGE, floats)
+    assert "GB of decoded images do not fit" in fits_text(LARGE, floats, size)
     assert "/s as float32, " in needs_text(LARGE, floats)
+    fits = LARGE._replace(ram_gigabytes=100.0)
+    encoded = smallest([PACKED._replace(clip_bytes=size / 6), PACKED._replace(clip_bytes=None)], floats)
+    assert encoded == size / 6 and smallest([], floats) == smallest([PACKED._replace(clip_bytes=9e9)], floats) == size
+    said = "storage is read in each epoch, unless they are encoded: the smallest format here has 50.0 GB of them."
+    assert fits_text(fits, floats, encoded).endswith(said)
+    assert fits_text(LARGE, floats, encoded).endswith("at 100 MB/s 3,986 clips/s at most."), "50 GB are too many too"
     array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
     assert unit_of({"sample": array}).data == "arrays of float16"
     assert unit_of({"sample": array}).stored_bytes == 48_000

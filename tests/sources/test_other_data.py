@@ -21,6 +21,10 @@ def idx(values: np.ndarray) -> bytes:
     return bytes([0, 0, 8, values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape) + values.tobytes()
 
 
+HALF = idx(IMAGES).replace(struct.pack(">2I", 6, 4), struct.pack(">2I", 3, 4), 1)  # of another height than its data
+HUGE = idx(IMAGES).replace(struct.pack(">2I", 6, 4), struct.pack(">2I", 2**32 - 1, 2**32 - 1), 1)
+
+
 @pytest.fixture
 def options(tmp_path):
     (tmp_path / "images").write_bytes(idx(IMAGES))
@@ -57,7 +61,12 @@ def test_classes_have_names(options, tmp_path):
     ("images", b"", "found nothing at its beginning"),
     ("labels", idx(LABELS[:-1]), "found 24 labels of 25 images"),
     ("labels", gzip.compress(idx(LABELS), mtime=0)[:-20], "cut"),
-    ("images", idx(IMAGES)[:-5], "found 595 of 600 bytes: it is cut"),
+    ("labels", gzip.compress(idx(LABELS)[:-3], mtime=0), "found 22 of 25 bytes: it is cut"),
+    ("images", idx(IMAGES)[:-5], "found 611 bytes, its header says 25 x 6 x 4, which are 616"),
+    ("images", HALF, "found 616 bytes, its header says 25 x 3 x 4, which are 316"),
+    ("images", gzip.compress(HALF, mtime=0), "found more behind the last image"),
+    ("images", idx(IMAGES[:0]), "found 0 x 6 x 4 as its sizes"),
+    ("images", gzip.compress(HUGE, mtime=0), "allowed are 1 and more, and images of at most"),
     ("images", None, "found no file"),
 ])  # fmt: skip
 def test_other_files_are_refused(options, tmp_path, name, content, words):

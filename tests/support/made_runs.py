@@ -106,7 +106,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         if made.trials and not repeat:
             record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
-        record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, **faults}
+        record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, "cores": 1.5, **faults}
         if made.others:
             record["resources"] |= {"others_percent": made.others[repeat], "stolen_percent": 0.0}
     return record

@@ -850,7 +850,7 @@ def problems_of(loader: str, placed: dict[str, Any]) -> list[str]:
     module, (changes, plain) = plugins.load("loaders", loader), PLAIN[loader]
     of_kind = placed["audio" if "audio" in plugins.kinds(module) else "image"]
     request = request_for(of_kind.corpus, loader, of_kind.location(loader), **copy.deepcopy(changes))
-    return problems(of_kind.corpus, request, plain, plugins.pixel_limit(module, changes))
+    return problems(of_kind.corpus, request, plain, plugins.pixel_limit(module, changes, of_kind.corpus.sample))
 
 
 if __name__ == "__main__":

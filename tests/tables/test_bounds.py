@@ -120,7 +120,28 @@ def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
     assert bounds.storage([*reads, *plain], 640 * 1024, 1) == pytest.approx(400e6 / 655360)
     assert bounds.storage(reads, 640 * 1024, 2) == pytest.approx(200e6 / (640 * 1024)), "one reader alone was faster"
     assert bounds.storage(reads, 640 * 1024, 8) is None
+    jpeg = [fio_read("random", 1, 300.0, 640 * 1024), *reads[1:]]
+    assert bounds.storage(jpeg, 100_000, 1) == pytest.approx(300e6 / 100_000), "no reads of its size: the next larger"
+    assert bounds.storage(jpeg, 2**24, 1) == pytest.approx(200e6 / 2**24), "smaller reads may be slower"
     assert bounds.storage([], 640 * 1024, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "clips", "found"), [(512 * 640_100, 512, 640_000), (512 * 25_000, 512, 25_000), (25_001, 2, 12_501)]
+)
+def test_of_encoded_files_the_bytes_are_those_that_were_written(size, clips, found):
+    """JPEG is several times smaller than what is decoded: its bound would be as much too low."""
+    assert bounds.stored_bytes({"bytes": size, "clips": clips, "clip_bytes": 640_000}) == found
+
+
+def test_of_a_format_that_could_not_be_written_they_are_those_planned():
+    assert bounds.stored_bytes({"bytes": None, "clips": None, "clip_bytes": 640_000}) == 640_000
+
+
+def test_of_objects_of_another_size_nothing_is_said():
+    gets = [{"pattern": "get", "readers": 4, "block_bytes": 150_528, "megabytes_per_second": 100.0}]
+    sizes = {"npy": 150_528, "webdataset": 25_000}
+    assert [row["formats"] for row in bounds._get_rows("s3", gets, sizes)] == ["npy"]
 
 
 def test_decoding_alone_is_a_bound_of_each_result_that_decodes(tmp_path):

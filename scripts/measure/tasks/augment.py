@@ -1,11 +1,10 @@
-"""A random crop and flip of each image, on the device, then each byte of the crops is read once."""
+"""Each byte of a batch is read once, as `read` does; then a random crop and flip of each image, on the device."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.machine import gpu
-from scripts.measure.sink import Receipt, data_of
+from scripts.measure.sink import Receipt, Sink, data_of
 
 
 def unsuited(request: LoaderRequest) -> str | None:
@@ -15,30 +14,32 @@ def unsuited(request: LoaderRequest) -> str | None:
 
 
 def sink(request: LoaderRequest) -> "Augmented":
-    """Return what crops and reads."""
+    """Return what reads and crops."""
     return Augmented(request)
 
 
-class Augmented:
-    """Crops and flips a batch and reads the crops. Of the first batch each crop is held to the image that it is of.
+class Augmented(Sink):
+    """Reads a batch, crops and flips its images, and reads the crops. Of the first batch each is held to its image.
 
-    What a loader delivers is proven on whole images, before; here clips and targets are held to that proof.
+    The receipts are those of `read`: images, targets and labels are held to the proof in timed epochs too. What it
+    takes longer than `read` is the augmentation.
     """
 
     def __init__(self, request: LoaderRequest) -> None:
         from scripts.measure.crops import Crops
 
-        self.device, self.crops = request.device, Crops(request.seed)
-        self.checked = False
+        super().__init__(request.device)
+        self.crops, self.checked = Crops(request.seed), False
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Read the crops of a batch; return its receipt, without sums. Raises ValueError for a wrong crop."""
+        """Read a batch and its crops; return its receipt. Raises ValueError for a wrong crop."""
+        receipt = super().consume(batch)
         images = data_of(batch)
         crops = self.crops(images)
         crops.flatten(1).sum(1)
         if not self.checked:
             self._check(batch["clip"].tolist(), images, crops)
-        return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
+        return receipt
 
     def _check(self, clips: list[int], images: Any, crops: Any) -> None:
         from scripts.measure.crops import is_part
@@ -47,10 +48,3 @@ class Augmented:
             if not is_part(crop, image):
                 raise ValueError(f"the crop of clip {clip} is no part of its image")
         self.checked = True
-
-    def finish(self) -> None:
-        """Wait until the device has read what it was given."""
-        gpu.synchronize(self.device)
-
-    def computed(self) -> None:
-        """Return None: consuming is no computing."""
