@@ -41,7 +41,8 @@ MANY = 200  # results, above which a pseudo-inverse takes seconds
 LEAST_OWN = 3  # visits of a result, below which their scatter gives no interval of its speed by itself
 ROUNDING = 5e-13  # of log ratios: smaller ones are none, as in `_exp`
 CENTER_ERROR = 0.05  # of the interval of a single speed
-FINAL_ERROR = 0.04  # of a session's last table: with what `leaving` spends the whole stays within 5 %
+FINAL_ERROR = 0.04  # of a session's last table: with what is spent before the whole stays within 5 %
+LOOKS_ERROR = 0.005  # of who leaves, over all looks after a block; and of ending the session since one leads
 
 
 class Center(NamedTuple):
@@ -94,12 +95,16 @@ class Table:
         places = [self.place[key] for key in keys]
         return self.means[np.ix_(places, places)], self.halves[np.ix_(places, places)]
 
-    def rank_interval(self, key: Hashable) -> tuple[int, int]:
-        """Return 1 + how many are surely faster, and the number of results less those that are surely slower."""
-        place = self.place[key]
-        slower = (self.means[place] + self.halves[place] < -ROUNDING).sum()  # NaN is neither
-        faster = (self.means[place] - self.halves[place] > ROUNDING).sum()
-        return 1 + int(slower), len(self.place) - int(faster)
+    def rank_interval(self, key: Hashable, among: Collection[Hashable] | None = None) -> tuple[int, int]:
+        """Return 1 + how many are surely faster, and the number of results less those that are surely slower.
+
+        `among`: the results that count, itself included; default: all.
+        """
+        place, places = self.place[key], [self.place[one] for one in (self.place if among is None else among)]
+        means, halves = self.means[place, places], self.halves[place, places]
+        slower = (means + halves < -ROUNDING).sum()  # NaN is neither
+        faster = (means - halves > ROUNDING).sum()
+        return 1 + int(slower), len(places) - int(faster)
 
     def equal(self, one: Hashable, other: Hashable, resolution: float = 0.05) -> bool:
         """Return whether the ratio is surely within 1 / (1 + `resolution`) to 1 + `resolution`."""
@@ -138,7 +143,7 @@ def leaving(
     look: int,
     keep: Collection[Hashable] = (),
     resolution: float = 0.05,
-    error: float = 0.005,
+    error: float = LOOKS_ERROR,
 ) -> set[Hashable]:
     """Return which of the live results leave: those surely slower than another by more than `resolution`.
 

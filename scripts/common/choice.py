@@ -52,7 +52,7 @@ def choose(
 
     Of those that are surely at most CLOSE times slower than any other, the one with the least `expense` is chosen.
     What `starves` the user's own step is chosen only where all do: a training gains nothing from reading that may be
-    faster and that it has to wait for.
+    faster and that it has to wait for. Where none of those that feed it is so close, it is the one the least behind.
     """
     if len(leading) == 1:
         return Choice(leading[0], "use", 1.0, 1.0)
@@ -62,10 +62,10 @@ def choose(
     behind = np.exp(most.max(axis=0))
     near = [place for place, times in enumerate(behind) if times <= CLOSE]
     fed = [place for place, one in enumerate(leading) if np.isfinite(behind[place]) and not starves(one)]
-    if fed and len(fed) < len(leading) and not set(near) & set(fed):
-        chosen = min(fed, key=behind.__getitem__)
+    if fed and len(fed) < len(leading):
+        close = [place for place in fed if place in near]
+        chosen = min(close, key=lambda place: expense(leading[place])) if close else min(fed, key=behind.__getitem__)
         return Choice(leading[chosen], "use", float(behind[chosen]), 1.0)
-    near = [place for place in near if place in fed] or near
     if near:
         chosen = min(near, key=lambda place: expense(leading[place]))
         equal = behind.max() <= CLOSE
@@ -97,22 +97,23 @@ def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tup
 class Compared:
     """The results of one condition: compared by themselves, and loaders over all tiers where that is asked for.
 
-    `results` are those to compare, `every` those of all settings that were measured beside them: over all tiers a
-    loader has the settings that are fastest there. Without `every`, and where a loader was not measured on every tier
-    with the same settings, nothing is compared so: `loaders` is None.
+    `results` are those to compare, `every` those of all settings that were measured beside them, of which they were
+    chosen: intervals are those of all. With `together` a loader over all tiers has the settings that are fastest there;
+    where one was not measured on every tier with the same settings, nothing is compared so: `loaders` is None.
     """
 
-    def __init__(self, results: Mapping[Name, Speeds], every: Mapping[Name, Speeds] | None = None) -> None:
-        whole = over_tiers(every or {})
-        table = Table(whole, FINAL_ERROR) if whole else None
-        levels = {one: table.center(one).speed for one in whole}  # as of the mean block: some left early
+    def __init__(
+        self, results: Mapping[Name, Speeds], every: Mapping[Name, Speeds] | None = None, together: bool = False
+    ) -> None:
+        every = {**(every or {}), **results}
+        whole = over_tiers(every) if together else {}
+        self.loaders = Table(whole, FINAL_ERROR) if whole else None
+        levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean block: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
-        self.loaders = Table({one: whole[one] for one in first.values()}, FINAL_ERROR) if first else None
         self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
         if self.loaders:
-            self.members = {one: [name for name in every if name.settings == one] for one in self.loaders.place}
-        beside = {name: every[name] for names in self.members.values() for name in names if every and name in every}
-        self.results = Table({**results, **beside}, FINAL_ERROR)
+            self.members = {one: [name for name in every if name.settings == one] for one in first.values()}
+        self.results = Table(every, FINAL_ERROR)
 
     def compare(self, one: Name, other: Name) -> Comparison:
         """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""

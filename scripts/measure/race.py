@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import FINAL_ERROR, Table, leaving
+from scripts.common.blocks import FINAL_ERROR, LOOKS_ERROR, Table, leaving
 from scripts.common.choice import Name, over_tiers
 from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 
@@ -188,17 +188,30 @@ class Race:
         for speeds in self.speeds():
             racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_BLOCKS}
             out = self._leaving(racing, self.keep) if racing else set()
-            behind = self._leaving(
-                self._over_tiers(racing), {self.names[one].settings for one in self.keep if one in self.names}
-            )
+            named = speeds.keys() <= self.names.keys()
+            alive = {self.names[one].settings for one in racing} if named else set()
+            anywhere = {one: found for one, found in speeds.items() if named and self.names[one].settings in alive}
+            kept = {self.names[one].settings for one in self.keep if one in self.names}
+            behind = self._leaving(self._over_tiers(anywhere), kept)  # also of what left on one tier, stays on another
             out |= {one for one in racing if one in self.names and self.names[one].settings in behind}
             self.live = [one for one in self.live if one not in out]
-            table = Table(self._over_tiers(speeds) or speeds, FINAL_ERROR)
-            first = leading(table)
-            pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
-            resolved = resolved and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
+            resolved = resolved and self._resolved(self._over_tiers(speeds) or speeds)
         if resolved and self.looks >= ALL_STAY_BLOCKS:
             self.ended = "resolved"
+
+    def _resolved(self, speeds: Mapping[Hashable, Mapping[Hashable, float]]) -> bool:
+        """Return whether one leads, or those that lead are surely equal within what matters.
+
+        That one leads ends the session only with as little error as a look may spend: a session that ended with the
+        first difference that its last table shows would have looked for one after each block.
+        """
+        look = self.looks - LEAST_BLOCKS + 1
+        if len(leading(Table(speeds, LOOKS_ERROR / (look * (look + 1))))) == 1:
+            return True
+        table = Table(speeds, FINAL_ERROR)
+        first = leading(table)
+        pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
+        return bool(pairs) and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
 
     def _over_tiers(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> dict[Hashable, dict[Hashable, float]]:
         """Return the speeds of loaders over all tiers, of a condition in which they compare; else nothing."""

@@ -8,6 +8,7 @@ are there count, as long as the proof that they rely on is the same.
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -48,9 +49,12 @@ class Session:
 
     def __init__(self, plan: Plan, group: str, loaders: Iterable[str], out: Path) -> None:
         self.plan, self.measure = plan, plan.config["measure"]
-        self.state = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
+        self.whole = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
+        named = "-".join(sorted(loaders := set(loaders)))
+        named = named if len(named) < 100 else hashlib.sha256(named.encode()).hexdigest()[:16]
+        self.state = out.with_name(f"state-{group}-{named}.json") if named else self.whole
         self.now = plan.config["report"]["now"]
-        self.asked = asked = set(loaders)
+        self.asked = asked = loaders
         every = [run for run in plan.runs if run.group == group]
         runs = [run for run in every if not asked or run.loader in asked]
         self.planned = len(every)
@@ -97,8 +101,7 @@ class Session:
         each visit.
         """
         known, asked = self.known(), {key: self.measure[key] for key in LENGTHEN}
-        with reading(self.state, "run_session"):
-            before = read_json(self.state) if self.state.is_file() else None
+        before = self._before()
         new = (set(self.runs) - set(known)) | self.again | self._apart(known)
         taking, spent = set(self.runs), 0.0
         if before and before["asked"] != asked:
@@ -136,6 +139,16 @@ class Session:
             "finalists": finalists,
             "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+
+    def _before(self) -> dict[str, Any] | None:
+        """Return how far an earlier session came: one of the same loaders, or a whole one that has ended."""
+        found = []
+        for file in (self.state, self.whole):
+            with reading(file, "run_session"):
+                found.append(read_json(file) if file.is_file() else None)
+        own, whole = found
+        goes_on = own and not own["ended"]
+        return whole if whole and whole["ended"] and not goes_on else own
 
     def _race(
         self,
@@ -241,7 +254,7 @@ class Session:
                 continue
             paths = {name_of(self.runs[path]): path for path in speeds}
             named = {name: speeds[path] for name, path in paths.items()}
-            compared = Compared(named, named if names.keys() >= speeds.keys() else None)
+            compared = Compared(named, together=names.keys() >= speeds.keys())
             middle = {paths[name]: compared.results.center(name).speed for name in named}
             first = [paths[name] for name in leading(compared.results)]
             choice, _ = compared.choose(
@@ -284,14 +297,16 @@ class Session:
         copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
         return copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
 
-    def _explains(self) -> bool:
+    @property
+    def explains(self) -> bool:
+        """Whether what explains the finalists is looked for."""
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
     def _race_seconds(self, results: int, spent: float) -> float | None:
         """Return how long a race of so many of the plan's results may take; None where blocks end it."""
         if self.measure["minutes"] == "none":
             return None
-        whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self._explains() else 1.0)
+        whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
         return max(min(LEAST_SECONDS, whole), whole * results / self.planned) - spent
 
     def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
@@ -299,7 +314,7 @@ class Session:
         already; of what leads for the minimum step too.
         """
         out = Path(path).with_name("trials.json")
-        if not self._explains():
+        if not self.explains:
             return
         trials = read_json(out) if out.is_file() else None
         asked = self._trials(path, out, leads)
@@ -385,8 +400,8 @@ def attempt_of(path: Path, block: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a block."""
 
-    def __init__(self, minutes: float | str, results: int, noun: str) -> None:
-        self.minutes, self.results, self.block = minutes, results, -1
+    def __init__(self, results: int, noun: str, search_share: float) -> None:
+        self.results, self.block, self.search_share = results, -1, search_share  # of a session, when the race is over
         self.noun, self.inplace = noun, sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
@@ -394,7 +409,8 @@ class Display:
         if race.block == self.block and not self.inplace:
             return
         limit = race.limits.seconds
-        left = f", {max(0.0, limit - race.seconds) / 60:.1f} min left" if limit else ""
+        whole = limit and limit / (1 - self.search_share)
+        left = f", {max(0.0, whole - race.seconds) / 60:.1f} min left" if whole else ""
         text = f"block {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
         if self.inplace:
             width = shutil.get_terminal_size((100, 20)).columns - 1
@@ -433,7 +449,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
     session = Session(Plan(arguments.config), arguments.group, arguments.loaders, arguments.out)
-    display = Display(session.measure["minutes"], len(session.runs), session.sample.noun)
+    display = Display(len(session.runs), session.sample.noun, SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         if arguments.log:

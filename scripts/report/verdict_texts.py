@@ -204,10 +204,9 @@ def least_au_text(row: Row) -> str:
 
 
 def starving(row: Row, step_ms: float, feeding: Row | None) -> str:
-    """Return what one has to know of a result that does not feed the user's own step; `feeding`: the fastest that does,
-    which is slower where nothing waits for it.
-    """
-    other = f" {place(feeding)} does, though it reads more slowly." if feeding else ""
+    """Return what to know of a result that does not feed the user's own step; `feeding`: the fastest that does."""
+    slower = feeding and feeding["clips_per_second"] < row["clips_per_second"]
+    other = f" {place(feeding)} does{', though it reads more slowly' if slower else ''}." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     return f"{place(row)} does not surely feed {wanted}: {least_au_text(row)}.{other}"
 

@@ -135,7 +135,7 @@ def compared(tables: Tables, row: Row) -> Compared:
     settings = _with_speed(one for one in tables["ranking"] if one["condition"] == row["condition"])
     tiers = {one["tier"] for one in settings}
     together = len(tiers) > 1 and all(_from_memory(tables, one) for one in settings)
-    return Compared(speeds_of(tables, (*beside, row)), speeds_of(tables, settings) if together else None)
+    return Compared(speeds_of(tables, (*beside, row)), speeds_of(tables, settings), together)
 
 
 def _from_memory(tables: Tables, row: Row) -> bool:
@@ -161,7 +161,7 @@ def _rule(step_ms: float | None, close: bool) -> str:
     """Return how one was chosen of several that lead, in words; `step_ms`: the user's own step, where it feeds that."""
     fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     if not close:
-        return f"It is {fed}; what may be faster does not surely, and a training waits for it. "
+        return f"Of {fed} and may be the fastest, it is the least behind: a training waits for what does not feed it. "
     return (
         f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}{', ' if fed else ''}the fewest "
         "copies in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "

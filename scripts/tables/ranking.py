@@ -199,7 +199,7 @@ def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     return found
 
 
-def rank(rows: Iterable[Mapping[str, Any]], keep_speeds: bool = False) -> list[Row]:
+def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | None = None) -> list[Row]:
     """Return `rows` in the order of their speeds, ranked within each condition (tables.panel_of), without a speed
     last.
 
@@ -207,12 +207,15 @@ def rank(rows: Iterable[Mapping[str, Any]], keep_speeds: bool = False) -> list[R
     `rank` to `rank_high` is the rank interval: 1 + those surely faster, to all less those surely slower; single visits
     have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within blocks: the
     chance of any false difference in a condition is at most 4 %. Speeds are as of the mean block, also of what left
-    early; with `keep_speeds` they are those of the rows, of which some were ranked before. Rows are not changed.
+    early. `of`: rows that were ranked before, of which `rows` are some, chosen by their speeds: these stay, and the
+    intervals are those of all of them, for what is chosen as the fastest of several is faster than it is by chance.
+    Rows are not changed.
     """
-    ordered = sorted(rows, key=_order)
-    return [
-        row for _, same in groupby(ordered, key=lambda row: _order(row)[:2]) for row in _ranked(list(same), keep_speeds)
-    ]
+    beside: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in of or ():
+        beside.setdefault(_order(row)[:2], []).append(row)
+    groups = groupby(sorted(rows, key=_order), key=lambda row: _order(row)[:2])
+    return [row for place, same in groups for row in _ranked(list(same), beside.get(place))]
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -220,26 +223,27 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return STATUSES.index(row["status"]), condition_order(row), -(row["clips_per_second"] or 0.0), names
 
 
-def _ranked(rows: list[Mapping[str, Any]], keep_speeds: bool) -> list[Row]:
+def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
     if rows[0]["status"] != "ok":
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
-    table = Table({place: row["speeds"] for place, row in enumerate(rows)}, FINAL_ERROR)
-    centers = [Center(*(row[name] for name in _CENTER)) for row in rows]
-    if not keep_speeds:
-        centers = [table.center(place) for place in range(len(rows))]
+    table = Table({_key(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
+    keys = [_key(row) for row in rows]
+    centers = [Center(*(row[name] for name in _CENTER)) if of else table.center(_key(row)) for row in rows]
     order = sorted(range(len(rows)), key=lambda place: -centers[place].speed)
     ranked = []
     for place in order:
         row, center = rows[place], centers[place]
-        bound = row.get("bound_clips_per_second")
-        slower = table.compare(order[0], place) if place != order[0] else None
-        first, last = table.rank_interval(place)
+        bounds = _as_of_the_mean_block(row, center.speed)
+        bound = {**row, **bounds}.get("bound_clips_per_second")
+        slower = table.compare(keys[order[0]], keys[place]) if place != order[0] else None
+        first, last = table.rank_interval(keys[place], keys)
         alone = len(rows) > 1 and row["runs"] == 1
         steady = row["steady_clips_per_second"]
         ranked.append(
             {
                 **row,
+                **bounds,
                 **dict(zip(_CENTER, center, strict=True)),
                 "steady_clips_per_second": steady and steady * center.speed / row["clips_per_second"],
                 "rank": None if alone else first,
@@ -253,11 +257,22 @@ def _ranked(rows: list[Mapping[str, Any]], keep_speeds: bool) -> list[Row]:
     return ranked
 
 
+def _as_of_the_mean_block(row: Mapping[str, Any], speed: float) -> dict[str, float]:
+    """Return the bounds of a row that were measured in its own visits, as its `speed` is: as of the mean block."""
+    if not row.get("bound_clips_per_second"):
+        return {}
+    scale = speed / row["clips_per_second"]
+    own = {"ceiling_clips_per_second"} if row.get("ceiling_clips_per_second") else set()
+    if row.get("bound") == "compute" or (row.get("bound") == "in_memory" and own):
+        own.add("bound_clips_per_second")
+    return {name: row[name] * scale for name in own}
+
+
 def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return of each loader x tier (x condition) the row with the highest speed, ranked again among these.
 
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
-    panelled = ({**row, "condition": panel_of(row)} for row in ranking)
-    return rank((same[0] for same in grouped(panelled, "loader", "tier", "condition")), keep_speeds=True)
+    panelled = [{**row, "condition": panel_of(row)} for row in ranking]
+    return rank((same[0] for same in grouped(panelled, "loader", "tier", "condition")), panelled)

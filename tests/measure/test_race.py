@@ -192,7 +192,7 @@ def test_equal_results_stay_equal(seed):
     ],
 )
 def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
-    session = SimpleNamespace(measure={"minutes": minutes}, planned=20, _explains=lambda: explained)
+    session = SimpleNamespace(measure={"minutes": minutes}, planned=20, explains=explained)
     assert run_session.Session._race_seconds(session, results, spent) == seconds
 
 
@@ -267,7 +267,7 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
         tried.append(path)
         return {"status": "ok", "asked_step": {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}}
 
-    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), _explains=lambda: True)
+    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), explains=True)
     session._trials = lambda path, _out, _leads: path
     visitor = SimpleNamespace(make=made)
     starves = partial(run_session.Session._starves, session)

@@ -5,6 +5,7 @@ import random
 import subprocess
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,10 +111,37 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
 
     session = SimpleNamespace(known=lambda: known, measure=measure, state=tmp_path / "state.json", name="main")
     session = SimpleNamespace(**vars(session), runs=known, again=set(), _apart=lambda _known: {"alone"}, _race=race)
+    session.whole, session._before = session.state, partial(run_session.Session._before, session)
     session._companions = lambda race: {max(race.made, key=lambda one: race.made[one][0].speed)}
     session._explained = lambda _visitor, _race: []
     run_session.Session.run(session, None, None)
     assert taken == [{"alone", "fast"}]
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "found"),
+    [
+        (None, None, None),
+        (None, "", None),  # a whole session that was killed is for that to go on with
+        (None, "time", "whole"),
+        ("", None, "own"),
+        ("", "time", "own"),  # it was killed
+        ("time", "", "own"),
+        ("time", "blocks", "whole"),
+    ],
+)
+def test_a_session_of_some_loaders_leaves_the_whole_one_to_be_gone_on_with(tmp_path, own, whole, found):
+    config = tmp_path / "session-main.json"
+    demo = {"dataset": "demo", "datasets": {"demo": {"source": "synthetic"}}, "storage": {"ram": {"path": "/dev/shm"}}}
+    plan = Plan({**demo, "loaders": ["npy"]}, project=tmp_path)
+    every, one = (run_session.Session(plan, "main", loaders, config) for loaders in ([], ["npy"]))
+    assert every.state == every.whole == one.whole and one.state != one.whole
+    for file, name, ended in ((one.state, "own", own), (one.whole, "whole", whole)):
+        if ended is not None:
+            file.write_text(json.dumps({"name": name, "ended": ended}))
+    before = one._before()
+    assert (before and before["name"]) == found
+    assert (every._before() or {}).get("ended") == whole
 
 
 def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
@@ -135,7 +163,8 @@ def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
             return Race(say=say, made=made, taking=taking, spent=spent, seconds=7.0, killed=killed, **told)
 
         told = {"measure": measure, "state": state, "name": "main", "again": set(), "runs": dict.fromkeys("abc")}
-        made = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _race=race)
+        made = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _race=race, whole=state)
+        made._before = partial(run_session.Session._before, made)
         made._companions, made._explained = lambda _race: {"a"}, lambda _visitor, _race: []
         return made
 

@@ -280,6 +280,7 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
         wanted=SimpleNamespace(asked_step_ms=1000 * step, step_limit_ms=0.0, start_seconds=batches * 2.5),
         record={},
         _held=held,
+        _undisturbed=lambda work: work(),
         _reading=lambda sink: sink,
         _stepped=stepped,
     )
@@ -289,6 +290,24 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
     assert tried["batches"] >= max(run.ASKED_BATCHES if step > 1 else run.TRIAL_BATCHES, 4 * held)
     assert tried["batches"] < run.ASKED_BATCHES or step > 1
     assert len(opened) == 2, "a trial without a step first, which takes the first epoch"
+
+
+@pytest.mark.parametrize(
+    ("shares", "found"), [([3, 99], 0), ([40, 5, 99], 1), ([40, 30, 35, 99], 1), ([40, 50, 60], 0)]
+)
+def test_a_trial_that_others_disturb_is_made_again(monkeypatch, shares, found):
+    """AU beside a burst of a neighbour would say for good that a loader starves the step."""
+    left, tries = iter(shares), []
+    monkeypatch.setattr(run.host, "look", lambda _clock: None)
+    monkeypatch.setattr(run.host, "others_percent", lambda _before, _after: next(left))
+
+    def work():
+        tries.append(len(tries))
+        return {"au_percent": 90.0 + tries[-1]}
+
+    said = run._Run._undisturbed(SimpleNamespace(clock=None), work)
+    assert said == {"au_percent": 90.0 + found, "others_percent": shares[found]}
+    assert len(tries) == min(3, next(number for number, share in enumerate([*shares, 0], 1) if share <= 15))
 
 
 @pytest.mark.parametrize(

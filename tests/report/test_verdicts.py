@@ -114,7 +114,7 @@ def test_a_gain_is_its_interval(everything):
     assert (against["row"]["loader"], against["row"]["tier"]) == ("torchaudio", "ram")
     assert against["times_faster"] == pytest.approx(24000 / 310, rel=1e-3)
     assert against["faster_low"] < against["times_faster"] < against["faster_high"]
-    assert against["text"] == "76.3 to 78.5 times faster than torchaudio on ram, which you have now."
+    assert against["text"] == "76.3 to 78.6 times faster than torchaudio on ram, which you have now."
     cold = everything["fastest_cold"]["against"]
     assert (cold["row"]["cache"], cold["row"]["tier"]) == ("cold", "disk")
     assert cold["times_faster"] == pytest.approx(2430 / 279, rel=1e-3)
@@ -315,7 +315,9 @@ def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tm
 def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_it_may_be_behind(tmp_path, made, fed):
     verdict = of_the_step(tmp_path, made(), **{fed: 95.0})
     assert (verdict["row"]["loader"], verdict["form"]) == (fed, "use") and verdict["behind"] > 1.25
-    assert verdict["reason"].startswith("It is what feeds your step of 20 ms at 90 % AU; what may be faster does not")
+    assert verdict["reason"].startswith(
+        "Of what feeds your step of 20 ms at 90 % AU and may be the fastest, it is the least behind: a training waits"
+    )
     assert not [text for text in verdict["cautions"] if "your step" in text]
     assert "nothing is more than" in verdict_texts.choice_text(verdict)
 
@@ -640,7 +642,7 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (within " in text
     assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
     assert "Bottleneck: reading" in text
-    assert "76.3 to 78.5 times faster than torchaudio on ram, which you have now." in text
+    assert "76.3 to 78.6 times faster than torchaudio on ram, which you have now." in text
     assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (within " in text
     assert "812 MB at its peak; not distinguishable from 1 other " in text
     assert "no workers, sustains steps from 3.7 ms on" in text

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.files import read_json, write_json
 from scripts.report.verdicts import verdicts
-from scripts.tables import bounds
+from scripts.tables import bounds, ranking
 from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
 from scripts.tables.records import read_plan
@@ -190,3 +190,20 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
     assert bound_of(task="iterate") == (None, None)
     [row] = bounds.apply([result_on("disk", options='{"in_flight": 5}')], rows, 0.5)
     assert row["bound"] == "in_memory"
+
+
+@pytest.mark.parametrize(
+    ("bound", "ceiling", "scaled"),
+    [
+        ("in_memory", 100.0, {"bound_clips_per_second": 130.0, "ceiling_clips_per_second": 130.0}),
+        ("compute", None, {"bound_clips_per_second": 130.0}),
+        ("storage", 200.0, {"ceiling_clips_per_second": 260.0}),
+        ("in_memory", None, {}),  # that of the control runs
+        (None, None, {}),
+    ],
+)
+def test_what_was_measured_in_the_same_visits_is_as_of_the_mean_block_too(bound, ceiling, scaled):
+    """A result that was visited in slow blocks alone would be above a ceiling of these."""
+    row = {"clips_per_second": 95.0, "bound": bound, "ceiling_clips_per_second": ceiling}
+    row["bound_clips_per_second"] = bound and 100.0
+    assert ranking._as_of_the_mean_block(row, 123.5) == pytest.approx(scaled)
