@@ -61,8 +61,9 @@ def choose(
     np.fill_diagonal(most, 0.0)
     behind = np.exp(most.max(axis=0))
     near = [place for place, times in enumerate(behind) if times <= CLOSE]
-    fed = [place for place, one in enumerate(leading) if np.isfinite(behind[place]) and not starves(one)]
-    if fed and len(fed) < len(leading):
+    hungry = [starves(one) for one in leading]
+    fed = [place for place in range(len(leading)) if np.isfinite(behind[place]) and not hungry[place]]
+    if fed and any(hungry):
         close = [place for place in fed if place in near]
         chosen = min(close, key=lambda place: expense(leading[place])) if close else min(fed, key=behind.__getitem__)
         return Choice(leading[chosen], "use", float(behind[chosen]), 1.0)
@@ -110,10 +111,10 @@ class Compared:
         self.loaders = Table(whole, FINAL_ERROR) if whole else None
         levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean block: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
+        self.results = Table(every, FINAL_ERROR)
         self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
         if self.loaders:
-            self.members = {one: [name for name in every if name.settings == one] for one in first.values()}
-        self.results = Table(every, FINAL_ERROR)
+            self.members = {one: self._names(one) for one in first.values()}
 
     def compare(self, one: Name, other: Name) -> Comparison:
         """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""
@@ -134,19 +135,39 @@ class Compared:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
         Of a loader on several tiers it is the one with the least expense that is not surely slower than on another, and
-        that feeds the user's own step.
+        that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that step where the
+        others starve it and are not surely faster.
         """
         among, table = set(among), self.loaders or self.results
         loaders = {one.loader for one in among} if self.loaders else set()
         candidates = [one for one, names in self.members.items() if names[0] in among or names[0].loader in loaders]
+        candidates = list(dict.fromkeys(self._feeding(one, starves) for one in candidates))
         leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
         shown = {
-            one: min(self._not_slower(self.members[one]), key=lambda name: (starves(name), expense(name)))
+            one: min(self._not_slower(self._names(one)), key=lambda name: (starves(name), expense(name)))
             for one in leading
         }
         choice = choose(table, leading, lambda one: expense(shown[one]), lambda one: starves(shown[one]))
         first = shown.pop(choice.key)
         return choice._replace(key=first), list(shown.values())
+
+    def _names(self, one: Any) -> list[Name]:
+        """Return the results that a candidate stands for: itself, or of a loader over all tiers that on each tier."""
+        return [name for name in self.results.place if name.settings == one] if self.loaders else [one]
+
+    def _feeding(self, one: Any, starves: Callable[[Name], bool]) -> Any:
+        """Return the candidate, or with other settings of its loader, on its tier, what feeds the step in its place."""
+        if not all(map(starves, self._names(one))):
+            return one
+        table = self.loaders or self.results
+        of_one = one[0] if self.loaders else one[:2]  # loader, or loader and tier
+        others = [other for other in table.place if (other[0] if self.loaders else other[:2]) == of_one]
+        fed = [
+            other
+            for other in others
+            if not table.compare(one, other).faster and not any(map(starves, self._names(other)))
+        ]
+        return max(fed, key=lambda other: table.center(other).speed, default=one)
 
     def _not_slower(self, names: Sequence[Name]) -> list[Name]:
         return [one for one in names if not any(self.results.compare(other, one).faster for other in names)]

@@ -35,10 +35,15 @@ OPTIONS = {
         "description": "of an image; larger ones are left out before they are decoded",
     },
 }
+MEAN_SHIFT, CONTRAST = 2.0, 0.05  # of 255, and of the deviation: by what a channel may be brighter, or have contrast
 MEAN_PART = 6  # of what a value may differ by all may on average
 ENDINGS = {"jpeg": "jpg", "png": "png"}
 # What a file's name says that it is, by the names of Pillow; of any other ending the content decides.
 NAMED = {"jpg": "JPEG", "jpeg": "JPEG", "jpe": "JPEG", "png": "PNG", "gif": "GIF", "bmp": "BMP", "webp": "WEBP"}
+
+
+FORMATS = [*dict.fromkeys(NAMED.values()), "TIFF", "PPM"]  # not those that hold other formats or programs
+BITS = 258  # TIFF's tag of bits a sample
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,12 @@ class Kind:
 
         Image.MAX_IMAGE_PIXELS = None  # ours is the limit, and it rejects the image
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 self._check_header(image, path)
+                Image.MAX_IMAGE_PIXELS = self.max_pixels  # of what is inside: tiles may be larger than the image
                 upright = ImageOps.exif_transpose(image)
+                if image.format == "TIFF" and upright.mode.startswith("I;16") and image.tag_v2.get(BITS) != (16,):
+                    raise Rejected(f"neither 8 nor 16 bits a channel: {image.tag_v2.get(BITS)}")
                 if upright.mode.startswith("I;16"):  # of which a conversion would keep what is below 256 only
                     upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
                 elif upright.mode in ("I", "F"):  # of which it would make white or black
@@ -207,9 +215,23 @@ def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: 
     expected = corpus.padded(clip)
     differences = np.abs(pixels.astype(np.int16) - expected)
     difference = int(differences.max())
-    if difference <= limit and differences.mean() <= limit / MEAN_PART:
+    if difference <= limit and differences.mean() <= limit / MEAN_PART and _as_bright(pixels, expected):
         return Found(None, float(difference))
     return Found(_explained(pixels, expected, owner(pixels), difference, limit))
+
+
+def _as_bright(pixels: np.ndarray, expected: np.ndarray) -> bool:
+    """Return whether each channel has the brightness and contrast of the corpus's, whatever its last bits are.
+
+    A decoder that takes the range of JPEG for that of video, 16 to 235, differs no more at any value than one that
+    scales colours up otherwise; but these differences have no direction.
+    """
+    import numpy as np
+
+    found, right = (each.reshape(len(each), -1).astype(np.float32) for each in (pixels, expected))
+    brighter = abs(found.mean(axis=1) - right.mean(axis=1)) > MEAN_SHIFT
+    apart = abs(found.std(axis=1) - right.std(axis=1))
+    return not (brighter | (apart > MEAN_SHIFT + CONTRAST * right.std(axis=1))).any()
 
 
 def _float_problem(found: np.ndarray) -> str:
@@ -232,6 +254,9 @@ def _explained(pixels: np.ndarray, expected: np.ndarray, other: int | None, diff
     def near(one: np.ndarray, two: np.ndarray) -> bool:
         return one.shape == two.shape and np.abs(one.astype(np.int16) - two).max(initial=0) <= max(limit, 2)
 
+    video = 16 + expected * (219 / 255)
+    if np.abs(pixels - video).max() <= max(limit / MEAN_PART, 1):
+        return "has the range of video, 16 to 235 for 0 to 255"
     turned = {f"is turned by {90 * turns} degrees": np.rot90(expected, turns, (1, 2)) for turns in (1, 2, 3)}
     changes = {
         "has its channels in the order blue, green, red": expected[::-1],

@@ -64,7 +64,7 @@ class Session:
         self.name = group
         self.again: set[str] = set()  # results of which a visit was deleted
         self.failed: set[str] = set()  # results of which a visit that is there has failed
-        self.starving: set[tuple[str, Any]] = set()  # of `_waits`: what a trial showed to starve the user's own step
+        self.starving: set[tuple[Any, ...]] = set()  # of `_waits`: what a trial showed to starve the user's own step
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and block
 
     @staticmethod
@@ -92,7 +92,17 @@ class Session:
                     self._note_start(path, int(file.stem), record)
                 elif record["status"] == "failed":
                     self.failed.add(path)
+            self._note_starving(path)
         return {path: visits for path, visits in found.items() if path not in self.failed}
+
+    def _note_starving(self, path: str) -> None:
+        """Note what an earlier trial says of the user's own step."""
+        file = Path(path).with_name("trials.json")
+        with reading(file, "run_session"):
+            tried = read_json(file)["asked_step"] if file.is_file() else None
+        known = tried and tried["step_ms"] == self.plan.config["report"]["step_ms"]
+        if known and tried["au_percent"] < TARGET_AU_PERCENT:
+            self.starving.add(_waits(self.runs[path]))
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds.
@@ -257,8 +267,9 @@ class Session:
             compared = Compared(named, together=names.keys() >= speeds.keys())
             middle = {paths[name]: compared.results.center(name).speed for name in named}
             first = [paths[name] for name in leading(compared.results)]
-            choice, _ = compared.choose(
-                paths,
+            best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
+            choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
+                best.values(),
                 lambda one, paths=paths: self._expense(paths[one]),
                 lambda one, paths=paths, middle=middle: self._starves(paths[one], middle[paths[one]]),
             )
@@ -320,9 +331,7 @@ class Session:
         asked = self._trials(path, out, leads)
         if not trials or not _answers(trials, asked):
             trials = visitor.make(asked, out)
-        tried = trials["asked_step"]
-        if tried and tried["au_percent"] < TARGET_AU_PERCENT:
-            self.starving.add(_waits(self.runs[path]))
+        self._note_starving(path)
 
     def _trials(self, path: str, out: Path, leads: bool) -> Run:
         """Return the trials of a result, whose record is `out`."""
@@ -339,9 +348,9 @@ class Session:
         )
 
 
-def _waits(run: Run) -> tuple[str, Any]:
-    """Return what results have in common that keep a training waiting alike, on any tier: loader and workers."""
-    return run.loader, run.settings["workers"]
+def _waits(run: Run) -> tuple[Any, ...]:
+    """Return what results have in common that keep a training waiting alike, on any tier."""
+    return run.loader, *(run.settings[name] for name in ("workers", "batch_size", "device"))
 
 
 def _answers(trials: Mapping[str, Any], run: Run) -> bool:

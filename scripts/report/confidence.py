@@ -47,7 +47,12 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
             return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, row, 3.0))
         cause = f"each of the first ones may be more than {100 * (CLOSE - 1):.0f} % behind another."
         return Confidence("C", cause, _longer(tables, row, verdict["longer"]))
-    return _of_the_machine(tables, row) or Confidence("A", _quiet(tables, row), "")
+    found = _of_the_machine(tables, row)
+    if not found and verdict["behind"] is not None and verdict["behind"] > CLOSE:
+        slower = f"{100 * (verdict['behind'] - 1):.0f} %"
+        cause = f"it feeds your step, and may be read {slower} more slowly than what does not."
+        found = Confidence("B", cause, _longer(tables, row, 2.0))
+    return found or Confidence("A", _quiet(tables, row), "")
 
 
 def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None:

@@ -116,7 +116,10 @@ def most_text(verdict: Mapping[str, Any]) -> str:
     times = verdict["behind"]
     if not verdict["ties"] or times is None or not isfinite(times):
         return ""
-    most = f"{number_text(times, 2)} times as fast" if times >= 2 else f"{ceil(100 * (times - 1))} % faster"
+    if times >= 2:
+        most = f"{number_text(ceil(10 * times) / 10 if times < 10 else ceil(times), 2)} times as fast"
+    else:
+        most = f"{ceil(100 * (times - 1))} % faster"
     return f"nothing is more than {most}"
 
 
@@ -203,12 +206,23 @@ def least_au_text(row: Row) -> str:
     return au_text(row["step_au_percent"]) + (f", at least {au_text(low)}" if uncertain else "")
 
 
-def starving(row: Row, step_ms: float, feeding: Row | None) -> str:
+def given_text(row: Row, answer: Any) -> str:
+    """Return the AU that keeps a result from feeding the user's own step: `answer`, that of another batch or data than
+    was measured (report/model.py) and None of the same, or what it has at the step with what was measured.
+    """
+    if answer is None or answer.sustains:
+        return least_au_text(row)
+    if answer.au is None:
+        return "your data does not fit into memory" if answer.source == "does not fit" else "of your data it is unknown"
+    return f"{answer.au_text} with your batch and data"
+
+
+def starving(row: Row, step_ms: float, feeding: Row | None, answer: Any) -> str:
     """Return what to know of a result that does not feed the user's own step; `feeding`: the fastest that does."""
     slower = feeding and feeding["clips_per_second"] < row["clips_per_second"]
     other = f" {place(feeding)} does{', though it reads more slowly' if slower else ''}." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
-    return f"{place(row)} does not surely feed {wanted}: {least_au_text(row)}.{other}"
+    return f"{place(row)} does not surely feed {wanted}: {given_text(row, answer)}.{other}"
 
 
 def what_lengthens(tables: Tables, row: Mapping[str, Any]) -> str:
@@ -288,9 +302,18 @@ def no_rival(rows: Iterable[Row]) -> str:
 _LONGER = "Try more workers (`sweep.workers`) or a faster tier, or say in `report.step_ms` how long your model takes."
 
 
-def no_feeder(rows: Iterable[Row], step_ms: float) -> str:
-    """Return what is lacking where none of the ok rows is known to sustain a step of `step_ms`."""
+def no_feeder(rows: Iterable[Row], step_ms: float, answers: Sequence[Any]) -> str:
+    """Return what is lacking where none of the ok rows is known to sustain a step of `step_ms`; `answers`: of each, as
+    `given_text` has them.
+    """
     rows = list(rows)
+    yours = [(answer, row) for answer, row in zip(answers, rows, strict=True) if answer and answer.au is not None]
+    if yours:
+        answer, closest = max(yours, key=lambda one: one[0].au)
+        return (
+            f"No loader surely sustains a step of {step_ms:g} ms; nearest is {place(closest)}: "
+            f"{given_text(closest, answer)}."
+        )
     closest = max((row for row in rows if row["step_au_percent"] is not None), key=_step_au, default=None)
     if closest:
         said = f"{place(closest)} with {least_au_text(closest)} AU ({closest['step_au_from']})"

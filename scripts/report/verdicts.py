@@ -14,7 +14,7 @@ from scripts.common.statistics import compare
 from scripts.common.text import duration_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD, EMULATED
-from scripts.report.model import candidate, model_of, unit_of
+from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
     against_text,
@@ -102,7 +102,8 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     table = compared(tables, ranked[0])
-    every = {key(row): row for row in (*_ranked(tables, named["device"]), *ranked)}
+    beside = (row for row in tables["ranking"] if row["condition"] == ranked[0]["condition"])
+    every = {key(row): row for row in (*beside, *ranked)}
     step_ms = asked(tables, "step_ms")
 
     def starves(row: Row) -> bool:
@@ -119,7 +120,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     found = _verdict(tables, named, [first, *equals], fact, rule)
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
         feeding = next((one for one in ranked if not starves(one)), None)
-        minded = [starving(first, step_ms, feeding), *found["cautions"]]
+        minded = [starving(first, step_ms, feeding, _answer(tables, first)), *found["cautions"]]
         found |= {"cautions": minded, "caveat": " ".join(minded)}
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
@@ -161,7 +162,7 @@ def _rule(step_ms: float | None, close: bool) -> str:
     """Return how one was chosen of several that lead, in words; `step_ms`: the user's own step, where it feeds that."""
     fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     if not close:
-        return f"Of {fed} and may be the fastest, it is the least behind: a training waits for what does not feed it. "
+        return f"Of {fed} and may be the fastest, it is the least behind: a training may wait for what does not. "
     return (
         f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}{', ' if fed else ''}the fewest "
         "copies in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
@@ -225,7 +226,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return _none(named, LACKING["step"])
     sustained = [row for row in rows if _feeds(tables, row, step_ms)]
     if not sustained:
-        return _none(named, no_feeder(rows, step_ms))
+        return _none(named, no_feeder(rows, step_ms, [_answer(tables, row) for row in rows]))
     formats = {row["format"]: row for row in tables["formats"]}
 
     def effort(row: Row) -> tuple[float, ...]:
@@ -239,7 +240,8 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         "The fewest workers (processes or threads), then a tier whose files are not in memory, then the fewest "
         "files; of the same effort, first what is written soonest. "
     )
-    return _verdict(tables, named, same, f"{_workers_text(same[0]['workers'])}, {_fed(same[0])}", rule)
+    fact = f"{_workers_text(same[0]['workers'])}, {_fed(same[0], _answer(tables, same[0]))}"
+    return _verdict(tables, named, same, fact, rule)
 
 
 def _sustains(row: Row, step_ms: float) -> bool:
@@ -256,17 +258,26 @@ def _feeds(tables: Tables, row: Row, step_ms: float) -> bool:
 
     What was tried with the step was tried with its own batch, and with files that were in memory.
     """
-    batch, corpus = asked(tables, "batch"), tables["dataset"]["corpus"]
-    same = batch in (None, row["batch_size"])
-    if not corpus or (same and asked(tables, "gigabytes") is None):
+    answer, same = _answer(tables, row), asked(tables, "batch") in (None, row["batch_size"])
+    if answer is None:
         return _sustains(row, step_ms)
-    clips = next((run["clips"] for run in tables["runs"] if run["clips"]), 0)
-    data = unit_of(corpus).stored_bytes, clips
-    answer = candidate(row, tables, *data).answer(model_of(tables, row["batch_size"]), *data)
     return bool(answer.sustains) and (not same or _sustains(row, step_ms))
 
 
-def _fed(row: Row) -> str:
+def _answer(tables: Tables, row: Row) -> Answer | None:
+    """Return what a result gives to the user's own training; None where batch and data are those that were measured."""
+    corpus = tables["dataset"]["corpus"]
+    same = asked(tables, "batch") in (None, row["batch_size"]) and asked(tables, "gigabytes") is None
+    if not corpus or same:
+        return None
+    clips = next((run["clips"] for run in tables["runs"] if run["clips"]), 0)
+    data = unit_of(corpus).stored_bytes, clips
+    return candidate(row, tables, *data).answer(model_of(tables, row["batch_size"]), *data)
+
+
+def _fed(row: Row, answer: Answer | None) -> str:
+    if answer and answer.au is not None:
+        return f"{answer.au_text} AU with your batch and data"
     texts = []
     if row["step_au_percent"] is not None:
         texts.append(f"{au_text(row['step_au_percent'])} AU ({row['step_au_from']})")

@@ -443,7 +443,7 @@ TABLES = {
         Column("break_even_epochs", float, heading="Pays after", doc="0: cheaper and faster than the next cheapest"),
         replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, not distinguishable"),
     )),
-    "noise": Table("What the control run (in-memory ceiling) of each device and batch size says of the machine.", (
+    "noise": Table("What the control run (in-memory ceiling) of each device, batch and session says of the machine.", (
         *_shared("device batch_size"),
         Column("control_runs", int, heading="Times", doc="number of measurements"),
         Column("median_clips_per_second", float, heading="Median clips/s", doc="median of the measurements"),

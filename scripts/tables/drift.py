@@ -13,6 +13,7 @@ from scripts.tables.groups import grouped
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).
 NOISY_PERCENT = 3.0
 FEWEST_NOISY = 3  # control runs, below which a variation is no finding
+APART_HOURS = 2.0  # of the control runs of two sessions; within one they are minutes apart
 FEWEST_DRIFT = 4  # two for each half
 DRIFT_PERCENT = 1.0  # a drift that can be told but is smaller than this is a fact of noise.csv and no warning
 
@@ -21,7 +22,8 @@ _WORK = ("device", "batch_size")
 
 
 def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return the rows of noise.csv from bounds' records: one for each device and batch size with an ok control run.
+    """Return the rows of noise.csv from bounds' records: for each device and batch size one for each session with an ok
+    control run. What has changed from one session to the next, some hours or days later, is no noise of either.
 
     `variation_percent` (standard deviation in % of the mean) and `range_percent` (in % of the median) are None for a
     single control run. `drift_percent`, the median of the later half in % above that of the earlier half, negative
@@ -30,7 +32,18 @@ def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
     measured = [one for one in bounds if one["bound"] == "in_memory" and one["status"] == "ok"]
     works = [{**one, **{key: one["settings"][key] for key in _WORK}} for one in measured]
     works.sort(key=lambda one: (*(one[key] for key in _WORK), _moment(one), one["repeat"]))
-    return [_noise_row(same) for same in grouped(works, *_WORK)]
+    return [_noise_row(part) for same in grouped(works, *_WORK) for part in _sessions(same)]
+
+
+def _sessions(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the records of each session, of records in order of time."""
+    part: list[Mapping[str, Any]] = []
+    for record in records:
+        if part and (_moment(record) - _moment(part[-1])).total_seconds() > 3600 * APART_HOURS:
+            yield part
+            part = []
+        part.append(record)
+    yield part
 
 
 def _moment(record: Mapping[str, Any]) -> datetime:

@@ -230,3 +230,18 @@ def test_the_fastest_of_many_settings_is_compared_as_one_of_them():
         wrong["as chosen"] += Compared(chosen, every).compare(first, names[8]).faster
         wrong["as if alone"] += Compared(chosen).compare(first, names[8]).faster
     assert wrong["as chosen"] <= 8 < 16 < wrong["as if alone"], "4 % of 200 are 8"
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(("ahead", "found"), [(99, "w2"), (60, "w0")])
+def test_of_a_loaders_settings_those_that_feed_the_step_are_chosen_unless_surely_slower(ahead, found, together):
+    """What has no workers reads a little faster, and a training waits for it."""
+    results = on_tiers(6, 8, TIERS if together else TIERS[:1], a=(100, 0.03), b=(50, 0.03))
+    others = {  # beside the first in each block, a little to and fro
+        name._replace(slug="w2"): {block: speed * ahead / (96 if block % 2 else 104) for block, speed in speeds.items()}
+        for name, speeds in results.items()
+        if name.loader == "a"
+    }
+    compared = Compared(results, {**results, **others}, together)
+    choice, _ = compared.choose(results, lambda name: name.tier, lambda name: name.slug == "w0")
+    assert (choice.key.loader, choice.key.slug) == ("a", found)

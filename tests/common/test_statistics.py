@@ -155,6 +155,16 @@ def test_a_planted_drift_is_seen_and_none_is_not():
     assert "faster" in list(drift.warning_rows([rising]))[-1]["seen"]
 
 
+def test_what_changed_between_two_sessions_is_no_noise_of_either():
+    monday, thursday = control_runs(noisy(20, 1)), control_runs([850.0] * 8)
+    for record in thursday:
+        record["started"] = record["started"].replace("01-01", "01-04")
+    first, second = drift.noise_rows([*thursday, *monday])
+    assert (first["control_runs"], second["control_runs"]) == (20, 8)
+    assert first["variation_percent"] < 2 and second["variation_percent"] == 0
+    assert not first["drift_seen"] and not second["drift_seen"]
+
+
 def test_a_machine_in_random_noise_rarely_drifts():
     random = np.random.default_rng(3)
     rows = [drift.noise_rows(control_runs(random.normal(1000, 50, 16).tolist()))[0] for _ in range(300)]

@@ -77,7 +77,7 @@ def test_a_file_that_the_system_does_not_give_is_left_out(tmp_path):
 
 
 def test_a_fault_of_the_disk_is_not_the_images(tmp_path, monkeypatch):
-    def fails(*_):
+    def fails(*_, **_formats):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(Image, "open", fails)
@@ -137,6 +137,22 @@ def test_images_of_any_mode_become_rgb_and_grey(tmp_path, mode):
             assert np.abs(found - expected[..., :channels]).mean() < (12 if mode == "P" else 2), "P: of 216 colours"
 
 
+def test_what_holds_other_files_or_values_of_other_widths_is_left_out(tmp_path):
+    """An icon holds an image whose size it does not say; 12 bits in 16 would come out as nearly black."""
+    smooth(64, 64).save(tmp_path / "a.ico")
+    with pytest.raises(Rejected, match="no image"):
+        pixels_of(tmp_path / "a.ico")
+    deep = Image.fromarray(np.full((32, 32), 4095, np.uint16))
+    deep.save(tmp_path / "a.tif")
+    assert pixels_of(tmp_path / "a.tif").max() == 4095 >> 8
+    content = (tmp_path / "a.tif").read_bytes()
+    entry = struct.pack("<HHI", 258, 3, 1)  # bits a sample: one short value
+    assert content.count(entry) == 1
+    (tmp_path / "b.tif").write_bytes(content.replace(entry + struct.pack("<H", 16), entry + struct.pack("<H", 12)))
+    with pytest.raises(Rejected):
+        pixels_of(tmp_path / "b.tif")
+
+
 def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
     """A square in the middle of a wide image stays a square."""
     wide = np.zeros((240, 960, 3), np.uint8)
@@ -157,6 +173,7 @@ FAULTS = {
     "turned by 180": lambda item: np.rot90(item, 2, (1, 2)),
     "cropped 2 pixels too low and 1 too far right": lambda item: np.roll(item, (-2, -1), (1, 2)),
     "inverted": lambda item: 255 - item,
+    "the range of video": lambda item: np.rint(16 + item * (219 / 255)).astype(np.uint8),
     "is image 1": None,
     "by up to 3 of 255 (allowed are 1": lambda item: np.where(item > 100, item - 3, item).astype(np.uint8),
 }

@@ -3,11 +3,13 @@
 import random
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from scripts.common.counting import Name, Visit
+from scripts.common.files import write_json
 from scripts.measure import race, run_session
 
 
@@ -233,7 +235,7 @@ def test_of_a_loader_on_two_tiers_one_is_explained():
 
 def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
     module = SimpleNamespace(LIFETIME="lasting")
-    settings = {"batch_size": 32, "prefetch": 2}
+    settings = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
     runs = {
         name: SimpleNamespace(loader="any", tier="disk", settings={**settings, "workers": workers})
         for name, workers in (("waits", 0), ("ahead", 2))
@@ -255,7 +257,7 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
     module = SimpleNamespace(LIFETIME="lasting")
     runs = {
         str(tmp_path / name / "runs.json"): SimpleNamespace(
-            loader="any", tier="disk", settings={"batch_size": 32, "prefetch": 2, "workers": workers}
+            loader="any", tier="disk", settings={"batch_size": 32, "prefetch": 2, "workers": workers, "device": "cpu"}
         )
         for name, workers in (("waits", 0), ("ahead", 2))
     }
@@ -265,7 +267,10 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
 
     def made(path, _out):
         tried.append(path)
-        return {"status": "ok", "asked_step": {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}}
+        step = {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_json(Path(path).with_name("trials.json"), {"asked_step": step})
+        return {"status": "ok", "asked_step": step}
 
     session = SimpleNamespace(runs=runs, plan=plan, starving=set(), explains=True)
     session._trials = lambda path, _out, _leads: path
@@ -273,6 +278,7 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
     starves = partial(run_session.Session._starves, session)
     session._finalists = lambda _race: [min(runs, key=lambda path: (starves(path, 25_000.0), path == ahead))]
     session._search = partial(run_session.Session._search, session)
+    session._note_starving = partial(run_session.Session._note_starving, session)
     race = SimpleNamespace(leaders=lambda: [])
     assert run_session.Session._explained(session, visitor, race) == [waits, ahead] == tried
 

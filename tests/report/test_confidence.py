@@ -10,15 +10,14 @@ NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_
 ON_A_GPU = {"row": {"device": "cuda", "disturbed": 0}, "noise": {"device": "cuda", "variation_percent": 17.0}}
 
 
-def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5):
+def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
         "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
         "dataset": {"measure": {"minutes": minutes}},
     }
-    return confidence(
-        tables, {"row": row and {**ROW, **row} if row is not None else ROW, "form": form, "longer": longer}
-    )
+    row = row and {**ROW, **row} if row is not None else ROW
+    return confidence(tables, {"row": row, "form": form, "longer": longer, "behind": behind})
 
 
 @pytest.mark.parametrize(
@@ -26,6 +25,8 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5)
     [
         ({}, "A", "ring has 9 visits, the same work varied by 2.0 %."),
         ({"form": "equal"}, "A", "9 visits"),
+        ({"behind": 1.2}, "A", "9 visits"),
+        ({"behind": 1.43}, "B", "it feeds your step, and may be read 43 % more slowly than what does not. About 10"),
         ({"row": {"runs": 4}}, "B", "ring has 4 visits. About 10 minutes would settle it: `measure.minutes: 10`"),
         ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
         ({"noise": {"variation_percent": 17.0}}, "B", "the same work varied by 17 % over the session."),

@@ -316,7 +316,7 @@ def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_
     verdict = of_the_step(tmp_path, made(), **{fed: 95.0})
     assert (verdict["row"]["loader"], verdict["form"]) == (fed, "use") and verdict["behind"] > 1.25
     assert verdict["reason"].startswith(
-        "Of what feeds your step of 20 ms at 90 % AU and may be the fastest, it is the least behind: a training waits"
+        "Of what feeds your step of 20 ms at 90 % AU and may be the fastest, it is the least behind: a training may"
     )
     assert not [text for text in verdict["cautions"] if "your step" in text]
     assert "nothing is more than" in verdict_texts.choice_text(verdict)
@@ -774,6 +774,13 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
         row |= {"steady_clips_per_second": 2000.0, "epoch_start_seconds": 0.0}
     simplest = next(one for one in verdicts(tables) if one["goal"] == "simplest")
     assert (simplest["row"] is not None) == fed, simplest["lacking"]
+    if not fed:  # and says so with the AU of one's own batch and data, not with 98 %
+        fastest = by_goal(tables)["fastest"]
+        said = [simplest["lacking"], *(text for text in fastest["cautions"] if "your step" in text)]
+        given = re.compile(r": (\d|\d\d|\d\.\d) % with your batch and data\.")
+        assert len(said) == 2 and all(map(given.search, said))
+    elif asked.get("batch") == 16:
+        assert simplest["fact"].endswith("98 % AU with your batch and data")
 
 
 def test_what_shares_no_blocks_is_no_single_visit():
