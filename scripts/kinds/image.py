@@ -215,13 +215,13 @@ def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: 
     expected = corpus.padded(clip)
     differences = np.abs(pixels.astype(np.int16) - expected)
     difference = int(differences.max())
-    if difference <= limit and differences.mean() <= limit / MEAN_PART and _as_bright(pixels, expected):
-        return Found(None, float(difference))
+    if difference <= limit and differences.mean() <= limit / MEAN_PART:
+        return Found(_otherwise_bright(pixels, expected), float(difference))
     return Found(_explained(pixels, expected, owner(pixels), difference, limit))
 
 
-def _as_bright(pixels: np.ndarray, expected: np.ndarray) -> bool:
-    """Return whether each channel has the brightness and contrast of the corpus's, whatever its last bits are.
+def _otherwise_bright(pixels: np.ndarray, expected: np.ndarray) -> str | None:
+    """Return what is wrong where a channel is not as bright as the corpus's, or has other contrast; else None.
 
     A decoder that takes the range of JPEG for that of video, 16 to 235, differs no more at any value than one that
     scales colours up otherwise; but these differences have no direction.
@@ -229,9 +229,15 @@ def _as_bright(pixels: np.ndarray, expected: np.ndarray) -> bool:
     import numpy as np
 
     found, right = (each.reshape(len(each), -1).astype(np.float32) for each in (pixels, expected))
-    brighter = abs(found.mean(axis=1) - right.mean(axis=1)) > MEAN_SHIFT
-    apart = abs(found.std(axis=1) - right.std(axis=1))
-    return not (brighter | (apart > MEAN_SHIFT + CONTRAST * right.std(axis=1))).any()
+    brighter, spread = found.mean(axis=1) - right.mean(axis=1), found.std(axis=1) - right.std(axis=1)
+    if not (abs(brighter) > MEAN_SHIFT).any() and not (abs(spread) > MEAN_SHIFT + CONTRAST * right.std(axis=1)).any():
+        return None
+    video = abs(pixels - (16 + expected * (219 / 255))).mean() < 2
+    cause = ": it has the range of video, 16 to 235 for 0 to 255" if video else ""
+    return (
+        f"is {max(brighter, key=abs):+.1f} of 255 brighter in a channel than the corpus's, its contrast "
+        f"{max(spread, key=abs):+.1f} (allowed are {MEAN_SHIFT:g}, of contrast and {100 * CONTRAST:g} %){cause}"
+    )
 
 
 def _float_problem(found: np.ndarray) -> str:
@@ -254,9 +260,6 @@ def _explained(pixels: np.ndarray, expected: np.ndarray, other: int | None, diff
     def near(one: np.ndarray, two: np.ndarray) -> bool:
         return one.shape == two.shape and np.abs(one.astype(np.int16) - two).max(initial=0) <= max(limit, 2)
 
-    video = 16 + expected * (219 / 255)
-    if np.abs(pixels - video).max() <= max(limit / MEAN_PART, 1):
-        return "has the range of video, 16 to 235 for 0 to 255"
     turned = {f"is turned by {90 * turns} degrees": np.rot90(expected, turns, (1, 2)) for turns in (1, 2, 3)}
     changes = {
         "has its channels in the order blue, green, red": expected[::-1],

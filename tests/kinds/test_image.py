@@ -173,7 +173,7 @@ FAULTS = {
     "turned by 180": lambda item: np.rot90(item, 2, (1, 2)),
     "cropped 2 pixels too low and 1 too far right": lambda item: np.roll(item, (-2, -1), (1, 2)),
     "inverted": lambda item: 255 - item,
-    "the range of video": lambda item: np.rint(16 + item * (219 / 255)).astype(np.uint8),
+    "differs at": lambda item: np.rint(16 + item * (219 / 255)).astype(np.uint8),  # with a limit: the range of video
     "is image 1": None,
     "by up to 3 of 255 (allowed are 1": lambda item: np.where(item > 100, item - 3, item).astype(np.uint8),
 }

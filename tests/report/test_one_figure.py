@@ -110,7 +110,7 @@ def test_how_many_times_faster_is_the_same_in_all_places(measured):
 
 
 def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, found):
-    """`times slower` of the table, among the best, is the verdict's comparison turned round."""
+    """`times slower` of the table is the verdict's comparison turned round, and that among all settings."""
     tables, _, _ = measured
     best = [row for row in tables["best"] if row["condition"] == "CPU"]
     had = next(row for row in best if row["loader"] == "torchaudio" and row["tier"] == "ram")
@@ -121,7 +121,8 @@ def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, fo
         for row in tables["ranking"]
         if row["slug"] == had["slug"] and row["tier"] == "ram" and row["loader"] == "torchaudio"
     )
-    assert everything["slower_high"] != had["slower_high"], "planted: among all settings it is another interval"
+    assert everything["slower_high"] == had["slower_high"]
+    assert len(best) < sum(row["condition"] == "CPU" for row in tables["ranking"]), "some settings are not the best"
 
 
 def test_the_terminal_says_the_figures_of_the_page(measured, found):
