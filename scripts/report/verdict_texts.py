@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any
 
+from scripts.common.choice import CLOSE
 from scripts.common.counting import Name
 from scripts.common.statistics import CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
@@ -120,7 +121,8 @@ def most_text(verdict: Mapping[str, Any]) -> str:
         most = f"{number_text(ceil(10 * times) / 10 if times < 10 else ceil(times), 2)} times as fast"
     else:
         most = f"{ceil(100 * (times - 1))} % faster"
-    return f"nothing is more than {most}"
+    fed = "it feeds your step, and " if verdict["form"] == "use" and times > CLOSE else ""
+    return f"{fed}nothing is more than {most}"
 
 
 def contrasted(verdict: Row) -> list[tuple[str, Row]]:

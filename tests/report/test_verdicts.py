@@ -319,7 +319,7 @@ def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_
         "Of what feeds your step of 20 ms at 90 % AU and may be the fastest, it is the least behind: a training may"
     )
     assert not [text for text in verdict["cautions"] if "your step" in text]
-    assert "nothing is more than" in verdict_texts.choice_text(verdict)
+    assert f"use {fed} on disk: it feeds your step, and nothing is more than " in verdict_texts.choice_text(verdict)
 
 
 def test_a_loader_that_holds_everything_is_named_on_a_disk(tmp_path):
