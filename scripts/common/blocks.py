@@ -157,6 +157,16 @@ def leaving(
     return {key for key, place in table.place.items() if left[place] and key not in keep}
 
 
+def ending_error(look: int) -> float | None:
+    """Return the error with which a session may end at a look since one result leads; None where that is not asked.
+
+    It is asked at looks 4, 8, 16 and so on: time n may spend LOOKS_ERROR / (n (n + 1)), all together LOOKS_ERROR. Asked
+    after each block, so little would be left for each that a long session never ended so.
+    """
+    time = look.bit_length() - 2
+    return LOOKS_ERROR / (time * (time + 1)) if look >= 4 and look == 1 << (time + 1) else None
+
+
 def pair_intervals(logs: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean differences of log speeds of all pairs, and the half lengths of their intervals: (..., pairs).
 

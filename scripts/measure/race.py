@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import FINAL_ERROR, LOOKS_ERROR, Table, leaving
+from scripts.common.blocks import FINAL_ERROR, Table, ending_error, leaving
 from scripts.common.choice import Name, over_tiers
 from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
 
@@ -205,8 +205,8 @@ class Race:
         That one leads ends the session only with as little error as a look may spend: a session that ended with the
         first difference that its last table shows would have looked for one after each block.
         """
-        look = self.looks - LEAST_BLOCKS + 1
-        if len(leading(Table(speeds, LOOKS_ERROR / (look * (look + 1))))) == 1:
+        error = ending_error(self.looks - LEAST_BLOCKS + 1)
+        if error and len(leading(Table(speeds, error))) == 1:
             return True
         table = Table(speeds, FINAL_ERROR)
         first = leading(table)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scripts.common import blocks
-from scripts.common.blocks import LOOKS_ERROR, Table, compare, leaving
-from scripts.measure.race import ALL_STAY_BLOCKS, leading
+from scripts.common.blocks import LOOKS_ERROR, Table, compare, ending_error, leaving
+from scripts.measure.race import leading
 
 BLOCKS = 12
 SD = sqrt(log(1 + 0.15**2))  # of logarithms, at a coefficient of variation of 15 %
@@ -53,7 +53,7 @@ def race(logs):
         live = {key: speeds for key, speeds in results.items() if key not in left}
         seen = {key: {block: speeds[block] for block in range(look + 2)} for key, speeds in live.items()}
         left |= dict.fromkeys(leaving(seen, look), look + 2)
-        if look + 2 >= ALL_STAY_BLOCKS and len(leading(Table(seen, LOOKS_ERROR / (look * (look + 1))))) == 1:
+        if (error := ending_error(look)) and len(leading(Table(seen, error))) == 1:
             results = {key: {block: speeds[block] for block in range(look + 2)} for key, speeds in results.items()}
             break
     visited = {
@@ -73,10 +73,17 @@ def wrong_sessions(sessions):
     for look in range(1, BLOCKS - 1):
         means, halves = blocks.pair_intervals(sessions[..., : look + 2], 0.005 / (look * (look + 1)))
         wrong |= (abs(means) - halves > log(1.05)).any(axis=1)
-        if look + 2 >= ALL_STAY_BLOCKS:  # it ends where one leads
-            wrong |= one_leads(means, halves)
+        if error := ending_error(look):  # it ends where one leads
+            wrong |= one_leads(*blocks.pair_intervals(sessions[..., : look + 2], error))
     means, halves = blocks.pair_intervals(sessions, 0.04)
     return wrong | (abs(means) > halves).any(axis=1)
+
+
+def test_what_ends_a_session_spends_little_in_all():
+    """At looks 4, 8, 16, ...; the first is that of the sixth block."""
+    errors = {look: error for look in range(1, 3000) if (error := ending_error(look))}
+    assert list(errors) == [1 << number for number in range(2, 12)]
+    assert errors[4] == LOOKS_ERROR / 2 and 0.9 * LOOKS_ERROR < sum(errors.values()) < LOOKS_ERROR
 
 
 def one_leads(means, halves):
