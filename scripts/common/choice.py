@@ -16,9 +16,8 @@ import numpy as np
 
 from scripts.common.blocks import FINAL_ERROR, Speeds, Table
 from scripts.common.counting import Name
-from scripts.common.statistics import Comparison
+from scripts.common.statistics import CLOSE, Comparison
 
-CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
 LEAST_ON_TIER = 2  # visits: single ones distinguish nothing
 
 

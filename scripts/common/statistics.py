@@ -13,6 +13,7 @@ CONFIDENCE = 0.95  # of a median's interval
 RATIO_CONFIDENCE = 0.99
 _BELOW = (1 - Fraction(str(RATIO_CONFIDENCE))) / 2  # exact: the number of ways may be larger than any float
 MANY = 60  # values of either set: above that their sum of ranks is as good as normal
+CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
 FEW = 5  # runs, below which a bootstrap interval of the median is no better than the range, and outliers are not told
 OUTLIER_MADS, OUTLIER_PERCENT = 3.0, 5.0  # farther than both from the median
 _MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)  # of normal noise

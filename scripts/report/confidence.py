@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import ceil, isfinite
 from typing import Any, NamedTuple
 
-from scripts.common.choice import CLOSE
+from scripts.common.statistics import CLOSE
 from scripts.common.vocabulary import TRAINING
 from scripts.report.verdict_texts import visits_text, what_lengthens
 from scripts.tables.drift import DRIFT_PERCENT

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 from typing import Any
 
-from scripts.common.choice import CLOSE
 from scripts.common.counting import Name
-from scripts.common.statistics import CONFIDENCE, FEW, Comparison
+from scripts.common.statistics import CLOSE, CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM, TRAINING

@@ -8,9 +8,9 @@ from math import inf
 from typing import Any
 
 from scripts.common import blocks
-from scripts.common.choice import CLOSE, Compared
+from scripts.common.choice import Compared
 from scripts.common.counting import Name
-from scripts.common.statistics import compare
+from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD, EMULATED

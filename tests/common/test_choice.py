@@ -6,8 +6,9 @@ import random
 import pytest
 
 from scripts.common.blocks import Table
-from scripts.common.choice import CLOSE, Compared, choose, over_tiers
+from scripts.common.choice import Compared, choose, over_tiers
 from scripts.common.counting import Name
+from scripts.common.statistics import CLOSE
 
 
 def planted(seed, blocks, **results):

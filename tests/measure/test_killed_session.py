@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -114,16 +115,20 @@ def place(tmp_path_factory) -> Place:
     return Place(folder, plan)
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes of a session that have not ended."""
-    found = []
+def marked(mark: str) -> dict[psutil.Process, str]:
+    """Return the processes of a session that have not ended, and their names. Any may end meanwhile."""
+    found = {}
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error, OSError):
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
+                found[process] = process.name()
     return found
+
+
+def kill_marked(mark: str) -> None:
+    for process in marked(mark):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @pytest.fixture(autouse=True)
@@ -131,8 +136,7 @@ def nothing_is_left(place) -> Iterator[None]:
     """End what a test that failed has left."""
     yield
     for mark in place.marks:
-        for one in marked(mark):
-            one.kill()
+        kill_marked(mark)
 
 
 def wait_for(what: str, seen: Callable[[], bool], seconds: float) -> None:
@@ -160,8 +164,7 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
         assert process.poll() is None, "it ended by itself"
         os.killpg(process.pid, signal.SIGKILL)
         if number % 2:
-            for one in marked(mark):
-                one.kill()
+            kill_marked(mark)
         process.wait()
         wait_for(f"left of a session killed after {moment:.2f} s", lambda mark=mark: not marked(mark), SHORT)
         after = place.visits()
@@ -200,7 +203,7 @@ def test_a_visit_ends_with_its_session_and_with_all_that_it_has_started(place, w
     [helped] = [run for run in place.plan.runs if run.loader == "helped"]
     run = replace(helped, seconds=600.0, path=f"{way}/0.json")
     process, mark = place.start(sys.executable, "-c", VISIT, way, json.dumps(vars(run)))
-    wait_for("it does not load", lambda: any(one.name() == "sleep" for one in marked(mark)), PATIENCE)
+    wait_for("it does not load", lambda: "sleep" in marked(mark).values(), PATIENCE)
     process.kill()
     process.wait()
     wait_for("left of a killed visit", lambda: not marked(mark), SHORT)
