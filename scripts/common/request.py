@@ -31,6 +31,7 @@ class LoaderRequest:
     clips: int  # clips in the split
     sample: Sample  # what a delivered clip is
     classes: int
+    sample_rate: int | None = None  # Hz, of audio
     batch_size: int = 32
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
     prefetch: int = 2  # batches ahead per worker, or per queue

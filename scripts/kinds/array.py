@@ -124,6 +124,8 @@ def _problem(error: Exception, path: Path) -> str:
         return "empty file"
     with path.open("rb") as file:
         begins = file.read(len(MAGIC[0]))
+    if path.suffix.lower() == ".npz" and begins == MAGIC[0]:
+        return "other type than its name says: a single array in a file that ends in .npz"
     if not begins.startswith(MAGIC):
         return f"no array of NumPy: it begins with {begins!r}"
     text = " ".join(str(error).split())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OPTIONS = {
     "size": {
         **{"type": "array", "minItems": 2, "maxItems": 2, "default": [224, 224]},
-        "items": {"type": "integer", "minimum": 1, "maximum": 16_384},
+        "items": {"type": "integer", "minimum": 1, "maximum": 8192},
         "description": "height and width: scaled so that the image covers them, then the middle is cut out",
     },
     "channels": {"enum": [1, 3], "default": 3, "description": "1: grey; 3: red, green, blue"},
@@ -43,7 +43,11 @@ NAMED = {"jpg": "JPEG", "jpeg": "JPEG", "jpe": "JPEG", "png": "PNG", "gif": "GIF
 
 
 FORMATS = [*dict.fromkeys(NAMED.values()), "TIFF", "PPM"]  # not those that hold other formats or programs
-BITS = 258  # TIFF's tag of bits a sample
+BITS, PHOTOMETRIC = 258, 262  # TIFF's tags: bits a sample; 0: white is zero
+ORIENTATION = 274  # EXIF's tag
+TURNS = (  # what makes an image upright, by its orientation from 2 on, as names of Pillow's Transpose
+    *("FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_270", "TRANSVERSE", "ROTATE_90"),
+)
 
 
 @dataclass(frozen=True)
@@ -85,15 +89,21 @@ class Kind:
             with Image.open(path, formats=FORMATS) as image:
                 self._check_header(image, path)
                 Image.MAX_IMAGE_PIXELS = self.max_pixels  # of what is inside: tiles may be larger than the image
-                upright = ImageOps.exif_transpose(image)
+                image.load()
+                upright = _upright(image)
                 if image.format == "TIFF" and upright.mode.startswith("I;16") and image.tag_v2.get(BITS) != (16,):
                     raise Rejected(f"neither 8 nor 16 bits a channel: {image.tag_v2.get(BITS)}")
                 if upright.mode.startswith("I;16"):  # of which a conversion would keep what is below 256 only
-                    upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+                    values = (np.asarray(upright) >> 8).astype(np.uint8)
+                    if image.format == "TIFF" and image.tag_v2.get(PHOTOMETRIC) == 0:  # Pillow turns it of 8 bits only
+                        values = 255 - values
+                    upright = Image.fromarray(values)
                 elif upright.mode in ("I", "F"):  # of which it would make white or black
                     if image.format != "PPM" or upright.mode == "F":
                         raise Rejected(f"more than 16 bits a channel, or no whole numbers: mode {upright.mode}")
                     upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+                elif upright.mode == "LAB":  # which has no way to grey
+                    upright = upright.convert("RGB")
                 plain = upright.convert("L" if self.channels == 1 else "RGB")
             height, width = self.size
             fitted = ImageOps.fit(plain, (width, height), Image.Resampling.LANCZOS)
@@ -107,6 +117,8 @@ class Kind:
             raise
         except Exception as error:
             raise Rejected(_problem(error, path)) from None
+        finally:
+            Image.MAX_IMAGE_PIXELS = None
         yield np.asarray(fitted, dtype=np.uint8).reshape(*self.size, self.channels)
 
     def _check_header(self, image: Any, path: Path) -> None:
@@ -145,11 +157,24 @@ class Kind:
         return {"options": asdict(self), "decoder": f"Pillow {PIL.__version__}{library}"}
 
 
+def _upright(image: Any) -> Any:
+    """Return a loaded image as its EXIF orientation says; as it is where that cannot be read."""
+    from PIL import Image
+
+    try:
+        orientation = image.getexif().get(ORIENTATION)
+    except Exception:  # of whatever: the pixels are there, and viewers show them
+        orientation = None
+    turns = dict(enumerate(TURNS, 2))
+    return image.transpose(Image.Transpose[turns[orientation]]) if orientation in turns else image
+
+
 def _problem(error: Exception, path: Path) -> str:
     from PIL import UnidentifiedImageError
 
     if isinstance(error, UnidentifiedImageError):
-        return "no image: no decoder of Pillow knows it" if path.stat().st_size else "empty file"
+        known = f"no {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, or cut off in its header"
+        return known if path.stat().st_size else "empty file"
     text = " ".join(str(error).split())
     kind = "truncated" if "truncated" in text or "Truncated" in text else "cannot be decoded"
     return f"{kind}: {text or type(error).__name__}"

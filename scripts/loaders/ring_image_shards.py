@@ -49,7 +49,7 @@ for path in sorted(data.glob("*.tar")):
                 classes.append(json.loads(os.pread(file, member.size, member.offset_data))["classes"])
 places = np.array(places)
 target = torch.tensor([first for first, *_ in classes])  # int64 (images,), the first class of an image
-labels = torch.zeros(len(classes), 1 + max(map(max, classes)))  # float32 (images, classes)
+labels = torch.zeros(len(classes), 1 + max(map(max, classes)))  # as many as are in this split
 for row, numbers in zip(labels, classes, strict=True):
     row[numbers] = 1
 

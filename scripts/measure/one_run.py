@@ -277,6 +277,7 @@ def request_for(
         clips=corpus.counts[SPLIT],
         sample=corpus.sample,
         classes=corpus.classes,
+        sample_rate=corpus.sample_rate,
         batch_size=settings["batch_size"],
         workers=settings["workers"] or 0,
         prefetch=settings["prefetch"] or 1,

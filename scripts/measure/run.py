@@ -390,7 +390,7 @@ class _Run:
         with contextlib.ExitStack() as stack:
             task = training.Task(
                 device=self.request.device,
-                inputs=min(self.corpus.sample_rate or training.INPUTS, prod(self.request.sample.shape)),
+                inputs=training.inputs_of(self.request),
                 seed=self.request.seed,
                 validation=self._validation(stack),
                 logs=wanted.logs,

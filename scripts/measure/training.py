@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import Kept, PlainLoop, Receipt, data_of
@@ -42,6 +44,11 @@ def autoencoder(inputs: int = INPUTS, seed: int = 0) -> torch.nn.Module:
         torch.default_generator.manual_seed(seed)
         layers = [torch.nn.Linear(wide, narrow) for wide, narrow in pairwise(sizes)]
     return torch.nn.Sequential(*layers)
+
+
+def inputs_of(request: LoaderRequest) -> int:
+    """Return how many values of a clip the model takes: of audio its first second, of other data INPUTS, or all."""
+    return min(request.sample_rate or INPUTS, prod(request.sample.shape))
 
 
 def reconstruction_loss(model: torch.nn.Module, batch: protocol.Batch, inputs: int) -> torch.Tensor:

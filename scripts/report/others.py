@@ -78,19 +78,25 @@ def data_text(tables: Tables) -> str:
 
 
 def check_clips(key: str, tables: Tables, other: Tables) -> None:
-    """Refuse clips of another length: a clip a second is then no unit that both have."""
-    ours, theirs = (_clip_text(one["dataset"]["corpus"] or {}) for one in (tables, other))
+    """Refuse clips of another length, or files encoded otherwise: a clip a second is then no unit that both have."""
+    corpora = [one["dataset"]["corpus"] or {} for one in (tables, other)]
+    ours, theirs = map(_clip_text, corpora)
     if ours != theirs:
+        audio = not (corpora[0].get("sample") and corpora[0]["sample"]["kind"] != "audio")
+        options = "`audio` in config.yaml" if audio else "options of the data set"
         raise UserError(
             f"{key}: found clips of {theirs}, allowed is {ours}: clips/s of other clips do not compare. Measure there "
-            "with the same `audio` in config.yaml, or take it out of the list."
+            f"with the same {options}, or take it out of the list."
         )
 
 
 def _clip_text(corpus: Mapping[str, Any]) -> str:
     item = corpus.get("sample") or {"kind": "audio"}
     if item["kind"] != "audio":
-        return f"{item['kind']}s, {item['dtype']} {' x '.join(map(str, item['shape']))}"
+        options = corpus.get("options") or {}
+        encoding, quality = options.get("encoding", ""), options.get("quality")
+        of_files = f" of {encoding}" + (f", quality {quality}" if encoding == "jpeg" else "") if encoding else ""
+        return f"{item['kind']}s{of_files}, {item['dtype']} {' x '.join(map(str, item['shape']))}"
     return f"{corpus.get('seconds', 'unknown')} s at {corpus.get('sample_rate', 'unknown')} Hz"
 
 

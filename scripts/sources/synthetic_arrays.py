@@ -49,6 +49,8 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
         if not (request.store / path).exists():
             (request.store / path).parent.mkdir(parents=True, exist_ok=True)
             values = rng.normal(10 * label + 20, 5, shape)
+            if dtype.kind != "f":
+                values = np.clip(np.rint(values), np.iinfo(dtype).min, np.iinfo(dtype).max)
             with whole_file(request.store / path, "wb") as file:
-                np.save(file, (values if dtype.kind == "f" else np.rint(values)).astype(dtype), allow_pickle=False)
+                np.save(file, values.astype(dtype), allow_pickle=False)
         yield LedgerRow(array_id, "fetched", path=path.as_posix(), labels=[f"class {label}"])

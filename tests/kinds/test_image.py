@@ -47,12 +47,18 @@ def png_header(width: int, height: int) -> bytes:
     return b"".join(parts)
 
 
+def _with(tag: int, value: int | bytes, form: str, kind: int) -> bytes:
+    """Return EXIF of one upright orientation and one tag of an odd type."""
+    odd = struct.pack("<HHI", tag, kind, 1) + struct.pack(form, value)
+    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + struct.pack("<HHIHH", 274, 3, 1, 1, 0) + odd + bytes(4)
+
+
 @pytest.mark.parametrize(("name", "content", "reason"), [
     ("a.png", png_header(50_000, 50_000), "too many pixels: 50000 x 50000"),
     ("a.png", png_header(7, 900), "too small: 7 x 900, min_side asks for 8"),
     ("a.png", png_header(64, 64), "truncated: "),
     ("a.jpg", png_header(64, 64), "other type than its name says: PNG in a file that ends in .jpg"),
-    ("a.jpg", b"no image at all" * 100, "no image: no decoder of Pillow knows it"),
+    ("a.jpg", b"no image at all" * 100, "no JPEG, PNG, GIF, BMP, WEBP, TIFF or PPM, or cut off in its header"),
     ("a.png", b"", "empty file"),
 ])  # fmt: skip
 def test_what_is_no_image_is_rejected_with_its_reason(tmp_path, name, content, reason):
@@ -96,7 +102,7 @@ def test_more_than_8_bits_are_their_upper_8_or_a_reason(tmp_path):
         pixels_of(tmp_path / "real.tiff")
 
 
-@pytest.mark.parametrize("ending", ["png", "jpg"])
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp", "tif"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_an_image_is_upright_whatever_exif_says(tmp_path, orientation, ending):
     """The file holds the pixels as the camera had them; what is delivered is how one looks at them."""
@@ -105,11 +111,50 @@ def test_an_image_is_upright_whatever_exif_says(tmp_path, orientation, ending):
     stored = upright.transpose(Image.Transpose(undo[orientation])) if orientation > 1 else upright
     exif = Image.Exif()
     exif[_synthetic_images.ORIENTATION] = orientation
-    how = {"exif": exif, "quality": 100, "subsampling": 0} if ending == "jpg" else {"exif": exif}
-    stored.save(tmp_path / f"turned.{ending}", **how)
+    how = {"jpg": {"quality": 100, "subsampling": 0}, "webp": {"lossless": True}}.get(ending, {})
+    stored.save(tmp_path / f"turned.{ending}", exif=exif, **how)
     upright.save(tmp_path / "plain.png")
     turned, plain = (pixels_of(tmp_path / name).astype(int) for name in (f"turned.{ending}", "plain.png"))
     assert np.abs(turned - plain).max() <= (3 if ending == "jpg" else 0)
+
+
+@pytest.mark.parametrize("ending", ["png", "jpg", "webp"])
+@pytest.mark.parametrize(
+    "exif",
+    [b"Exif\0\0garbage-garbage", b"Exif\0\0II*\0", _with(0x011A, -1, "<i", 9), _with(0x0100, b"wide", "4s", 2)],
+    ids=["garbage", "stub", "negative resolution", "width as text"],
+)
+def test_what_cannot_be_read_of_exif_keeps_no_image_out(tmp_path, exif, ending):
+    smooth(48, 64).save(tmp_path / "plain.png")
+    how = {"lossless": True} if ending == "webp" else {"quality": 100, "subsampling": 0, "dpi": (72, 72)}
+    smooth(48, 64).save(tmp_path / f"odd.{ending}", exif=exif, **how)
+    odd, plain = (pixels_of(tmp_path / name).astype(int) for name in (f"odd.{ending}", "plain.png"))
+    assert np.abs(odd - plain).max() <= (3 if ending == "jpg" else 0)
+
+
+def test_where_white_is_zero_it_is_turned_of_any_width(tmp_path):
+    ramp = np.tile(np.arange(0, 256, 4, dtype=np.uint8), (64, 1))
+    for name, values in (("narrow.tif", ramp), ("wide.tif", ramp.astype(np.uint16) * 257)):
+        Image.fromarray(values).save(tmp_path / name)
+        content = (tmp_path / name).read_bytes()
+        entry = struct.pack("<HHI", image.PHOTOMETRIC, 3, 1)
+        assert content.count(entry + b"\1\0") == 1
+        (tmp_path / name).write_bytes(content.replace(entry + b"\1\0", entry + b"\0\0"))
+    narrow, wide = (pixels_of(tmp_path / f"{name}.tif").astype(int) for name in ("narrow", "wide"))
+    assert narrow[0, 0, 0] > narrow[0, -1, 0] + 200 and np.abs(narrow - wide).max() <= 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_lab_is_taken_in_whatever_the_channels(tmp_path, channels):
+    Image.fromarray(np.full((32, 32, 3), 128, np.uint8), mode="LAB").save(tmp_path / "a.tif")
+    assert pixels_of(tmp_path / "a.tif", image.Kind((24, 32), channels=channels)).shape == (24, 32, channels)
+
+
+def test_the_limit_of_pixels_is_that_of_sources_only(tmp_path):
+    """An image of the corpus may be larger: it was made so."""
+    kind = image.Kind((80, 80), encoding="png", max_pixels=2000)
+    smooth(40, 40).save(tmp_path / "a.png")
+    assert kind.write(tmp_path / "b.png", pixels_of(tmp_path / "a.png", kind)).shape == (3, 80, 80)
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK", "P", "PA", "RGBA", "I;16", "1", "LA"])
@@ -140,7 +185,7 @@ def test_images_of_any_mode_become_rgb_and_grey(tmp_path, mode):
 def test_what_holds_other_files_or_values_of_other_widths_is_left_out(tmp_path):
     """An icon holds an image whose size it does not say; 12 bits in 16 would come out as nearly black."""
     smooth(64, 64).save(tmp_path / "a.ico")
-    with pytest.raises(Rejected, match="no image"):
+    with pytest.raises(Rejected, match="no JPEG, PNG"):
         pixels_of(tmp_path / "a.ico")
     deep = Image.fromarray(np.full((32, 32), 4095, np.uint16))
     deep.save(tmp_path / "a.tif")

@@ -4,12 +4,14 @@ import itertools
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -174,6 +176,26 @@ def test_the_compiled_model_learns_the_same(scene):
     assert training.epoch_losses == pytest.approx(plain.epoch_losses, rel=1e-3)
     assert training.validation_losses == pytest.approx(plain.validation_losses, rel=1e-3)
     assert training.parameters == plain.parameters
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch's own compiler, about itself
+def test_tensorrt_compiles_whole_batches_and_the_last_one_before_any_comes(scene, monkeypatch):
+    """What counts how often something is compiled stands in for its backend."""
+    compiled, compiles = [], torch.compile
+
+    def counting(model: torch.nn.Module, backend: str, **more) -> Callable:
+        assert backend == "torch_tensorrt"
+        return compiles(model, backend=lambda graph, inputs: compiled.append(len(inputs)) or graph.forward, **more)
+
+    monkeypatch.setitem(sys.modules, "torch_tensorrt", ModuleType("torch_tensorrt"))
+    monkeypatch.setattr(torch, "compile", counting)
+    request = request_for(scene.corpus, "numpy_memmap", scene.folder, split="train")
+    inference = infer_tensorrt.sink(request)
+    assert len(compiled) == 2
+    with scene.opened() as epoch:
+        sizes = [len(inference.consume(batch).clip) for batch in epoch(0)]
+    assert set(sizes) == {BATCH_SIZE, request.clips % BATCH_SIZE} - {0} and len(set(sizes)) == 2
+    assert len(compiled) == 2
 
 
 def test_what_compiling_lacks_is_the_reason_of_a_row(scene, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json, write_json
+from scripts.kinds.image import Kind
 from scripts.report import render_report, terminal
 from scripts.report.changes import ERROR, _ratio, changes, comparison_lines, worse
 from scripts.tables.columns import read_tables
@@ -108,6 +109,19 @@ def test_clips_of_another_kind_do_not_compare_though_they_are_as_many(tmp_path):
     then["dataset"]["corpus"] = {**then["dataset"]["corpus"], "sample_rate": 48_000}
     with pytest.raises(UserError, match=r"--baseline: found clips of .* at 48000 Hz, allowed is "):
         changes(now, then)
+
+
+def test_files_encoded_otherwise_do_not_compare_though_they_are_as_many(tmp_path):
+    sessions = []
+    for quality in (90, 50):
+        tables = session(tmp_path / str(quality), SPEEDS)
+        options = {"encoding": "jpeg", "quality": quality}
+        of_images = {"sample": Kind((224, 224)).sample.as_json(), "options": options}
+        tables["dataset"]["corpus"] = {**tables["dataset"]["corpus"], **of_images}
+        sessions.append(tables)
+    wanted = r"found clips of images of jpeg, quality 50, .* allowed is .* quality 90, .* same options of the data set"
+    with pytest.raises(UserError, match=wanted):
+        changes(*sessions)
 
 
 def test_another_machine_is_said(tmp_path):

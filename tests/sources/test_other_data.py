@@ -88,6 +88,14 @@ def test_made_arrays_are_the_same_again(tmp_path):
         assert one.dtype == np.int16 and one.shape == (3, 5) and np.array_equal(one, two)
 
 
+def test_made_arrays_keep_to_the_range_of_their_type(tmp_path):
+    """What is beyond it has no defined value: another machine would make other data of the same seed."""
+    of_kind = {"shape": [40, 50], "dtype": "int8"}
+    rows = rows_of("synthetic_arrays", {"arrays": 12, "seed": 3}, tmp_path, kind_options=of_kind)
+    values = {row.labels[0]: np.load(tmp_path / row.path) for row in rows}
+    assert values["class 9"].max() == 127 and values["class 9"].min() > 60
+
+
 def test_every_source_says_which_data_it_brings():
     found = {name: plugins.kinds(plugins.load("sources", name)) for name in plugins.names("sources")}
     assert found["folder"][0] == "audio" and set(found["folder"]) == set(plugins.names("kinds"))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from math import prod
 from time import perf_counter
 from typing import Any
 
@@ -36,9 +35,13 @@ class Inference:
 
         import_module("torch_tensorrt")  # which registers the backend; in no environment of ours
 
-        self.device, self.inputs = request.device, min(training.INPUTS, prod(request.sample.shape))
+        self.device, self.inputs = request.device, training.inputs_of(request)
         model = training.autoencoder(self.inputs, request.seed).to(self.device).eval()
-        self.model = torch.compile(model, backend="torch_tensorrt")
+        self.model = torch.compile(model, backend="torch_tensorrt", dynamic=False)
+        share = len(request.share.of(range(request.clips)))
+        for count in {min(share, request.batch_size), share % request.batch_size} - {0}:
+            with torch.no_grad():  # compiles for whole batches and for the last one: seconds that no epoch is to have
+                self.model(torch.zeros(count, self.inputs, device=self.device))
         self.steps = training.StepTimes(self.device, perf_counter)
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
