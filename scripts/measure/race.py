@@ -19,6 +19,7 @@ ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: the slow ones 
 FAR = 2.0  # times slower than the fastest is far behind
 CONTROLS = 2  # visits of the control run in a block
 BEHIND_SHARE = 0.2  # of the time, for visits of those that left: which of them is the faster is asked too
+ALONE_SHARE = 0.8  # the same once nobody else is left to compare with: visits of one alone tell nothing
 
 
 @dataclass
@@ -37,8 +38,9 @@ class Race:
 
     `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
     block, attempt)` makes an attempt the one that is kept. `say(race)` is called after each visit. `keep` stay until
-    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number. `names` are
-    those of results whose data is in memory on every tier: loaders are compared over all tiers too (common/choice.py).
+    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number. Of results that
+    are `fresh` only visits from block `since` on count as had: those were made side by side. `names` are those of
+    results whose data is in memory on every tier: loaders are compared over all tiers too (common/choice.py).
     """
 
     conditions: Mapping[Hashable, Hashable]
@@ -52,6 +54,8 @@ class Race:
     keep: Collection[Hashable] = ()
     made: dict[Hashable, dict[int, Visit]] = field(default_factory=dict)
     first_block: int = 0
+    fresh: Collection[Hashable] = ()
+    since: int = 0
     most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
     names: Mapping[Hashable, Name] = field(default_factory=dict)
     live: list[Hashable] = field(default_factory=list)
@@ -77,7 +81,8 @@ class Race:
             began = self.seconds
             returning = self._returning()
             self._one_block(todo + returning)
-            self.saved += BEHIND_SHARE * (self.seconds - began) - sum(self.took[one] for one in returning)
+            share = ALONE_SHARE if self._alone() else BEHIND_SHARE
+            self.saved += share * (self.seconds - began) - sum(self.took[one] for one in returning)
             self.block += 1
             if not self.ended:
                 self._look()
@@ -98,7 +103,20 @@ class Race:
         most = self.most_visits.get(one, self.limits.blocks)
         if one in self.most_visits and self._late():
             most = 1
-        return one not in self.failed and (most is None or len(self.made.get(one, ())) < most)
+        return one not in self.failed and (most is None or self._had(one) < most)
+
+    def _had(self, one: Hashable) -> int:
+        """Return how many visits a result has had, of those that count for it."""
+        visits = self.made.get(one, ())
+        return sum(block >= self.since for block in visits) if one in self.fresh else len(visits)
+
+    def _alone(self) -> bool:
+        """Return whether in each condition one result is left, or one loader's on all tiers."""
+        left: dict[Hashable, set[Hashable]] = {}
+        for one in self.live:
+            settings = self.names[one].settings if one in self.names else one
+            left.setdefault(self.conditions[one], set()).add(settings)
+        return all(len(settings) == 1 for settings in left.values())
 
     def _returning(self) -> list[Hashable]:
         """Return who left and comes back for a block: all of them, as often as their share of the time allows."""
@@ -142,7 +160,7 @@ class Race:
     def _all_have_enough(self) -> bool:
         """Return whether all have their least visits, as in a session that goes on when its time is up."""
         least = {one: 1 if one in self.most_visits else LEAST_BLOCKS for one in self.live if one not in self.failed}
-        return all(len(self.made.get(one, ())) >= count for one, count in least.items())
+        return all(self._had(one) >= count for one, count in least.items())
 
     def _again(self, attempts: Sequence[Visit]) -> bool:
         """Return whether a visit is made again: by what disturbed it, before any speed is looked at.
@@ -194,8 +212,11 @@ class Race:
             kept = {self.names[one].settings for one in self.keep if one in self.names}
             behind = self._leaving(self._over_tiers(anywhere), kept)  # also of what left on one tier, stays on another
             out |= {one for one in racing if one in self.names and self.names[one].settings in behind}
+            together = self._over_tiers(speeds)
+            first = set(leading(Table(together, FINAL_ERROR))) - behind if together else set()  # go on over all tiers
+            out -= {one for one in racing if one in self.names and self.names[one].settings in first}
             self.live = [one for one in self.live if one not in out]
-            resolved = resolved and self._resolved(self._over_tiers(speeds) or speeds)
+            resolved = resolved and self._resolved(together or speeds)
         if resolved and self.looks >= ALL_STAY_BLOCKS:
             self.ended = "resolved"
 

@@ -57,7 +57,7 @@ class Session:
         self.asked = asked = loaders
         every = [run for run in plan.runs if run.group == group]
         runs = [run for run in every if not asked or run.loader in asked]
-        self.planned = len(every)
+        self.planned = sum(not self._unfit(run) for run in every)  # some may have to be proven yet
         self.runs = {run.path: run for run in runs if self._proven(run)}
         self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
         self.sample = plan.sample
@@ -72,6 +72,11 @@ class Session:
         proof = Path(run.proof)
         with reading(proof, "run_loader"):
             return proof.is_file() and read_json(proof)["status"] == "ok"
+
+    @staticmethod
+    def _unfit(run: Run) -> bool:
+        """Return whether a result is known to have no proof that went well: it takes none of the session's time."""
+        return Path(run.proof).is_file() and not Session._proven(run)
 
     def known(self) -> dict[str, dict[int, Visit]]:
         """Return earlier visits by result and block; what was measured otherwise is deleted, what has failed noted."""
@@ -111,24 +116,29 @@ class Session:
         each visit.
         """
         known, asked = self.known(), {key: self.measure[key] for key in LENGTHEN}
-        before = self._before()
-        new = (set(self.runs) - set(known)) | self.again | self._apart(known)
+        before, apart = self._before(asked), self._apart(known)
+        new = (set(self.runs) - set(known) - self.failed) | self.again | apart
         taking, spent = set(self.runs), 0.0
+        fresh, since = apart, self._first_block()  # their earlier visits were beside no other's
         if before and before["asked"] != asked:
             spent = before["race_seconds"]
         elif before and before["ended"]:  # only what is new, beside what leads of the others
             others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
             taking = new | (self._companions(others) if new else set())
+            fresh = taking
         elif before:
             taking, spent = new | (taking & set(before["taking"])), before["spent"]
+            fresh, since = new | set(before.get("fresh", ())), before.get("since", since)
         whole = before["race_seconds"] if before and taking != set(self.runs) else None  # of a race of all
 
         def noted(race: Race) -> None:
             now = {"asked": asked, "ended": "", "taking": sorted(taking), "spent": spent + race.seconds}
+            now |= {"fresh": sorted(fresh), "since": since}
             write_json(self.state, {**now, "race_seconds": now["spent"] if whole is None else whole})
             say(race)
 
         race = self._race(visitor, noted, known, taking, spent)
+        race.fresh, race.since = fresh, since
         began = time.monotonic()
         if taking:
             race.run()
@@ -150,15 +160,20 @@ class Session:
             "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
-    def _before(self) -> dict[str, Any] | None:
-        """Return how far an earlier session came: one of the same loaders, or a whole one that has ended."""
+    def _before(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return how far an earlier session came: one of the same loaders, or a whole one that has ended.
+
+        Of the time of a whole one these loaders had their share.
+        """
         found = []
         for file in (self.state, self.whole):
             with reading(file, "run_session"):
                 found.append(read_json(file) if file.is_file() else None)
         own, whole = found
-        goes_on = own and not own["ended"]
-        return whole if whole and whole["ended"] and not goes_on else own
+        if not whole or not whole["ended"] or (own and (not own["ended"] or own["asked"] == asked)):
+            return own
+        share = len(self.runs) / self.planned if self.asked and self.planned else 1.0
+        return {**whole, "race_seconds": share * whole["race_seconds"]}
 
     def _race(
         self,
@@ -318,7 +333,7 @@ class Session:
         if self.measure["minutes"] == "none":
             return None
         whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
-        return max(min(LEAST_SECONDS, whole), whole * results / self.planned) - spent
+        return max(min(LEAST_SECONDS, whole), whole * results / max(1, self.planned)) - spent
 
     def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there

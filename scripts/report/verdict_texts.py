@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
+from operator import itemgetter
 from typing import Any
 
 from scripts.common.counting import Name
@@ -308,17 +309,19 @@ def no_feeder(rows: Iterable[Row], step_ms: float, answers: Sequence[Any]) -> st
     `given_text` has them.
     """
     rows = list(rows)
-    yours = [(answer, row) for answer, row in zip(answers, rows, strict=True) if answer and answer.au is not None]
-    if yours:
-        answer, closest = max(yours, key=lambda one: one[0].au)
-        return (
-            f"No loader surely sustains a step of {step_ms:g} ms; nearest is {place(closest)}: "
-            f"{given_text(closest, answer)}."
-        )
-    closest = max((row for row in rows if row["step_au_percent"] is not None), key=_step_au, default=None)
-    if closest:
+    none = f"No loader surely sustains a step of {step_ms:g} ms"
+    pairs = list(zip(answers, rows, strict=True))
+    known = [(row["step_au_percent"] if answer is None else answer.au, answer, row) for answer, row in pairs]
+    known = [one for one in known if one[0] is not None]
+    if known:
+        _, answer, closest = max(known, key=itemgetter(0))
+        if answer:
+            return f"{none}; nearest is {place(closest)}: {given_text(closest, answer)}."
         said = f"{place(closest)} with {least_au_text(closest)} AU ({closest['step_au_from']})"
-        return f"No loader surely sustains a step of {step_ms:g} ms; nearest is {said}. {_LONGER}"
+        return f"{none}; nearest is {said}. {_LONGER}"
+    if of_yours := [(answer, row) for answer, row in pairs if answer]:
+        answer, first = of_yours[0]
+        return f"{none}: {given_text(first, answer)}."
     looked = [row for row in rows if row["step_limit_ms"]]
     if not looked:
         return (
@@ -334,7 +337,3 @@ def no_feeder(rows: Iterable[Row], step_ms: float, answers: Sequence[Any]) -> st
     nearest = min(found, key=lambda row: row["minimum_step_ms"], default=None)
     which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""
     return f"No loader sustains a step of {step_ms:g} ms{which}. {_LONGER}"
-
-
-def _step_au(row: Row) -> float:
-    return row["step_au_percent"]

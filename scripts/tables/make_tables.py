@@ -74,8 +74,8 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
     of_runs = list(zip(runs, kept, strict=True))
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
-    results = ranking.with_sharing(with_step_au(results, plan))
     ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
+    ranked = ranking.with_sharing(with_step_au(ranked, plan))  # of the speeds that the rows show
     best, noise = ranking.best(ranked), drift.noise_rows(bounds)
     written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]
     tables: dict[str, Iterable[Mapping[str, Any]]] = {

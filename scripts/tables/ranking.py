@@ -192,7 +192,7 @@ def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     alone = {tuple(row[key] for key in same): row["clips_per_second"] for row in rows if row["world"] == 1}
     found = []
     for row in rows:
-        of_one = alone.get(tuple(row[key] for key in same)) if row["world"] > 1 else None
+        of_one = alone.get(tuple(row[key] for key in same)) if (row["world"] or 1) > 1 else None
         times = of_one * row["world"] if of_one and row["clips_per_second"] else None
         loss = 100 * (1 - row["clips_per_second"] / times) if times else None
         found.append({**row, "one_rank_times_world": times, "sharing_loss_percent": loss})

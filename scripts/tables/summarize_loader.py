@@ -40,7 +40,7 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
     pairs = list(planned_runs(plan, root, loader))  # of all: they say which visits count, and what a mean block is
     runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
     found = ranking.with_bottleneck(ranking.results(tried(runs)))
-    ranked = ranking.rank(ranking.with_sharing(with_step_au(found, plan)))  # whose speeds are those of the mean block
+    ranked = ranking.with_sharing(with_step_au(ranking.rank(found), plan))  # whose speeds are those of the mean block
     results = {_key(row): row for row in ranked if row["loader"] == loader}
     return [
         {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}

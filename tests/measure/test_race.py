@@ -156,6 +156,16 @@ def test_what_was_measured_before_is_not_measured_again_in_its_block():
     assert played.visited == [("b", 2, 0)]
 
 
+def test_what_is_fresh_is_visited_as_often_as_asked_from_now_on_beside_what_had_its_visits():
+    """A loader that came later, and what it is compared with: their visits would else share no block."""
+    had = {block: Visit(100.0) for block in range(3)}
+    told = {"made": {"old": had, "train": had}, "first_block": 4, "fresh": ["old", "new", "train"], "since": 3}
+    played = Played(dict.fromkeys(["old", "new", "train"], 100.0), blocks=3, most_visits={"train": 2}, **told)
+    assert Counter(one for one, _, _ in played.visited) == {"old": 3, "new": 3, "train": 2}
+    [speeds] = played.race.speeds()
+    assert speeds["old"].keys() - set(range(3)) == speeds["new"].keys()
+
+
 def test_trainings_are_visited_less_often():
     played = Played({"a": 100.0, "train": 5.0}, blocks=4, most_visits={"train": 2})
     assert Counter(one for one, _, _ in played.visited) == {"a": 4, "train": 2}
@@ -313,6 +323,17 @@ def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
     alone, over = left_after(3, speeds, named=False), left_after(3, speeds, named=True)
     assert len(over) > len(alone)
     assert {path for path in over if path.endswith(("first", "second"))} == set()
+
+
+def test_what_may_lead_over_all_tiers_goes_on_on_each_of_them():
+    """Only there is it asked whether it leads: visits of its faster tier alone would add nothing."""
+    speeds = {("x", "ram"): 13_500, ("x", "disk"): 10_000, ("y", "ram"): 10_500, ("y", "disk"): 10_300}
+    speeds |= {("z", "ram"): 8000, ("z", "disk"): 8000}
+    planted = {f"{tier}/{one}": float(speed) for (one, tier), speed in speeds.items()}
+    names = {f"{tier}/{one}": Name(one, tier, "w0") for one, tier in speeds}
+    played = Played(planted, seconds=225.0, noise=0.05, names=names)
+    visits = Counter(one for one, _, _ in played.accepted)
+    assert abs(visits["ram/x"] - visits["disk/x"]) <= 1 and visits["ram/x"] < 2.5 * visits["ram/y"], visits
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
 
     session = SimpleNamespace(known=lambda: known, measure=measure, state=tmp_path / "state.json", name="main")
     session = SimpleNamespace(**vars(session), runs=known, again=set(), _apart=lambda _known: {"alone"}, _race=race)
+    session.failed, session.asked, session._first_block = set(), set(), lambda: 8
     session.whole, session._before = session.state, partial(run_session.Session._before, session)
     session._companions = lambda race: {max(race.made, key=lambda one: race.made[one][0].speed)}
     session._explained = lambda _visitor, _race: []
@@ -128,20 +129,25 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
         ("", "time", "own"),  # it was killed
         ("time", "", "own"),
         ("time", "blocks", "whole"),
+        ("longer", "blocks", "own"),  # it was as long as is asked for
     ],
 )
-def test_a_session_of_some_loaders_leaves_the_whole_one_to_be_gone_on_with(tmp_path, own, whole, found):
+def test_a_session_of_some_loaders_leaves_the_whole_one_to_be_gone_on_with(tmp_path, monkeypatch, own, whole, found):
+    monkeypatch.setattr(run_session.Session, "_proven", staticmethod(lambda _run: True))
     config = tmp_path / "session-main.json"
     demo = {"dataset": "demo", "datasets": {"demo": {"source": "synthetic"}}, "storage": {"ram": {"path": "/dev/shm"}}}
-    plan = Plan({**demo, "loaders": ["npy"]}, project=tmp_path)
+    plan = Plan({**demo, "loaders": ["npy", "numpy_memmap"]}, project=tmp_path)
     every, one = (run_session.Session(plan, "main", loaders, config) for loaders in ([], ["npy"]))
     assert every.state == every.whole == one.whole and one.state != one.whole
     for file, name, ended in ((one.state, "own", own), (one.whole, "whole", whole)):
         if ended is not None:
-            file.write_text(json.dumps({"name": name, "ended": ended}))
-    before = one._before()
+            asked = {"minutes": 30 if ended == "longer" else 5}
+            file.write_text(json.dumps({"name": name, "ended": ended, "asked": asked, "race_seconds": 60.0}))
+    before = one._before({"minutes": 30})
     assert (before and before["name"]) == found
-    assert (every._before() or {}).get("ended") == whole
+    if found == "whole":
+        assert before["race_seconds"] == 60.0 * len(one.runs) / len(every.runs) < 60.0, "its share of the time"
+    assert (every._before({"minutes": 30}) or {}).get("ended") == whole
 
 
 def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
@@ -165,6 +171,7 @@ def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
         told = {"measure": measure, "state": state, "name": "main", "again": set(), "runs": dict.fromkeys("abc")}
         made = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _race=race, whole=state)
         made._before = partial(run_session.Session._before, made)
+        made.failed, made.asked, made._first_block = set(), set(), lambda: 8
         made._companions, made._explained = lambda _race: {"a"}, lambda _visitor, _race: []
         return made
 
