@@ -31,7 +31,7 @@ if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
     echo "Ask for:  apt-get install $missing" >&2
     echo "or use conda, which needs no root:" >&2
     echo "  conda create -n feedrate -c conda-forge -c bioconda snakemake=9.27.1 && conda activate feedrate" >&2
-    echo "  snakemake --cores all --use-conda --config dataset=demo" >&2
+    echo "  snakemake --cores all --use-conda --config dataset=demo preset=quick" >&2
     exit 1
 fi
 echo "Installing $missing through apt ..."

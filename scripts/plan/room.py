@@ -80,6 +80,6 @@ def check(plan: Plan, loaders: Collection[str] = ()) -> None:
     if short:
         raise UserError(
             f"found too little room for {clips:,} clips: {'; '.join(room.words() for room in short)}. Free some space, "
-            "use fewer clips or loaders, leave a tier out (--config storage='{NAME: null}'), or set a path on a larger "
-            "file system; measure.ram_copies: one holds one copy in RAM at a time."
+            "use fewer clips or loaders, leave a tier out (storage='{NAME: null}' behind --config), or set a path on a "
+            "larger file system; measure.ram_copies: one holds one copy in RAM at a time."
         )

@@ -40,20 +40,22 @@ class Rejections(NamedTuple):
 def read_table(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
     """Yield the rows of a shard's CSV. Raises UserError where it is absent or has other columns."""
     if not path.is_file():
-        raise UserError(f"{path}: not found; needed is one folder per shard. First run build_corpus.py for this shard.")
+        raise UserError(
+            f"{path}: not found; needed is one folder per shard. Type the same command again, which makes it."
+        )
     with open(path, encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         found = tuple(next(rows, ()))
         if found != columns:
             raise UserError(
                 f"{path}: found the columns {', '.join(found) or '(none)'}; needed are {', '.join(columns)}. "
-                "Delete the shard's folder and run build_corpus.py again."
+                "Delete the shard's folder, then type the same command again."
             )
         for row in rows:
             if len(row) != len(columns):
                 raise UserError(
                     f"{path}, line {rows.line_num}: found {len(row)} columns of {len(columns)}: it is cut or damaged. "
-                    "Delete the shard's folder and run build_corpus.py again."
+                    "Delete the shard's folder, then type the same command again."
                 )
             yield row
 

@@ -74,6 +74,11 @@ def _check(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
     check_clips("--baseline", tables, baseline)
     if ours != theirs:
         raise UserError(f"--baseline: found {theirs}, allowed is {ours}: sessions of other data do not compare.")
+    if tables["runs"] and (tables["host"], tables["runs"]) == (baseline["host"], baseline["runs"]):
+        raise UserError(
+            "--baseline: found the very visits of this session, allowed is an earlier one: nothing was measured since. "
+            f"Delete results/runs/{tables['dataset']['dataset']}, and type the same command again."
+        )
 
 
 def machines(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:

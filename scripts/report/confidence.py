@@ -1,12 +1,13 @@
 """How far the first answer may be trusted: one grade from A to D, its cause, and what to do about it."""
 
 from collections.abc import Mapping
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any, NamedTuple
 
 from scripts.common.statistics import CLOSE
 from scripts.common.vocabulary import TRAINING
-from scripts.report.verdict_texts import visits_text, what_lengthens
+from scripts.report.commands import lengthened, of_session, typed
+from scripts.report.verdict_texts import in_memory, visits_text
 from scripts.tables.drift import DRIFT_PERCENT
 
 FEW_VISITS = 3  # below it nothing is concluded
@@ -44,7 +45,7 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
         return Confidence("D", f"{_visits(row)}.", _longer(tables, row, 3.0))
     if verdict["form"] == "noisy":
         if not isfinite(verdict["longer"]):
-            return Confidence("C", "too few visits are shared to tell the first ones apart.", _longer(tables, row, 3.0))
+            return Confidence("C", "too few visits are shared to tell the first ones apart.", _shared(tables, verdict))
         cause = f"each of the first ones may be more than {100 * (CLOSE - 1):.0f} % behind another."
         return Confidence("C", cause, _longer(tables, row, verdict["longer"]))
     found = _of_the_machine(tables, row)
@@ -84,12 +85,19 @@ def _visits(row: Mapping[str, Any]) -> str:
     return f"{row['loader']} has {visits_text(row)}"
 
 
+def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
+    """Return what to type for results to be visited side by side."""
+    tied = {row["tier"] for row in (verdict["row"], *verdict["ties"])}
+    if tables["dataset"]["measure"].get("ram_copies") != "one" or not any(in_memory(tables, tier) for tier in tied):
+        return _longer(tables, verdict["row"], 3.0)
+    command = typed(of_session(tables), "measure='{ram_copies: all}'")
+    return f"Copies in RAM are there one after the other, so that they never are. Where all fit, type: `{command}`"
+
+
 def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
     """Return what to type for a session so many times longer."""
     minutes = (tables["dataset"]["measure"] or {}).get("minutes")
-    if not isinstance(minutes, int | float) or row["task"] in TRAINING:
-        return f"Raise `{what_lengthens(tables, row)}` in config.yaml."
-    more = ceil(minutes * max(1.5, factor))
-    if more > MOST_MINUTES:
+    if isinstance(minutes, int | float) and row["task"] not in TRAINING and factor * minutes > MOST_MINUTES:
         return "The machine is too noisy for this question: measure when it is idle."
-    return f"About {more} minutes would settle it: `measure.minutes: {more}` in config.yaml, and type snakemake."
+    length, command = lengthened(tables, row, max(1.5, factor))
+    return f"About {length} would settle it: `{command}`"

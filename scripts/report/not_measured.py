@@ -1,7 +1,6 @@
 """What the report has no answer to, as questions, each with what would answer it."""
 
 import json
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import ModuleType
@@ -11,6 +10,7 @@ import yaml
 
 from scripts.common.files import PROJECT
 from scripts.common.text import duration_text
+from scripts.report.commands import of_session, typed
 
 DATA_FILES = ("workflow/presets/*.yaml",)
 PRESETS = PROJECT / "workflow" / "presets"
@@ -45,19 +45,19 @@ _NEEDS = {  # by table, where that is empty
         "What is the bottleneck?",
         "`bottlenecks: finalists` below `measure` in `config.yaml`, and loaders whose parts can be left out",
     ),
-    "ladder": ("What is each optimisation worth?", "the steps' runs: type `snakemake --config preset=ladder`"),
+    "ladder": ("What is each optimisation worth?", "the steps' runs"),
     "training": (
         "What does Lightning cost beside a bare loop?",
         "`train` and `lightning` in `sweep.task` of `config.yaml`",
     ),
     "seconds": (
         "How many seconds do five epochs take, as in the TensorDict report?",
-        "all runs with the same number of epochs: type `snakemake --config preset=tensordict`",
+        "all runs with the same number of epochs",
     ),
     "noise": ("How steady was the machine?", "control runs, which every session makes"),
     "tensors": (
         "What does moving tensors between processes cost?",
-        "`tensors: true` below `measure` in `config.yaml`, or `snakemake --config preset=tensor_loading`",
+        "`tensors: true` below `measure`",
     ),
 }
 
@@ -92,7 +92,7 @@ def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, 
         if said.isdisjoint({needs, question, command}):
             said |= {needs, question, command} - {""}
             takes = _takes(tables, name) if command else ""
-            yield {"question": question, "needs": f"It would need {needs}.", "command": command, "takes": takes}
+            yield {"question": question, "needs": f"Needs {needs}.", "command": command, "takes": takes}
 
 
 def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
@@ -123,21 +123,15 @@ def _command(tables: Tables, name: str) -> str:
     """Return what to type, with the data set and, where the command has none of its own, the preset of the session."""
     if name not in _COMMANDS:
         return ""
-    config, dataset, command = tables["dataset"]["config"], tables["dataset"]["dataset"], _COMMANDS[name]
-    own, parts = config.get("preset", "none"), [f"dataset={dataset}"]
+    parts, command = of_session(tables), _COMMANDS[name]
     if command.startswith("preset="):
         suits = tables["dataset"].get("presets")
-        return _typed(parts, command) if suits is None or command.removeprefix("preset=") in suits else ""
-    parts += [f"preset={own}"] if own != "none" else []
+        return typed(parts[:1], command) if suits is None or command.removeprefix("preset=") in suits else ""
     if name in _SWEPT:
         parts += _freed(tables, _SWEPT[name])
-        if "read" not in config.get("sweep", {}).get("task", ["read"]):
+        if "read" not in tables["dataset"]["config"].get("sweep", {}).get("task", ["read"]):
             command = command.replace("{", "{task: [read], ", 1)
-    return _typed(parts, command)
-
-
-def _typed(parts: Iterable[str], command: str) -> str:
-    return f"snakemake --config {' '.join(map(shlex.quote, parts))} {command}"
+    return typed(parts, command)
 
 
 def _preset(name: str) -> dict[str, Any]:

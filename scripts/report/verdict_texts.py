@@ -11,28 +11,29 @@ from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM, TRAINING
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
 MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, which both scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
+_AGAIN = "type the same command"
 _FIXED = {  # by status: what makes a result of it
-    "failed": "fix the loader or its library, delete its records below results/runs, and type snakemake",
-    "missing": "type snakemake, which makes the runs that are not there",
-    "skipped": "install what is not there, or name other loaders below `loaders` in config.yaml, and type snakemake",
+    "failed": f"fix the loader or its library, delete its records below results/runs, and {_AGAIN}",
+    "missing": f"{_AGAIN}, which makes the runs that are not there",
+    "skipped": f"install what is not there, or name other loaders below `loaders` in config.yaml, and {_AGAIN}",
 }
 RECOMMENDED, NOW, BOTH = "Recommended", "What you have now", "Recommended, and what you have now"
 FIRST = "The safest of the first ones"  # of which none is recommended
 LACKING = {
-    "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type snakemake.",
+    "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type the same command.",
     "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml, name a tier on "
-    "a disk below `storage`, and type snakemake.",
+    "a disk below `storage`, and type the same command.",
     "memory": "No record says how much memory a run took; `pss_reason` in its `memory` says why. Fix that, delete the "
-    "records below results/runs, and type snakemake.",
+    "records below results/runs, and type the same command.",
     "step": "The tables hold no training step. Write `step_ms: 20`, or that of your model, below `report` in "
-    "config.yaml, and type snakemake.",
+    "config.yaml, and type the same command.",
     "preparation": "No format's conversion was timed. Type snakemake --forcerun write_format.",
 }
 
@@ -190,7 +191,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     if row["runs"] < FEW:
         one = row["runs"] == 1
         were = f"A single visit of {place(row)} says" if one else f"{row['runs']} visits of {place(row)} say"
-        yield f"{were} little. Raise `{what_lengthens(tables, row)}` in config.yaml."
+        yield f"{were} little."
     yield from _doubts(row)
 
 
@@ -225,14 +226,6 @@ def starving(row: Row, step_ms: float, feeding: Row | None, answer: Any) -> str:
     other = f" {place(feeding)} does{', though it reads more slowly' if slower else ''}." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     return f"{place(row)} does not surely feed {wanted}: {given_text(row, answer)}.{other}"
-
-
-def what_lengthens(tables: Tables, row: Mapping[str, Any]) -> str:
-    """Return the key of the config that gives a result more visits."""
-    if row["task"] in TRAINING:
-        return "measure.train_repeats"
-    timed = isinstance((tables["dataset"]["measure"] or {}).get("minutes"), int | float)
-    return "measure.minutes" if timed else "measure.repeats"
 
 
 def _doubts(row: Row) -> Iterator[str]:
@@ -297,7 +290,7 @@ def no_rival(rows: Iterable[Row]) -> str:
         return ""
     return (
         f"{loaders.pop()} alone has a verified speed, so there is nothing to compare it with. Name others below "
-        "`loaders` in config.yaml, and type snakemake."
+        "`loaders` in config.yaml, and type the same command."
     )
 
 
@@ -326,13 +319,13 @@ def no_feeder(rows: Iterable[Row], step_ms: float, answers: Sequence[Any]) -> st
     if not looked:
         return (
             f"The minimum step that a loader sustains was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
-            "below `measure` in config.yaml, and type snakemake."
+            "below `measure` in config.yaml, and type the same command."
         )
     found = [row for row in looked if row["minimum_step_ms"] is not None]
     if not found and all(row["step_limit_ms"] < step_ms for row in looked):
         return (
             f"It was looked for up to {max(row['step_limit_ms'] for row in looked):g} ms alone. Write `step_limit_ms: "
-            f"{step_ms:g}` or more below `measure` in config.yaml, and type snakemake."
+            f"{step_ms:g}` or more below `measure` in config.yaml, and type the same command."
         )
     nearest = min(found, key=lambda row: row["minimum_step_ms"], default=None)
     which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""

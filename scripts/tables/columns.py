@@ -509,7 +509,7 @@ def read_table(folder: Path, name: str) -> list[dict[str, Any]]:
             differ = f"{', '.join(more) or 'none'} more, {', '.join(less) or 'none'} less"
             raise UserError(
                 f"{path} has other columns than this version writes: {differ if more or less else 'in another order'}. "
-                f"Delete the folder {folder} and run make_tables.py again."
+                f"Delete the folder {folder}, then type the same command again."
             )
         rows = []
         for row in table:

@@ -673,7 +673,7 @@ def test_an_empty_train_split_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"validation": 1}, "0 to below 1"), ({"count": 0}, "1 or more"), ({"count": 2}, "First run build_corpus.py")],
+    [({"validation": 1}, "0 to below 1"), ({"count": 0}, "1 or more"), ({"count": 2}, "Type the same command again")],
 )
 def test_index_corpus_explains_mistakes(tmp_path, options, words):
     write_shard(tmp_path / "shards" / "0000", ["a"])

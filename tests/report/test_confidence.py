@@ -4,20 +4,25 @@ import pytest
 
 from scripts.report.confidence import confidence
 
-ROW = {"loader": "ring", "task": "read", "device": "cpu", "runs": 9, "left_out": 0}
+ROW = {"loader": "ring", "tier": "disk", "task": "read", "device": "cpu", "runs": 9, "left_out": 0}
 NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_percent": 0.0}
 
+QUICK = "snakemake --config dataset=demo preset=quick measure="
 ON_A_GPU = {"row": {"device": "cuda", "disturbed": 0}, "noise": {"device": "cuda", "variation_percent": 17.0}}
 
 
-def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0):
+def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0, ram_copies="all"):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
         "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
-        "dataset": {"measure": {"minutes": minutes}},
+        "dataset": {
+            **{"dataset": "demo", "config": {"preset": "quick"}},
+            "measure": {"minutes": minutes, "repeats": 5, "ram_copies": ram_copies},
+        },
+        "tiers": [{"tier": "memory", "filesystem": "tmpfs"}, {"tier": "disk", "filesystem": "ext4"}],
     }
     row = row and {**ROW, **row} if row is not None else ROW
-    return confidence(tables, {"row": row, "form": form, "longer": longer, "behind": behind})
+    return confidence(tables, {"row": row, "ties": [ROW], "form": form, "longer": longer, "behind": behind})
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,11 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
         ({"form": "equal"}, "A", "9 visits"),
         ({"behind": 1.2}, "A", "9 visits"),
         ({"behind": 1.43}, "B", "it feeds your step, and may be read 43 % more slowly than what does not. About 10"),
-        ({"row": {"runs": 4}}, "B", "ring has 4 visits. About 10 minutes would settle it: `measure.minutes: 10`"),
+        (
+            {"row": {"runs": 4}},
+            "B",
+            f"4 visits. About 10 minutes would settle it: `{QUICK}'{{minutes: 10}}'`",
+        ),
         ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
         ({"noise": {"variation_percent": 17.0}}, "B", "the same work varied by 17 % over the session."),
         (ON_A_GPU, "B", "17 % over the session. About 10 minutes"),
@@ -35,9 +44,27 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
         ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "changed its speed by 8 % over the session."),
         ({"noise": {"drift_seen": False, "drift_percent": -8.0}}, "A", "9 visits"),
         ({"form": "noisy", "longer": 3.97}, "C", "more than 25 % behind another. About 20 minutes would settle it"),
-        ({"form": "noisy", "longer": float("inf")}, "C", "too few visits are shared"),
+        (
+            {"form": "noisy", "longer": float("inf")},
+            "C",
+            "to tell the first ones apart. About 15 minutes would",
+        ),
+        (
+            {"form": "noisy", "longer": float("inf"), "ram_copies": "one"},
+            "C",
+            "first ones apart. About 15 minutes would",
+        ),
+        (
+            {"row": {"tier": "memory"}, "form": "noisy", "longer": float("inf"), "ram_copies": "one"},
+            "C",
+            f"so that they never are. Where all fit, type: `{QUICK}'{{ram_copies: all}}'`",
+        ),
         ({"form": "noisy", "longer": 230.0}, "C", "The machine is too noisy for this question"),
-        ({"form": "noisy", "longer": 3.97, "minutes": "none"}, "C", "Raise `measure.repeats`"),
+        (
+            {"form": "noisy", "longer": 3.97, "minutes": "none"},
+            "C",
+            f"would settle it: `{QUICK}'{{repeats: 20}}'`",
+        ),
         ({"row": {"runs": 1}}, "D", "ring has 1 visit. About 15 minutes"),
         (
             {"warnings": ["disturbed", "mixed-code"]},

@@ -204,7 +204,7 @@ def test_the_terminal_says_a_few_lines(here, there):
 def test_the_page_has_a_section_where_the_config_names_machines(tmp_path, here, there):
     alone = page_of(tmp_path, read_tables(here))
     assert "machines" not in sections(alone)
-    assert "How does it compare on other machines? It would need tables of other machines" in section(alone, "lacking")
+    assert "How does it compare on other machines? Needs tables of other machines" in section(alone, "lacking")
     third = measured(tmp_path / "third", {"alpha": 70.0, "beta": None})
     with open(here / "best.csv", newline="") as file:
         rows = list(csv.DictReader(file))

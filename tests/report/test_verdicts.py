@@ -13,6 +13,8 @@ from scripts.common import plugins
 from scripts.common.files import read_json, write_json
 from scripts.common.statistics import Comparison
 from scripts.report import print_ranking, render_report, snippets, terminal, verdict_texts
+from scripts.report.commands import lengthened
+from scripts.report.model import Answer
 from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
@@ -239,7 +241,7 @@ def test_single_visits_distinguish_nothing(tmp_path):
         "too noisy to choose among a on disk and b on disk. Certain: nothing between them is certain; measure longer"
     )
     assert "(a single visit)" in verdict["reason"]
-    assert "A single visit of a on disk says little. Raise `measure.repeats`" in verdict["caveat"]
+    assert "A single visit of a on disk says little." in verdict["caveat"]
     assert verdict["lacking"] == "" and "no verified speed" not in verdict["caveat"], "b has a speed, and no rank"
     assert verdict["against"]["faster_low"] is None
     assert verdict["against"]["text"].endswith("which you have now; but a single visit tells nothing.")
@@ -583,7 +585,10 @@ def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
     [
         ("failed", "No loader has a verified speed: 2 failed (a on disk: the verification found wrong data"),
         ("skipped", "2 skipped (a on disk: no such library: dali). To go on, install what is not there"),
-        (None, "2 missing (a on disk: no record: the run was not made, or it broke off). To go on, type snakemake"),
+        (
+            None,
+            "2 missing (a on disk: no record: the run was not made, or it broke off). To go on, type the same command",
+        ),
     ],
 )
 def test_without_any_speed_every_goal_says_what_it_lacks(tmp_path, outcome, lacking):
@@ -656,7 +661,8 @@ def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     text = "\n".join(terminal.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
     assert "Fastest (CPU): use a on disk\n" in text and "Cheapest" in text
     text = " ".join(text.split())
-    assert text.startswith("What to use Confidence B: a has 5 visits. Raise `measure.repeats` in config.yaml. Fastest")
+    assert text.startswith("What to use Confidence B: a has 5 visits. About 10 repeats would settle it:")
+    assert "`snakemake --config dataset=demo measure='{repeats: 10}'`" in text
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
     assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
     assert "Caution" not in text
@@ -749,15 +755,20 @@ def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_b
 @pytest.mark.parametrize(
     ("minutes", "task", "key"),
     [
-        (5, "read", "measure.minutes"),
-        ("none", "read", "measure.repeats"),
-        (None, "read", "measure.repeats"),
-        (5, "train", "measure.train_repeats"),
-        ("none", "lightning", "measure.train_repeats"),
+        (5, "read", "minutes: 8"),
+        (2.25, "read", "minutes: 4"),
+        ("none", "read", "repeats: 6"),
+        (None, "read", "repeats: 6"),
+        (5, "train", "train_repeats: 5"),
+        ("none", "lightning", "train_repeats: 5"),
     ],
 )
-def test_what_gives_a_result_more_visits_is_named_as_the_config_has_it(minutes, task, key):
-    assert verdict_texts.what_lengthens({"dataset": {"measure": {"minutes": minutes}}}, {"task": task}) == key
+def test_what_gives_a_result_more_visits_is_a_command_of_its_own_session(minutes, task, key):
+    """Without its data set and preset another session would begin, and a preset stands above config.yaml."""
+    measure = {"minutes": minutes, "repeats": 4, "train_repeats": 3}
+    tables = {"dataset": {"dataset": "demo", "config": {"preset": "quick"}, "measure": measure}}
+    command = lengthened(tables, {"task": task}, 1.5)[1]
+    assert command == f"snakemake --config dataset=demo preset=quick measure='{{{key}}}'"
 
 
 @pytest.mark.parametrize(
@@ -781,6 +792,17 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
         assert len(said) == 2 and all(map(given.search, said))
     elif asked.get("batch") == 16:
         assert simplest["fact"].endswith("98 % AU with your batch and data")
+
+
+def test_what_is_nearest_to_a_step_is_told_of_ones_own_batch_and_data():
+    """What was measured with that batch stands beside what is reckoned of another; data that does not fit has no AU."""
+    row = {"loader": "a", "tier": "ram", "step_au_percent": 89.0, "step_au_low": 89.0, "step_au_from": "measured"}
+    other = {**row, "loader": "b", "step_au_percent": 100.0}
+    reckoned, nowhere = Answer(960.0, 60.0, "memory"), Answer(None, None, "does not fit")
+    said = verdict_texts.no_feeder([row, other], 20.0, [None, reckoned])
+    assert said.startswith("No loader surely sustains a step of 20 ms; nearest is a on ram with 89 % AU (measured).")
+    said = verdict_texts.no_feeder([row, other], 20.0, [nowhere, nowhere])
+    assert said == "No loader surely sustains a step of 20 ms: your data does not fit into memory."
 
 
 def test_what_shares_no_blocks_is_no_single_visit():

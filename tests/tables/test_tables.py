@@ -154,8 +154,10 @@ def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
     assert {row["loader"]: [row[name] for name in names] for row in tables["best"]} == among_all
 
 
-def test_what_left_early_stands_as_of_the_mean_block(tmp_path):
-    """b was visited only while the machine was slow, a twice as fast all the time."""
+def test_what_left_early_stands_as_of_the_mean_block(tmp_path, monkeypatch):
+    """b was visited only while the machine was slow, a twice as fast all the time. AU is of the speeds shown."""
+    given = []
+    monkeypatch.setattr(make_tables, "with_step_au", lambda rows, _plan: given.extend(rows) or given)
     made = [
         Made("a", "ram", [100.0, 101.0, 102.0, 400.0, 401.0, 402.0]),
         Made("b", "ram", [50.2, 50.3, 51.1, None, None, None]),
@@ -166,6 +168,8 @@ def test_what_left_early_stands_as_of_the_mean_block(tmp_path):
     assert second["times_slower_than_best"] == pytest.approx(2, rel=0.01)
     assert first["clips_per_second"] / second["clips_per_second"] == pytest.approx(2, rel=0.01)
     assert second["status"] == "ok" and second["reason"] == ""
+    speeds = {row["loader"]: row["clips_per_second"] for row in given}
+    assert speeds == pytest.approx({row["loader"]: row["clips_per_second"] for row in tables["ranking"]})
 
 
 def test_one_failed_run_takes_the_speed_from_the_result(tmp_path):

