@@ -1,5 +1,6 @@
 """What the terminal says: the best settings of each loader and tier, what could not run, what to use."""
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,12 +11,12 @@ from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
-from scripts.report.verdict_texts import asked, choice_text, rank_text, visits_text
+from scripts.report.verdict_texts import SAY_LITTLE, asked, choice_text, rank_text, visits_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, settings_text
 
-WIDTH = 100  # columns; nothing printed is wider
+WIDTH = 100  # columns; nothing printed is wider but a command
 _HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
@@ -139,8 +140,18 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
             texts += _verdict_texts(verdict)
         needed |= set() if verdict["row"] else {verdict["lacking"]}
     said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
-    texts += [(2, f"Caution: {text}", "") for text in dict.fromkeys(said)]
+    texts += [(2, f"Caution: {text}", "") for text in _together(dict.fromkeys(said))]
     return [*_wrapped(texts, colour), ""]
+
+
+def _together(texts: Iterable[str]) -> list[str]:
+    """Return the texts, those that ask for more visits as one: in a short session that is said of most results."""
+    texts = list(texts)
+    few = [text for text in texts if text.endswith(SAY_LITTLE)]
+    if len(few) < 2:
+        return texts
+    others = f"{len(few) - 1} other{'s' if len(few) > 2 else ''}"
+    return [f"{few[0].removesuffix(SAY_LITTLE)} and of {others}{SAY_LITTLE}", *(one for one in texts if one not in few)]
 
 
 def summary_lines(tables: Mapping[str, Any]) -> list[str]:
@@ -162,11 +173,14 @@ def _title(tables: Mapping[str, Any], condition: str) -> str:
 
 
 def _wrapped(texts: Iterable[tuple[int, str, str]], colour: bool) -> list[str]:
-    """Return the lines of (indent, text, ANSI code)."""
+    """Return the lines of (indent, text, ANSI code). A command at the end has a line of its own, to be copied whole."""
     lines = []
     for indent, text, code in texts:
         blank = " " * indent
-        wrapped = textwrap.wrap(_clean(text), WIDTH, initial_indent=blank, subsequent_indent=f"{blank}  ")
+        typed = re.search(r" `(snakemake [^`]*)`$", text)
+        prose = text[: typed.start()] if typed else text
+        wrapped = textwrap.wrap(_clean(prose), WIDTH, initial_indent=blank, subsequent_indent=f"{blank}  ")
+        wrapped += [f"{blank}    {_clean(typed[1])}"] if typed else []
         lines += [f"{code}{line}{_PLAIN}" if colour and code else line for line in wrapped]
     return lines
 

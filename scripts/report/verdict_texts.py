@@ -18,6 +18,7 @@ from scripts.tables.columns import bytes_text, number_text, settings_text
 MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, which both scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
+SAY_LITTLE = " say little."
 _AGAIN = "type the same command"
 _FIXED = {  # by status: what makes a result of it
     "failed": f"fix the loader or its library, delete its records below results/runs, and {_AGAIN}",
@@ -188,10 +189,10 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
     now = asked(tables, "now")
     if now and not had_now(tables, row):
         yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
-    if row["runs"] < FEW:
-        one = row["runs"] == 1
-        were = f"A single visit of {place(row)} says" if one else f"{row['runs']} visits of {place(row)} say"
-        yield f"{were} little."
+    if row["runs"] == 1:
+        yield f"A single visit of {place(row)} says little."
+    elif row["runs"] < FEW:
+        yield f"{row['runs']} visits of {place(row)}{SAY_LITTLE}"
     yield from _doubts(row)
 
 

@@ -660,9 +660,9 @@ def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
     made = [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]
     text = "\n".join(terminal.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
     assert "Fastest (CPU): use a on disk\n" in text and "Cheapest" in text
-    text = " ".join(text.split())
+    whole, text = text, " ".join(text.split())
     assert text.startswith("What to use Confidence B: a has 5 visits. About 10 repeats would settle it:")
-    assert "`snakemake --config dataset=demo measure='{repeats: 10}'`" in text
+    assert "\n      snakemake --config dataset=demo measure='{repeats: 10}'\n" in whole, "on a line of its own"
     assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
     assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
     assert "Caution" not in text
@@ -792,6 +792,12 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
         assert len(said) == 2 and all(map(given.search, said))
     elif asked.get("batch") == 16:
         assert simplest["fact"].endswith("98 % AU with your batch and data")
+
+
+def test_that_a_short_session_says_little_stands_there_once():
+    few = [f"3 visits of {name} on disk say little." for name in "abc"]
+    assert terminal._together(["x", *few]) == ["3 visits of a on disk and of 2 others say little.", "x"]
+    assert terminal._together(few[:1]) == few[:1]
 
 
 def test_what_is_nearest_to_a_step_is_told_of_ones_own_batch_and_data():
