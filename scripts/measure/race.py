@@ -111,9 +111,9 @@ class Race:
         return sum(block >= self.since for block in visits) if one in self.fresh else len(visits)
 
     def _alone(self) -> bool:
-        """Return whether in each condition one result is left, or one loader's on all tiers."""
+        """Return whether in each condition one result that is still visited is left, or one loader's on all tiers."""
         left: dict[Hashable, set[Hashable]] = {}
-        for one in self.live:
+        for one in filter(self._wanted, self.live):
             settings = self.names[one].settings if one in self.names else one
             left.setdefault(self.conditions[one], set()).add(settings)
         return all(len(settings) == 1 for settings in left.values())

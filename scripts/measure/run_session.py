@@ -119,13 +119,13 @@ class Session:
         before, apart = self._before(asked), self._apart(known)
         new = (set(self.runs) - set(known) - self.failed) | self.again | apart
         taking, spent = set(self.runs), 0.0
-        fresh, since = apart, self._first_block()  # their earlier visits were beside no other's
+        others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
+        beside = new | (self._companions(others, new) if new else set())
+        fresh, since = beside, self._first_block()  # earlier visits of theirs were not side by side
         if before and before["asked"] != asked:
             spent = before["race_seconds"]
         elif before and before["ended"]:  # only what is new, beside what leads of the others
-            others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
-            taking = new | (self._companions(others) if new else set())
-            fresh = taking
+            taking = beside
         elif before:
             taking, spent = new | (taking & set(before["taking"])), before["spent"]
             fresh, since = new | set(before.get("fresh", ())), before.get("since", since)
@@ -232,12 +232,13 @@ class Session:
             groups[:] = [group for group in groups if group not in met] + [{path}.union(*met)]
         return {path for groups in beside.values() for group in sorted(groups, key=len)[:-1] for path in group}
 
-    def _companions(self, race: Race) -> set[str]:
-        """Return what a new result is visited beside: of each condition the fastest, and what is explained."""
+    def _companions(self, race: Race, new: Iterable[str]) -> set[str]:
+        """Return what new results are visited beside: of each of their conditions the fastest, and what is explained."""
         fastest = (
             max(leaders, key=lambda one, table=table: table.center(one).speed) for table, leaders in race.leaders()
         )
-        return {*fastest, *self._finalists(race)}
+        theirs = {condition(self.runs[path]) for path in new}
+        return {path for path in (*fastest, *self._finalists(race)) if condition(self.runs[path]) in theirs}
 
     def _visit(self, visitor: Visitor, path: str, block: int, attempt: int) -> Visit:
         run = self.runs[path]

@@ -14,7 +14,7 @@ FEW_VISITS = 3  # below it nothing is concluded
 MANY_VISITS = 7  # from here on a result's own scatter is known
 NOISY, UNSTEADY = 10.0, 5.0  # percent: of the control run's variation, and of its drift over the session
 LEFT_OUT_PERCENT = 33.0  # of the visits
-MOST_MINUTES = 600
+MOST_MINUTES, MOST_TIMES = 600, 50  # of a session that is advised; times as many visits as now
 
 Tables = Mapping[str, Any]
 
@@ -88,7 +88,9 @@ def _visits(row: Mapping[str, Any]) -> str:
 def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
     """Return what to type for results to be visited side by side."""
     tied = {row["tier"] for row in (verdict["row"], *verdict["ties"])}
-    if tables["dataset"]["measure"].get("ram_copies") != "one" or not any(in_memory(tables, tier) for tier in tied):
+    if (tables["dataset"]["measure"] or {}).get("ram_copies") != "one" or not any(
+        in_memory(tables, tier) for tier in tied
+    ):
         return _longer(tables, verdict["row"], 3.0)
     command = typed(of_session(tables), "measure='{ram_copies: all}'")
     return f"Copies in RAM are there one after the other, so that they never are. Where all fit, type: `{command}`"
@@ -97,7 +99,8 @@ def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
 def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
     """Return what to type for a session so many times longer."""
     minutes = (tables["dataset"]["measure"] or {}).get("minutes")
-    if isinstance(minutes, int | float) and row["task"] not in TRAINING and factor * minutes > MOST_MINUTES:
+    timed = isinstance(minutes, int | float) and row["task"] not in TRAINING
+    if factor > MOST_TIMES or (timed and factor * minutes > MOST_MINUTES):
         return "The machine is too noisy for this question: measure when it is idle."
     length, command = lengthened(tables, row, max(1.5, factor))
     return f"About {length} would settle it: `{command}`"

@@ -151,7 +151,7 @@ def _together(texts: Iterable[str]) -> list[str]:
     if len(few) < 2:
         return texts
     others = f"{len(few) - 1} other{'s' if len(few) > 2 else ''}"
-    return [f"{few[0].removesuffix(SAY_LITTLE)} and of {others}{SAY_LITTLE}", *(one for one in texts if one not in few)]
+    return [f"{few[0].removesuffix('.')}, and so do the few of {others}.", *(one for one in texts if one not in few)]
 
 
 def summary_lines(tables: Mapping[str, Any]) -> list[str]:

@@ -325,6 +325,18 @@ def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
     assert {path for path in over if path.endswith(("first", "second"))} == set()
 
 
+def test_one_that_leads_gives_its_time_to_those_that_left_also_beside_what_is_not_visited_any_more():
+    """A training that had its visits, and what has failed."""
+    speeds = {"fast": 1000.0, "slow": 500.0, "wrong": 900.0, "train": 5.0, "trained": 4.0}
+    told = {"failing": ["wrong"], "most_visits": {"train": 3, "trained": 3}, "condition": lambda one: "train" in one}
+    played = Played(speeds, seconds=30.0, **told)
+    played.race.live = ["fast", "wrong", "train", "trained"]
+    played.race.began = played.now
+    assert played.race._alone()
+    played.race.live.append("slow")
+    assert not played.race._alone()
+
+
 def test_what_may_lead_over_all_tiers_goes_on_on_each_of_them():
     """Only there is it asked whether it leads: visits of its faster tier alone would add nothing."""
     speeds = {("x", "ram"): 13_500, ("x", "disk"): 10_000, ("y", "ram"): 10_500, ("y", "disk"): 10_300}

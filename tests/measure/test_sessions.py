@@ -92,7 +92,8 @@ def test_what_is_new_is_measured_beside_the_fastest_of_each_condition():
     runs |= {"trained": result("trained", "train"), "late": result("late", "train")}
     speeds = {"fast": 100.0, "slow": 50.0, "trained": 9.0, "late": 5.0}
     played = Played(speeds, blocks=6, condition=lambda one: run_session.condition(runs[one]))
-    assert run_session.Session._companions(session_of(runs), played.race) == {"fast", "trained"}
+    assert run_session.Session._companions(session_of(runs), played.race, runs) == {"fast", "trained"}
+    assert run_session.Session._companions(session_of(runs), played.race, ["slow"]) == {"fast"}, "of its condition"
 
 
 def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
@@ -113,10 +114,29 @@ def test_what_was_measured_by_itself_is_not_its_own_companion(tmp_path):
     session = SimpleNamespace(**vars(session), runs=known, again=set(), _apart=lambda _known: {"alone"}, _race=race)
     session.failed, session.asked, session._first_block = set(), set(), lambda: 8
     session.whole, session._before = session.state, partial(run_session.Session._before, session)
-    session._companions = lambda race: {max(race.made, key=lambda one: race.made[one][0].speed)}
+    session._companions = lambda race, _new: {max(race.made, key=lambda one: race.made[one][0].speed)}
     session._explained = lambda _visitor, _race: []
     run_session.Session.run(session, None, None)
     assert taken == [{"alone", "fast"}]
+
+
+def test_what_was_measured_first_and_alone_is_measured_again_beside_all():
+    """`snakemake results/NAME.json`, then everything: where visits are counted it has had all, in blocks of its own."""
+    known, raced = {"first": {0: Visit(9.0)}}, []
+
+    class Race(SimpleNamespace):
+        def run(self):
+            raced.append((self.taking, self.fresh, self.since))
+
+    def race(_visitor, _say, made, taking=None, _spent=0.0):
+        return Race(made=made, taking=taking, ended="", block=0, visits=0, made_again=0, conditions={}, live=[])
+
+    told = {"measure": dict.fromkeys(run_session.LENGTHEN, 5), "name": "main", "again": set(), "failed": {"wrong"}}
+    told |= {"runs": dict.fromkeys(["first", "later", "wrong"]), "_before": lambda _asked: None, "_race": race}
+    session = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _first_block=lambda: 8)
+    session._companions, session._explained = lambda race, _new: set(race.made), lambda _visitor, _race: []
+    run_session.Session.run(session, None, None)
+    assert raced == [({"first", "later", "wrong"}, {"first", "later"}, 8)]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +192,7 @@ def test_a_killed_session_goes_on_with_the_time_that_it_had_left(tmp_path):
         made = SimpleNamespace(**told, known=lambda: known, _apart=lambda _known: set(), _race=race, whole=state)
         made._before = partial(run_session.Session._before, made)
         made.failed, made.asked, made._first_block = set(), set(), lambda: 8
-        made._companions, made._explained = lambda _race: {"a"}, lambda _visitor, _race: []
+        made._companions, made._explained = lambda _race, _new: {"a"}, lambda _visitor, _race: []
         return made
 
     def run(known, killed=False):

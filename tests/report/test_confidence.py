@@ -65,6 +65,7 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
             "C",
             f"would settle it: `{QUICK}'{{repeats: 20}}'`",
         ),
+        ({"form": "noisy", "longer": 5e6, "minutes": "none"}, "C", "The machine is too noisy for this question"),
         ({"row": {"runs": 1}}, "D", "ring has 1 visit. About 15 minutes"),
         (
             {"warnings": ["disturbed", "mixed-code"]},

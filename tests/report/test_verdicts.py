@@ -795,8 +795,8 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
 
 
 def test_that_a_short_session_says_little_stands_there_once():
-    few = [f"3 visits of {name} on disk say little." for name in "abc"]
-    assert terminal._together(["x", *few]) == ["3 visits of a on disk and of 2 others say little.", "x"]
+    few = [f"{count} visits of {name} on disk say little." for name, count in zip("abc", (4, 2, 3), strict=True)]
+    assert terminal._together(["x", *few]) == ["4 visits of a on disk say little, and so do the few of 2 others.", "x"]
     assert terminal._together(few[:1]) == few[:1]
 
 

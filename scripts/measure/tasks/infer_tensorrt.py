@@ -40,8 +40,11 @@ class Inference:
         self.model = torch.compile(model, backend="torch_tensorrt", dynamic=False)
         share = len(request.share.of(range(request.clips)))
         for count in {min(share, request.batch_size), share % request.batch_size} - {0}:
+            made = torch.zeros(
+                count, *request.sample.shape, dtype=getattr(torch, request.sample.dtype), device=self.device
+            )
             with torch.no_grad():  # compiles for whole batches and for the last one: seconds that no epoch is to have
-                self.model(torch.zeros(count, self.inputs, device=self.device))
+                training.reconstruction_loss(self.model, {request.sample.key: made}, self.inputs)
         self.steps = training.StepTimes(self.device, perf_counter)
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
