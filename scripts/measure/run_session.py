@@ -233,7 +233,7 @@ class Session:
         return {path for groups in beside.values() for group in sorted(groups, key=len)[:-1] for path in group}
 
     def _companions(self, race: Race, new: Iterable[str]) -> set[str]:
-        """Return what new results are visited beside: the fastest of each condition of theirs, and what is explained."""
+        """Return what new results are visited beside: the fastest of their conditions, and what is explained."""
         fastest = (
             max(leaders, key=lambda one, table=table: table.center(one).speed) for table, leaders in race.leaders()
         )
