@@ -31,7 +31,6 @@ class LoaderRequest:
     clips: int  # clips in the split
     sample: Sample  # what a delivered clip is
     classes: int
-    sample_rate: int | None = None  # Hz, of audio
     batch_size: int = 32
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
     prefetch: int = 2  # batches ahead per worker, or per queue
@@ -41,6 +40,7 @@ class LoaderRequest:
     device: str = "cpu"  # or "cuda"
     shuffle: bool = True
     seed: int = 0
+    sample_rate: int | None = None  # Hz, of audio
     share: Share = Share()
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
     without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void

@@ -245,10 +245,16 @@ def report_refused(page):
         return None
     named = f"dataset={found[1]}"
     of_session = Path("results", "runs", found[1], "plan.json")
-    preset = json.loads(of_session.read_text())["config"].get("preset", "none") if of_session.is_file() else "none"
+    preset = (
+        json.loads(of_session.read_text())["config"].get("preset", "none")
+        if of_session.is_file()
+        else "none"
+    )
     if preset != "none":
         named = f"{named} preset={preset}"
-    elif found[1] not in plan.config["datasets"] and (brought := presets_with(found[1])):
+    elif found[1] not in plan.config["datasets"] and (
+        brought := presets_with(found[1])
+    ):
         named = f"preset={brought[0]} {named}"
     return (
         f"--report: found {page} of data set {found[1]}, and the config asks for {plan.dataset}; the report holds what "
