@@ -1,4 +1,4 @@
-"""What the loaders of numbered .npy files share: a batch read at a time, each clip straight into its row."""
+"""What the loaders of numbered NumPy files share: a batch read at a time, each clip straight into its row."""
 
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,23 @@ def path_of(data: Path, position: int) -> Path:
 class Files(Batches):
     """The numbered files, in whole batches, beyond a header that is of one length in all of them."""
 
+    ENDING = "npy"
+
     def __init__(self, request: LoaderRequest) -> None:
+        super().__init__(request)
+        self.header_bytes = self.header_of(self.data / f"{0:06d}.{self.ENDING}")
+
+    def header_of(self, path: Path) -> int:
+        """Return the bytes before a file's data."""
         import numpy as np
 
-        super().__init__(request)
-        self.header_bytes = np.load(path_of(self.data, 0), mmap_mode="r", allow_pickle=False).offset
+        return np.load(path, mmap_mode="r", allow_pickle=False).offset
 
     def gathered(self, positions: list[int]) -> Any:
         """Return (n, ...). Raises EOFError for a file that is too short."""
         batch = empty_batch(len(positions), self.sample)
         for position, row in zip(positions, batch.numpy(), strict=True):
-            self._read_into(row, path_of(self.data, position))
+            self._read_into(row, self.data / f"{position:06d}.{self.ENDING}")
         return batch
 
     def _read_into(self, row: Any, path: Path) -> None:

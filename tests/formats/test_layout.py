@@ -13,7 +13,7 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 
 OTHERS = {"000000000.wav", "image.npy", "array.npy", "image.memmap", "array.memmap"}  # in a tar file; of other data
-FILE = re.compile(r"`([\w-]+\.(?:npy|wav|jpg|tar|arrow|h5|beton|mdb|zarr|memmap|json))`")
+FILE = re.compile(r"`([\w-]+\.(?:npy|npz|wav|jpg|tar|arrow|h5|beton|mdb|zarr|memmap|json))`")
 TYPE = re.compile(r"\b(u?int(8|16|32|64)|float32|16-bit)\b")
 
 

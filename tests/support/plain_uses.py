@@ -131,6 +131,7 @@ def fixed(audio: Any, request: LoaderRequest) -> Any:
 
 of_program("torchaudio", WORKERS, decoder="load")
 of_program("npy", WORKERS, gather="clip")
+of_program("npz", WORKERS, gather="clip")
 plain_use("soundfile", WORKERS)(lambda request: data_loader(request, clips_of("spdl_dataset", request)))
 
 # Arrays, a row a clip.

@@ -1,0 +1,43 @@
+"""NumPy archives, one a clip, as feature sets are often kept: one array each, not compressed.
+
+A split's folder holds `000000.npz`, `000001.npz`, ... each with one array, named as the key of a batch (`audio`, of
+other data `image`, `array`): a clip as it is delivered, of audio float32 (1, samples) of the fixed length, where the
+number is the clip's position in the split. Beside them are the three label arrays of `common/labels.py`. `read` gives
+the target first and the other classes in ascending order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scripts.formats._contract import Corpus, Path, Progress, Rows
+
+REQUIRES = ("numpy",)
+BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+READERS = False
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
+    """Write the .npz files and label arrays of one split into the empty folder `out`."""
+    import numpy as np
+
+    from scripts.common.arrays import delivered_clips
+    from scripts.common.labels import write_labels
+
+    for position, row in enumerate(delivered_clips(corpus, split, progress)):
+        np.savez(out / f"{position:06}.npz", allow_pickle=False, **{corpus.sample.key: row})
+    write_labels(corpus, split, out)
+
+
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (clip index, delivered clip, classes) in manifest order, through numpy.load."""
+    import numpy as np
+
+    from scripts.common.labels import numbered, with_labels
+
+    def array(path: Path) -> np.ndarray:
+        with np.load(path, allow_pickle=False) as archive:
+            return archive[corpus.sample.key]
+
+    return with_labels(out, map(array, numbered(out, ".npz")))
