@@ -41,10 +41,15 @@ def of_other_calls(folder: Path, call: str, proc: Path = PROC) -> list[Program]:
             continue
     above = {process: _ancestors(process, proc) for process in found}
     return [
-        Program(found[process], process, next((one for one in above[process] if _is_snakemake(one, proc)), None))
+        Program(found[process], process, snakemake_above(process, proc))
         for process in sorted(found)
         if not found.keys() & set(above[process])
     ]
+
+
+def snakemake_above(process: int, proc: Path = PROC) -> int | None:
+    """Return the process of the Snakemake that runs this one; None where there is none, or it is gone."""
+    return next((one for one in _ancestors(process, proc) if _is_snakemake(one, proc)), None)
 
 
 def _ancestors(process: int, proc: Path) -> list[int]:

@@ -96,8 +96,11 @@ def measure_reads(
 
 def _lay_out(handle: int, size: int) -> None:
     """Fill the file with bytes that no file system can compress or share, and bring them to the device."""
+    from numpy.random import default_rng  # several times as fast as the kernel's
+
+    chance = default_rng()
     for _ in range(size // MEBIBYTE):
-        rest = memoryview(os.urandom(MEBIBYTE))
+        rest = memoryview(chance.bytes(MEBIBYTE))
         while rest:
             rest = rest[os.write(handle, rest) :]
     os.fsync(handle)

@@ -22,7 +22,7 @@ LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
 WARM_UP_SECONDS = 0.1
 CONSUMER_SECONDS = 0.05
 LEAST_ROUNDS, MOST_ROUNDS = 3, 5
-ROUNDS_SECONDS = 12.0  # after which no further round begins
+ROUNDS_SECONDS = 6.0  # after which no further round begins
 
 Opened = Callable[..., AbstractContextManager[protocol.Epoch]]
 Found = dict[str, Any]

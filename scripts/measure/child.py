@@ -95,15 +95,9 @@ def run_again(
     `more` is what else is in its environment.
 
     Exits with the child's status where the child failed without crashing (an error that it has printed, a signal from
-    the user). What the child started ends with it. Raises UserError where worker processes could not send a tensor:
-    the sockets for it are in the temporary folder, and where its path is too long, the receiver waits for ever.
+    the user). What the child started ends with it.
     """
-    temporary = tempfile.gettempdir()
-    if len(os.fsencode(temporary)) > LONGEST_TEMPORARY:
-        raise UserError(
-            f"TMPDIR: found {temporary}, a path of {len(os.fsencode(temporary))} bytes; allowed are at most "
-            f"{LONGEST_TEMPORARY}, since the sockets of worker processes are there. Name a shorter one: TMPDIR=/tmp"
-        )
+    check_temporary()
     kills = out_of_memory_kills()
     environment = environment_of(threads) | control_groups.environment(folders) | dict(more or {})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -112,7 +106,7 @@ def run_again(
     try:
         status = _wait(child, limit_minutes * 60, watch) if watch else child.wait(limit_minutes * 60)
     except subprocess.TimeoutExpired:
-        return f"no end after {limit_minutes:g} minutes (measure.limit_minutes)"
+        return no_end(limit_minutes)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     finally:
@@ -120,6 +114,32 @@ def run_again(
             end_session(leader)
         child.wait()
         guard.communicate(b"ended\n")
+    return crash_or_exit(status, kills)
+
+
+def check_temporary() -> None:
+    """Raise UserError where worker processes could not send a tensor.
+
+    The sockets for it are in the temporary folder, and where its path is too long, the receiver waits for ever.
+    """
+    temporary = tempfile.gettempdir()
+    if len(os.fsencode(temporary)) > LONGEST_TEMPORARY:
+        raise UserError(
+            f"TMPDIR: found {temporary}, a path of {len(os.fsencode(temporary))} bytes; allowed are at most "
+            f"{LONGEST_TEMPORARY}, since the sockets of worker processes are there. Name a shorter one: TMPDIR=/tmp"
+        )
+
+
+def no_end(limit_minutes: float) -> str:
+    """Return why what took longer than it may has no number."""
+    return f"no end after {limit_minutes:g} minutes (measure.limit_minutes)"
+
+
+def crash_or_exit(status: int, kills: int) -> str | None:
+    """Return why a child crashed, or None where it ended well; exit with its status where it failed otherwise.
+
+    `kills`: those of the kernel before it (`out_of_memory_kills`).
+    """
     if status == 0:
         return None
     crash = crash_of(status, kills)

@@ -10,7 +10,6 @@ each child begins with random allocations. Its memory would still be the server'
 written to, which a fresh interpreter has behind it: each child begins with pages of its own.
 """
 
-import atexit
 import ctypes
 import errno
 import json
@@ -19,7 +18,6 @@ import os
 import random
 import signal
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from typing import Any
 from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
-from scripts.measure import child
+from scripts.measure import child, forking
 from scripts.plan.runs import Bound, Run
 
 SHAKEN = 200  # allocations at most, of up to SHAKEN_BYTES each, half of which are freed again
@@ -83,14 +81,9 @@ def end_with_parent(visits: list[int]) -> None:
 
 def preloaded(clips: int, item: sample.Sample) -> Any:
     """Import what every visit needs, and return the batches that the in-memory ceiling streams."""
-    import torch
+    from scripts.measure import ceiling, control_run  # noqa: F401
 
-    from scripts.measure import ceiling, control_run, one_run, run  # noqa: F401
-    from scripts.measure.timed_path import shared_hash
-
-    torch.set_num_threads(1)
-    shared_hash()
-    one_run.preload()
+    forking.import_all()
     return ceiling.pool_of(clips, item)
 
 
@@ -143,25 +136,14 @@ def own(written: list[Place]) -> None:
 
 def serve(job: dict[str, Any], pool: Any, written: list[Place]) -> None:
     """Be a visit: measure, write the record aside, end the process."""
-    code = 1
-    try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.setsid()
-        ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != job["server"]:
-            os._exit(1)
+
+    def work() -> None:
         own(written)
         kept = shaken(random.Random(job["heap_seed"]))
         write_json(Path(job["out"]), measured(job, pool))
         del kept
-        code = 0
-        atexit._run_exitfuncs()
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+
+    forking.as_child(job["server"], work)
 
 
 def measured(job: dict[str, Any], pool: Any) -> dict[str, Any]:

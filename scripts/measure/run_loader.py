@@ -13,7 +13,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
 from scripts.machine import allocator, control_groups, folders
-from scripts.measure import child, one_run, own_fault, ranks, sampler
+from scripts.measure import child, one_run, own_fault, proofs, ranks, sampler, visits
 from scripts.measure.record import threads_of, without_speed
 from scripts.plan.runs import Run, measured_from, parser_of
 
@@ -42,8 +42,11 @@ def main() -> None:
     watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:
         with serving([from_json(run.location)]), one_run.group_for(run) as groups:
-            preloaded = allocator.environment(run.settings["allocator"])
-            crash = child.run_again(threads_of(run.threads), run.limit_minutes, watch, groups, preloaded)
+            threads, preloaded = threads_of(run.threads), allocator.environment(run.settings["allocator"])
+            warm = run.mode == "proof" and visits.forkable(run)
+            done, crash = proofs.prove(run, aside, threads) if warm else (False, None)
+            if not done:
+                crash = child.run_again(threads, run.limit_minutes, watch, groups, preloaded)
     except control_groups.NotPermitted as reason:
         write_json(out, without_speed(one_run.new_record(module, run) | code, "skipped", str(reason)))
         return

@@ -41,6 +41,7 @@ from scripts.plan.runs import Run
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
+HOPELESS_AU_PERCENT = TARGET_AU_PERCENT / 2
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
@@ -301,10 +302,10 @@ class Session:
     def _explained(self, visitor: Visitor, race: Race) -> list[str]:
         """Search the finalists, also those that are such only once another was seen to starve the user's own step."""
         found: list[str] = []
-        first = {path for _, leaders in race.leaders() for path in leaders}
+        first, middle = {path for _, leaders in race.leaders() for path in leaders}, middles(race)
         while more := [path for path in self._finalists(race) if path not in found]:
             for path in more:
-                self._search(visitor, path, path in first)
+                self._search(visitor, path, path in first, middle[path])
             found += more
         return found
 
@@ -313,9 +314,7 @@ class Session:
         run, step_ms = self.runs[path], self.plan.config["report"]["step_ms"]
         if step_ms is None:
             return False
-        ahead = works_ahead(run.settings["workers"], run.settings["prefetch"])
-        by_rate = au_percent(step_ms, run.settings["batch_size"], rate, ahead)
-        return by_rate < TARGET_AU_PERCENT or _waits(run) in self.starving
+        return _most_au(run, step_ms, rate) < TARGET_AU_PERCENT or _waits(run) in self.starving
 
     def _expense(self, path: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
@@ -336,22 +335,26 @@ class Session:
         whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
         return max(min(LEAST_SECONDS, whole), whole * results / max(1, self.planned)) - spent
 
-    def _search(self, visitor: Visitor, path: str, leads: bool) -> None:
+    def _search(self, visitor: Visitor, path: str, leads: bool, rate: float) -> None:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
-        already; of what leads for the minimum step too.
+        already; of what leads for the minimum step too. `rate`: its speed in clips/s.
         """
         out = Path(path).with_name("trials.json")
         if not self.explains:
             return
         trials = read_json(out) if out.is_file() else None
-        asked = self._trials(path, out, leads)
+        asked = self._trials(path, out, leads, rate)
         if not trials or not _answers(trials, asked):
             trials = visitor.make(asked, out)
         self._note_starving(path)
 
-    def _trials(self, path: str, out: Path, leads: bool) -> Run:
-        """Return the trials of a result, whose record is `out`."""
-        asked = self.measure
+    def _trials(self, path: str, out: Path, leads: bool, rate: float) -> Run:
+        """Return the trials of a result, whose record is `out`.
+
+        The user's own step is not tried with what is so slow that its rate says enough.
+        """
+        asked, step_ms = self.measure, self.plan.config["report"]["step_ms"]
+        hopeless = step_ms is not None and _most_au(self.runs[path], step_ms, rate) < HOPELESS_AU_PERCENT
         return replace(
             self.runs[path],
             mode="trials",
@@ -359,7 +362,7 @@ class Session:
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
-            asked_step_ms=self.plan.config["report"]["step_ms"],
+            asked_step_ms=0.0 if hopeless else step_ms,
             start_seconds=median(starts) if (starts := list(self.starts.get(path, {}).values())) else None,
         )
 
@@ -369,19 +372,26 @@ def _waits(run: Run) -> tuple[Any, ...]:
     return run.loader, *(run.settings[name] for name in ("workers", "batch_size", "device"))
 
 
+def _most_au(run: Run, step_ms: float, rate: float) -> float:
+    """Return the AU in percent at a step that a result of so many clips/s has by its rate: a trial shows no more."""
+    ahead = works_ahead(run.settings["workers"], run.settings["prefetch"])
+    return au_percent(step_ms, run.settings["batch_size"], rate, ahead)
+
+
 def _answers(trials: Mapping[str, Any], run: Run) -> bool:
     """Return whether trials that are there went well, and say all that is asked for now, or why they cannot."""
     broke = {warning["code"] for warning in trials["warnings"]}
-    asked, minimum = trials["asked_step"], trials["minimum_step"]
+    asked, minimum = trials["asked_step"] or {}, trials["minimum_step"]
     stages = getattr(one_run.loader_of(run), "STAGES", ())
     parts = run.bottlenecks and any(stage != "transfer" or run.settings["workers"] for stage in stages)
+    other_step = run.asked_step_ms and asked.get("step_ms") != run.asked_step_ms
     lacking = {
-        "no-steps": run.step_limit_ms and (minimum or {}).get("limit_ms") != run.step_limit_ms,
+        "no-steps": other_step or (run.step_limit_ms and (minimum or {}).get("limit_ms") != run.step_limit_ms),
         "no-bottleneck-trials": parts and trials["bottleneck_trials"] is None,
         "no-timeline": run.timeline and trials["spans"] is None,
     }
     said = all(code in broke for code, lacks in lacking.items() if lacks)
-    return trials["status"] == "ok" and said and (asked is None or asked["step_ms"] == run.asked_step_ms)
+    return trials["status"] == "ok" and said
 
 
 def middles(race: Race) -> dict[Any, float]:

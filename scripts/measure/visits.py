@@ -183,7 +183,7 @@ class Visitor:
         try:
             crash = server.make(job, run.limit_minutes * 60, watch)
         except TimeoutError:
-            crash = f"no end after {run.limit_minutes:g} minutes (measure.limit_minutes)"
+            crash = child.no_end(run.limit_minutes)
         if aside.is_file():
             record = {**one_run.completed(read_json(aside), watch, crash), **self.code}
             aside.unlink()

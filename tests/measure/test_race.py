@@ -283,13 +283,13 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_pat
         return {"status": "ok", "asked_step": step}
 
     session = SimpleNamespace(runs=runs, plan=plan, starving=set(), explains=True)
-    session._trials = lambda path, _out, _leads: path
+    session._trials = lambda path, _out, _leads, _rate: path
     visitor = SimpleNamespace(make=made)
     starves = partial(run_session.Session._starves, session)
     session._finalists = lambda _race: [min(runs, key=lambda path: (starves(path, 25_000.0), path == ahead))]
     session._search = partial(run_session.Session._search, session)
     session._note_starving = partial(run_session.Session._note_starving, session)
-    race = SimpleNamespace(leaders=lambda: [])
+    race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{path: {0: 25_000.0} for path in runs}])
     assert run_session.Session._explained(session, visitor, race) == [waits, ahead] == tried
 
 

@@ -336,13 +336,27 @@ def test_the_fork_server_may_say_two_lines_at_once():
     said.stdout.close()
 
 
+@pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
+def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(plan, tmp_path, rate, tried):
+    """A batch of 32 at 720 clips/s takes 44 ms: AU is 45 % at most."""
+    session = run_session.Session(plan, "main", [], tmp_path / "session-main.json")
+    run = plan.runs[0]
+    session.runs = {run.path: replace(run, settings={**run.settings, "batch_size": 32, "workers": 2, "prefetch": 2})}
+    plan.config["report"]["step_ms"] = 20
+    asked = session._trials(run.path, tmp_path / "trials.json", False, rate)
+    assert asked.asked_step_ms == (20 if tried else 0.0)
+
+
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
     step = {"step_ms": 20, "au_percent": 80.0}
     run = replace(plan.runs[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
     trials = {"status": "ok", "asked_step": step, "minimum_step": None, "bottleneck_trials": None, "spans": None}
     trials |= {"warnings": []}
     assert run_session._answers(trials, run)
-    assert run_session._answers(trials | {"asked_step": None}, run), "what is no task for steps"
+    assert not run_session._answers(trials | {"asked_step": None}, run), "its rate said enough, of another step"
+    assert run_session._answers(trials | {"asked_step": None}, replace(run, asked_step_ms=0.0))
+    broke = {"asked_step": None, "warnings": [{"code": "no-steps"}]}
+    assert run_session._answers(trials | broke, run), "it breaks with steps"
     assert not run_session._answers(trials, replace(run, asked_step_ms=10))
     assert not run_session._answers(trials | {"status": "failed"}, run)
     for more, said, broke in (

@@ -103,7 +103,8 @@ def test_what_leads_and_what_one_has_now_is_explained(project):
         assert (record["task"], record["cache"], record["step_ms"]) == ("read", "warm", 0)
         stages = {"read", "everything", *(["decode"] if record["loader"] == "torchaudio" else [])}
         assert set(record["bottleneck_trials"]["without"]) == stages and record["minimum_step"] is not None
-        assert record["asked_step"]["step_ms"] == 20 and record["asked_step"]["au_percent"] > 0
+        if record["loader"] == "numpy_memmap" or record["asked_step"]:  # what is far too slow is not tried
+            assert record["asked_step"]["step_ms"] == 20 and record["asked_step"]["au_percent"] > 0
         found.setdefault(record["loader"], []).append(record)
     assert found.keys() == {"numpy_memmap", "torchaudio"}
     tables = read_tables(project.root / "results" / "tables" / "demo")

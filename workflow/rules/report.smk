@@ -20,6 +20,7 @@ rule draw_figures:
         captions=collect("report/figures/{chart}.rst", chart=CHARTS),
     log:
         f"{LOGS}/draw_figures.log",
+    priority: 1
     conda:
         env("report")
     params:

@@ -32,6 +32,7 @@ rule make_tables:
         tables=directory(TABLES),
     log:
         f"{LOGS}/make_tables.log",
+    priority: 1  # what the report waits for, before the loaders' summaries
     conda:
         env("report")
     params:

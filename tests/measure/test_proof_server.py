@@ -1,0 +1,149 @@
+"""Proofs by forks of one server: whole, one server for a call, nothing left when asker, server or call end."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scripts.common.files import read_json
+from scripts.measure import proofs
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
+from tests.support.programs import PROJECT, program_line
+
+# A Snakemake as its processes see it: it starts each line as a job, all at once, and ends when it is told to.
+SNAKEMAKE = """
+import subprocess, sys
+jobs = [subprocess.Popen(["sh", "-c", line.rstrip()]) for line in open(sys.argv[1])]
+print(*(job.wait() for job in jobs), flush=True)
+sys.stdin.read()
+"""
+WHOLE = """from contextlib import contextmanager
+from scripts.loaders import numpy_memmap
+FORMAT = "memmap"
+OPTIONS = {{"gather": {{"enum": ["batch", "clip"], "default": "clip"}}}}
+
+@contextmanager
+def open_epochs(request):
+    {first}
+    with numpy_memmap.open_epochs(request) as epoch:
+        yield epoch
+"""
+WAITING = "import os, pathlib, time; pathlib.Path({path!r}).write_text(str(os.getpid())); time.sleep(600)"
+CRASHING = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory):
+    """A corpus and a format of it."""
+    folder = tmp_path_factory.mktemp("proofs")
+    corpus = make_corpus(folder / "corpus", clips=40, seconds=0.1)
+    write_format(corpus, "memmap", folder / "memmap", readers=1)
+    return folder
+
+
+def job(placed, out: Path, first: str = "pass") -> str:
+    """Return the command of a proof by a loader that does `first` when it is opened."""
+    out.parent.mkdir(exist_ok=True)
+    (out.parent / "mine.py").write_text(WHOLE.format(first=first))
+    asked = ["--loader", "mine", "--file", out.parent / "mine.py", "--data", placed / "memmap", "--mode", "proof"]
+    asked += ["--corpus", placed / "corpus", "--out", out, "--settings", '{"batch_size": 8}']
+    line = [*program_line("run_loader"), *map(str, asked)]
+    return f"{shlex.join(line)} > {out}.log 2>&1"
+
+
+@contextmanager
+def call(tmp_path, *jobs):
+    """Run jobs below a Snakemake; give its process, that prints how they ended and waits for its stdin to end."""
+    program, lines = tmp_path / "snakemake", tmp_path / "jobs"
+    program.write_text(SNAKEMAKE)
+    lines.write_text("\n".join(jobs) + "\n")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, program, lines], cwd=PROJECT, **pipes) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            process.stdin.close()
+
+
+def servers(process) -> list[psutil.Process]:
+    """Return the proof servers of a call, without their forks."""
+    words = {"scripts.measure.proof_server", str(process.pid)}
+    found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if words <= set(one.info["cmdline"] or ())]
+    return [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
+
+
+def until(true, seconds=60.0):
+    """Return what `true` returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+    return found
+
+
+def test_proofs_of_a_call_are_whole_and_forks_of_one_server_that_ends_when_nobody_asks(placed, tmp_path):
+    outs = [tmp_path / str(number) / "proof.json" for number in range(3)]
+    with call(tmp_path, *(job(placed, out, "print('to its own log')") for out in outs)) as process:
+        assert process.stdout.readline().split() == ["0", "0", "0"]
+        assert len(servers(process)) == 1
+        until(lambda: not servers(process))
+    for out in outs:
+        record = read_json(out)
+        assert (record["status"], record["started_by"], record["verification"]["ok"]) == ("ok", "fork", True)
+        assert record["verification"]["delivered"] == record["verification"]["expected"] > 0
+        assert Path(f"{out}.log").read_text() == "to its own log\n"
+
+
+def test_what_snakemake_does_not_run_has_an_interpreter_of_its_own(placed, tmp_path):
+    out = tmp_path / "one" / "proof.json"
+    subprocess.run(job(placed, out), shell=True, check=True, cwd=PROJECT)
+    assert (read_json(out)["status"], read_json(out)["started_by"]) == ("ok", "interpreter")
+
+
+def test_a_crash_is_a_row_with_its_reason(placed, tmp_path):
+    out = tmp_path / "one" / "proof.json"
+    with call(tmp_path, job(placed, out, CRASHING)) as process:
+        assert process.stdout.readline().split() == ["0"]
+    assert read_json(out)["status"] == "failed" and "crashed (SIGSEGV)" in read_json(out)["reason"]
+
+
+@pytest.mark.parametrize("killed", ["call", "asker", "server"])
+def test_whatever_is_killed_nothing_is_left_at_work(placed, tmp_path, killed):
+    """When the server is, the proof is made by an interpreter of its own."""
+    out, number = tmp_path / "one" / "proof.json", tmp_path / "number"
+    first = f"import os; os.path.exists({str(number)!r}) or exec({WAITING.format(path=str(number))!r})"
+    with call(tmp_path, job(placed, out, first)) as process:
+        fork = psutil.Process(int(until(lambda: number.exists() and number.read_text())))
+        [server] = servers(process)
+        assert fork.ppid() == server.pid
+        [asker] = [one for one in process_below(process) if "scripts.measure.run_loader" in one.cmdline()]
+        os.kill({"call": process.pid, "asker": asker.pid, "server": server.pid}[killed], signal.SIGKILL)
+        until(lambda: not fork.is_running() or fork.status() == psutil.STATUS_ZOMBIE)
+        until(lambda: not servers(process))
+        if killed == "server":
+            assert process.stdout.readline().split() == ["0"]
+            assert read_json(out)["started_by"] == "interpreter"
+            assert "the proof server has ended" in Path(f"{out}.log").read_text()
+        else:
+            assert not out.exists()
+
+
+def process_below(process) -> list[psutil.Process]:
+    """Return what a process has started, and what that has."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_another_number_of_threads_is_another_server():
+    names = {proofs.name_of(os.getpid(), threads) for threads in (1, 2)}
+    assert len(names) == 2 and proofs.name_of(os.getpid(), 1) in names
