@@ -77,7 +77,7 @@ PARTS = {  # of a batch's time
     "storage": Term("storage", "storage", "the device; what is saved when the files are in the page cache"),
     "read": Term(
         "reading",
-        "reading out of memory",
+        "reading from memory",
         "reading files from the page cache, or copying out of an array in RAM, beyond what leaving out storage or "
         "decoding saves",
     ),

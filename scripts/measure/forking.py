@@ -37,8 +37,10 @@ def as_child(server: int, work: Callable[[], None]) -> NoReturn:
         run_main(work)
         code = 0
         atexit._run_exitfuncs()
-    except SystemExit as end:  # said what is wrong
-        code = end.code
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:

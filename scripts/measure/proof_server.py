@@ -14,9 +14,10 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from scripts.measure import child, forking, proofs
 from scripts.plan.runs import Run
 
 IDLE_SECONDS = 2.0  # shorter than a session takes to its first visit
-WAITING = 64  # proofs that may wait for it then
+WAITING = 4096  # proofs that may wait for it, which the kernel may have be fewer
 
 
 @dataclass
@@ -48,25 +49,35 @@ class Server:
         self.proofs: dict[int, Proof] = {}  # by pidfd
 
     def serve(self) -> None:
-        """Serve until the call has ended, or nobody asks."""
+        """Serve until the call has ended, or nobody asks; whatever ends it, no proof is left at work."""
         self.events.register(self.listener, selectors.EVENT_READ)
         self.events.register(self.call, selectors.EVENT_READ)
-        while ready := self.events.select(None if self.proofs else IDLE_SECONDS):
-            for key, _ in ready:
-                if key.fd == self.call:
-                    for proof in self.proofs.values():
-                        child.end_session(proof.process)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        try:
+            while ready := self.events.select(None if self.proofs else IDLE_SECONDS):
+                if any(key.fd == self.call for key, _ in ready):
                     return
-                if key.fileobj is self.listener:
-                    self._begin()
-                elif key.fd in self.proofs:
-                    self._finish(self.proofs.pop(key.fd))
-                elif key.data is not None:  # who asked is gone
-                    self.events.unregister(key.fileobj)
-                    child.end_session(key.data)
+                for key, _ in ready:
+                    self._answer(key)
+        finally:
+            for proof in self.proofs.values():
+                child.end_session(proof.process)
+
+    def _answer(self, key: selectors.SelectorKey) -> None:
+        """Do what an event asks for; that of a proof that has just been finished asks for nothing."""
+        if key.fileobj is self.listener:
+            try:
+                self._begin()
+            except (OSError, EOFError, ValueError) as error:  # whoever asked has an interpreter of its own
+                print(f"proof server: {error}", file=sys.stderr)
+        elif key.fd in self.proofs:
+            self._finish(self.proofs.pop(key.fd))
+        elif key.data in self.proofs:  # who asked is gone
+            self.events.unregister(key.fileobj)
+            self._end(self.proofs[key.data])
 
     def _begin(self) -> None:
-        """Take a job, and fork for it."""
+        """Take a job, and fork for it. Raises OSError, EOFError or ValueError where it cannot."""
         client, _ = self.listener.accept()
         descriptors: list[int] = []
         try:
@@ -78,22 +89,50 @@ class Server:
                 if not (more := client.recv(1 << 16)):
                     raise EOFError("the job is cut")
                 heard += more
-            job = json.loads(heard)
-        except (OSError, EOFError, ValueError) as error:
-            print(f"proof server: {error}", file=sys.stderr)
+            self._fork(json.loads(heard), client, descriptors)
+        except BaseException:
             client.close()
-        else:
-            server = os.getpid()
-            number = os.fork()
-            if number == 0:
-                forking.as_child(server, lambda: _prove(job, descriptors))
-            proof = Proof(number, os.pidfd_open(number), client)
-            self.proofs[proof.pidfd] = proof
-            self.events.register(proof.pidfd, selectors.EVENT_READ)
-            self.events.register(client, selectors.EVENT_READ, number)
+            raise
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+    def _fork(self, job: Mapping[str, Any], client: socket.socket, descriptors: Sequence[int]) -> None:
+        """Fork for a job, and tell who asked which process it is."""
+        server = os.getpid()
+        number = os.fork()
+        if number == 0:
+
+            def work() -> None:
+                self._leave(client)
+                _prove(job, descriptors)
+
+            forking.as_child(server, work)
+        try:
+            proof = Proof(number, os.pidfd_open(number), client)
+        except OSError:
+            os.kill(number, signal.SIGKILL)
+            os.waitpid(number, 0)
+            raise
+        self.proofs[proof.pidfd] = proof
+        self.events.register(proof.pidfd, selectors.EVENT_READ)
+        self.events.register(client, selectors.EVENT_READ, proof.pidfd)
+        _say(client, {"pid": number})
+
+    def _leave(self, client: socket.socket) -> None:
+        """Close in a fork what is the server's: whatever holds a socket keeps it from being seen to end."""
+        self.events.close()
+        os.close(self.call)
+        for one in (self.listener, client, *(proof.client for proof in self.proofs.values())):
+            one.close()
+        for pidfd in self.proofs:
+            os.close(pidfd)
+
+    def _end(self, proof: Proof) -> None:
+        """Kill a proof and all that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(proof.pidfd, signal.SIGKILL)  # also one that leads no session yet
+        child.end_session(proof.process)
 
     def _finish(self, proof: Proof) -> None:
         """Say how a proof ended, after all that it had started."""
@@ -103,17 +142,23 @@ class Server:
         os.close(proof.pidfd)
         with contextlib.suppress(KeyError):  # who asked is gone
             self.events.unregister(proof.client)
-        with contextlib.suppress(OSError):
-            proof.client.sendall(json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
+        _say(proof.client, {"status": os.waitstatus_to_exitcode(status)})
         proof.client.close()
 
 
-def _prove(job: Mapping[str, Any], descriptors: list[int]) -> None:
+def _say(client: socket.socket, message: Mapping[str, int]) -> None:
+    """Send a line to who asked, unless that is gone."""
+    with contextlib.suppress(OSError):
+        client.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _prove(job: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     """Be a proof: measure, and write the record."""
     from scripts.measure import one_run
 
     for descriptor, own in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, own)
+        os.close(descriptor)
     os.environ.clear()  # what serves its tier, for one, is known from there (common/serving.py)
     os.environ.update(job["environment"])
     run = Run(**job["run"])

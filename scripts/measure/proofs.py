@@ -32,11 +32,12 @@ def prove(run: Run, out: Path, threads: int) -> tuple[bool, str | None]:
     Exits as `child.run_again` does where the fork failed without crashing.
     """
     call = at_work.snakemake_above(os.getpid())
-    if call is None:
+    if call is None or not _same_files(call):
         return False, None
     child.check_temporary()
     kills = child.out_of_memory_kills()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    number = None
     try:
         with _connected(call, threads) as server:
             asked = {"run": asdict(run), "out": str(out), "environment": _environment(threads)}
@@ -44,18 +45,35 @@ def prove(run: Run, out: Path, threads: int) -> tuple[bool, str | None]:
             sent = socket.send_fds(server, [job], [1, 2])
             server.sendall(job[sent:])
             server.settimeout(run.limit_minutes * 60)
-            said = server.makefile().readline()
+            lines = server.makefile()
+            if said := lines.readline():
+                number = json.loads(said)["pid"]
+                said = lines.readline()
     except TimeoutError:
-        return True, child.no_end(run.limit_minutes)
+        said = None
     except OSError as error:
-        print(f"no proof server ({error}): this proof has an interpreter of its own", file=sys.stderr)
-        return False, None
+        print(f"no proof server: {error}", file=sys.stderr)
+        said = ""
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-    if not said:
-        print("the proof server has ended: this proof has an interpreter of its own", file=sys.stderr)
-        return False, None
-    return True, child.crash_or_exit(json.loads(said)["status"], kills)
+    if said:
+        return True, child.crash_or_exit(json.loads(said)["status"], kills)
+    if number is not None:
+        child.end_session(number)  # what it has started may outlive a server that was killed
+    if said is None:
+        return True, child.no_end(run.limit_minutes)
+    if at_work.snakemake_above(os.getpid()) != call:
+        sys.exit("error: Snakemake has ended, and this proof with it")
+    print("the proof server has ended: this proof has an interpreter of its own", file=sys.stderr)
+    return False, None
+
+
+def _same_files(call: int) -> bool:
+    """Return whether a Snakemake sees the same files: a server must not outlive the container of its first proof."""
+    try:
+        return os.readlink("/proc/self/ns/mnt") == os.readlink(f"/proc/{call}/ns/mnt")
+    except OSError:
+        return False
 
 
 def _connected(call: int, threads: int) -> socket.socket:
@@ -70,6 +88,12 @@ def _connected(call: int, threads: int) -> socket.socket:
             if user_of(server) != os.getuid():
                 raise ConnectionRefusedError("it is another user's")
             return server
+        except BlockingIOError:  # many wait for it
+            server.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+            continue
         except ConnectionRefusedError:
             server.close()
             status = process.poll() if process else None

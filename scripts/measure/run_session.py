@@ -458,7 +458,7 @@ class Display:
         middle = middles(race)
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
-        return f"; so far: {', '.join(names)} {self.noun}s/s" if names else ""
+        return f"; so far (medians): {', '.join(names)} {self.noun}s/s" if names else ""
 
     @staticmethod
     def _called(path: Any, race: Race) -> str:

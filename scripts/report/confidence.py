@@ -67,7 +67,7 @@ def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None
     if drift >= max(UNSTEADY, DRIFT_PERCENT):
         return Confidence("B", f"the machine changed its speed by {drift:.0f} % over the session.", idle)
     if varied > NOISY:
-        seen = row["device"] == "cpu" or row["left_out"] or row["disturbed"]  # a GPU's is mostly the host's submitting
+        seen = row["left_out"] or row["disturbed"]  # else it is the machine's own, or a GPU's host that submits
         advice = idle if seen else _longer(tables, row, 2.0)
         return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", advice)
     if row["runs"] < MANY_VISITS:

@@ -16,6 +16,7 @@ from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, settings_text
 
+MOST_TIES = 3  # that are named beside a goal's answer
 WIDTH = 100  # columns; nothing printed is wider but a command
 _HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
@@ -42,7 +43,7 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     )
     for status in ("missing", "skipped"):
         lost = [row for row in tables["skipped"] if row["status"] == status]
-        lines += _reasons(status, ((_place(row), row["reason"]) for row in lost))
+        lines += _reasons(status, ((_skipped(row), row["reason"]) for row in lost))
     return lines
 
 
@@ -97,9 +98,11 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     if not runs:
         return ["No loader has a verified speed.", ""]
     text = (
-        "Rank: 1 + the results that are surely faster, to all less those surely slower, by ratios within blocks; any "
-        "false difference in a table has a chance of 4 %. The interval is that of a speed by itself. Settings: b batch "
-        "size, w workers, p prefetch, then the allocator and the loader's own. first s: seconds until the first batch."
+        "Rank 3-5: 2 results are surely faster, all from the 6th on surely slower, by ratios within blocks; any false "
+        "difference in a table has a chance of 4 %, with 3 blocks up to 8 %. The interval is that of a speed by "
+        "itself. % of bound: of what the same consumer takes from memory, or of what storage gives, measured beside "
+        "each result. Settings: b batch size, w workers, p prefetch, then the allocator and the loader's own. first s: "
+        "seconds until the first batch."
     )
     if any(row["bottleneck"] for row in best):
         text += " Bottleneck: looked for in what leads, and in what you have now."
@@ -169,7 +172,9 @@ def summary_lines(tables: Mapping[str, Any]) -> list[str]:
 
 
 def _title(tables: Mapping[str, Any], condition: str) -> str:
-    return f"{condition}, data set {_clean(tables['dataset']['dataset'])}"
+    row = next(row for row in tables["best"] if row["condition"] == condition)
+    cache = ", files in memory (warm page cache)" if row["cache"] == "warm" else ""
+    return f"{condition}, data set {_clean(tables['dataset']['dataset'])}{cache}"
 
 
 def _wrapped(texts: Iterable[tuple[int, str, str]], colour: bool) -> list[str]:
@@ -193,7 +198,7 @@ def _verdict_texts(verdict: Row) -> list[tuple[int, str, str]]:
     settings = ", ".join(filter(None, (f"format {row['format']}", settings_text(row))))
     if verdict["goal"] not in ("fastest", "fastest_cold"):
         use = f"{verdict['title']}: {place_of(row)}"
-        return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], 0)}", "")]
+        return [(2, f"{use} ({settings}), {verdict['fact']}{_tied(verdict['ties'], MOST_TIES)}", "")]
     texts = [(2, f"{verdict['title']}: {choice_text(verdict)}", _BOLD)]
     if verdict["form"] == "noisy":
         return texts
@@ -227,6 +232,11 @@ def machines_lines(tables: Mapping[str, Any]) -> list[str]:
 
 def _place(row: Row) -> str:
     return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
+
+
+def _skipped(row: Row) -> str:
+    """Return what could not run: on a GPU, where it is that which is lacking."""
+    return f"{_place(row)} on a GPU" if row["slug"].split("-")[0] == "cuda" else _place(row)
 
 
 def _reasons(status: str, pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -115,7 +115,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     first, *equals = (every[one] for one in (choice.key, *others))
     fact = f"{number_text(first['clips_per_second'])} clips/s"
     fed = None if starves(first) else step_ms
-    rule = _rule(fed, choice.behind <= CLOSE) if equals and choice.form != "noisy" else ""
+    rule = _rule(fed, choice.behind <= CLOSE, [first, *equals]) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
     found = _verdict(tables, named, [first, *equals], fact, rule)
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
@@ -158,11 +158,17 @@ def _with_speed(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["clips_per_second"]]
 
 
-def _rule(step_ms: float | None, close: bool) -> str:
-    """Return how one was chosen of several that lead, in words; `step_ms`: the user's own step, where it feeds that."""
+def _rule(step_ms: float | None, close: bool, rows: Rows) -> str:
+    """Return how the first of `rows` was chosen of those that lead, in words; `step_ms`: the user's own step, where it
+    feeds that.
+    """
     fed = "" if step_ms is None else f"what feeds your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     if not close:
-        return f"Of {fed} and may be the fastest, it is the least behind: a training may wait for what does not. "
+        others = ", ".join(f"{place(row)} ({au_text(row['step_au_percent'])} AU)" for row in rows[1:])
+        return (
+            f"As fast, as far as can be said: {others}. Of {fed} (the share of a training's time that is its steps), "
+            f"it is the least behind; it has {au_text(rows[0]['step_au_percent'])}. "
+        )
     return (
         f"The cheapest surely within {100 * (CLOSE - 1):.0f} % of the fastest: {fed}{', ' if fed else ''}the fewest "
         "copies in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
@@ -196,7 +202,7 @@ def _certain(table: Compared, rows: Rows, equals: Rows, had: Row | None) -> str:
 
 
 def _least_memory(tables: Tables, device: str) -> Verdict:
-    named = _named("least_memory", device, "Least memory")
+    named = _named("least_memory", device, f"Least memory, at most {SLOWEST:g} times slower than the fastest")
     rows = _ranked(tables, device)
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
@@ -207,9 +213,11 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
     lean = _one_each(sorted(near, key=lambda row: (row["pss_peak_bytes"], -row["clips_per_second"])))
     least = _of_runs(tables, lean[0], "pss_peak_bytes")
     ties = [row for row in lean[1:] if not _more(_of_runs(tables, row, "pss_peak_bytes"), least)]
+    lean[0], *ties = sorted([lean[0], *ties], key=lambda row: bool(row["declared"]["preloads"]))
     rule = (
         f"The least memory at its peak (PSS of all its processes) of what is at most {SLOWEST:g} times slower than the "
-        "fastest, where there is a choice on a tier whose files are not in memory. "
+        "fastest, where there is a choice on a tier whose files are not in memory; of the same, first what does not "
+        "hold the whole set. "
     )
     fact = f"{bytes_text(lean[0]['pss_peak_bytes'])} at its peak"
     return _verdict(tables, named, [lean[0], *ties], fact, rule)
@@ -218,7 +226,7 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
 def _simplest(tables: Tables, device: str) -> Verdict:
     step_ms = asked(tables, "step_ms")
     words = "your training step" if step_ms is None else f"a training step of {step_ms:g} ms"
-    named = _named("simplest", device, f"Simplest that sustains {words} at {TARGET_AU_PERCENT:g} % AU")
+    named = _named("simplest", device, f"Simplest (fewest workers) that sustains {words} at {TARGET_AU_PERCENT:g} % AU")
     rows = _ranked(tables, device)
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
@@ -311,7 +319,8 @@ def _cheapest(tables: Tables, device: str) -> Verdict:
         f"The format that was written soonest ({written['files']} files, {bytes_text(written['bytes'])}), and the "
         "fastest that reads it. Each was written once: times near one another may change places. "
     )
-    return _verdict(tables, named, [first, *ties], f"{duration_text(written['seconds'])} to write", rule)
+    fact = f"{duration_text(written['seconds'])} to write, {number_text(first['clips_per_second'])} clips/s"
+    return _verdict(tables, named, [first, *ties], fact, rule)
 
 
 def _named(goal: str, device: str, title: str) -> Verdict:

@@ -36,7 +36,8 @@ def open_epochs(request):
     with numpy_memmap.open_epochs(request) as epoch:
         yield epoch
 """
-WAITING = "import os, pathlib, time; pathlib.Path({path!r}).write_text(str(os.getpid())); time.sleep(600)"
+# It waits beside a worker that would wait for ever, as those of some libraries do.
+WAITING = "import os, pathlib, time; os.fork() and pathlib.Path({path!r}).write_text(str(os.getpid())); time.sleep(600)"
 CRASHING = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 
 
@@ -125,8 +126,9 @@ def test_whatever_is_killed_nothing_is_left_at_work(placed, tmp_path, killed):
     first = f"import os; os.path.exists({str(number)!r}) or exec({WAITING.format(path=str(number))!r})"
     with call(tmp_path, job(placed, out, first)) as process:
         fork = psutil.Process(int(until(lambda: number.exists() and number.read_text())))
-        [server] = servers(process)
+        [server], [worker] = servers(process), fork.children()
         assert fork.ppid() == server.pid
+        assert not [one for one in worker.net_connections("unix") if one.laddr.startswith("@feedrate")]
         [asker] = [one for one in process_below(process) if "scripts.measure.run_loader" in one.cmdline()]
         os.kill({"call": process.pid, "asker": asker.pid, "server": server.pid}[killed], signal.SIGKILL)
         until(lambda: not fork.is_running() or fork.status() == psutil.STATUS_ZOMBIE)
@@ -136,7 +138,9 @@ def test_whatever_is_killed_nothing_is_left_at_work(placed, tmp_path, killed):
             assert read_json(out)["started_by"] == "interpreter"
             assert "the proof server has ended" in Path(f"{out}.log").read_text()
         else:
+            until(lambda: not asker.is_running() or asker.status() == psutil.STATUS_ZOMBIE)
             assert not out.exists()
+        until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
 
 
 def process_below(process) -> list[psutil.Process]:

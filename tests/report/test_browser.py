@@ -112,7 +112,7 @@ def test_the_first_screen_answers(visit, campaign_page):
         " clips/s",
         " % of the in-memory ceiling",
         "times faster",
-        "reading out of memory",
+        "reading from memory",
     ):
         assert part in text, part
     rows = page.locator("#hero tbody tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().bottom)")

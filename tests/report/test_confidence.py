@@ -4,11 +4,11 @@ import pytest
 
 from scripts.report.confidence import confidence
 
-ROW = {"loader": "ring", "tier": "disk", "task": "read", "device": "cpu", "runs": 9, "left_out": 0}
+ROW = {"loader": "ring", "tier": "disk", "task": "read", "device": "cpu", "runs": 9, "left_out": 0, "disturbed": 0}
 NOISE = {"device": "cpu", "variation_percent": 2.0, "drift_seen": False, "drift_percent": 0.0}
 
 QUICK = "snakemake --config dataset=demo preset=quick measure="
-ON_A_GPU = {"row": {"device": "cuda", "disturbed": 0}, "noise": {"device": "cuda", "variation_percent": 17.0}}
+ON_A_GPU = {"row": {"device": "cuda"}, "noise": {"device": "cuda", "variation_percent": 17.0}}
 
 
 def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0, ram_copies="all"):
@@ -38,7 +38,8 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
             f"4 visits. About 10 minutes would settle it: `{QUICK}'{{minutes: 10}}'`",
         ),
         ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
-        ({"noise": {"variation_percent": 17.0}}, "B", "the same work varied by 17 % over the session."),
+        ({"noise": {"variation_percent": 17.0}}, "B", "same work varied by 17 % over the session. About 10 minutes"),
+        ({"noise": {"variation_percent": 17.0}, "row": {"disturbed": 1}}, "B", "by 17 % over the session. Stop other"),
         (ON_A_GPU, "B", "17 % over the session. About 10 minutes"),
         ({**ON_A_GPU, "row": {"device": "cuda", "disturbed": 1}}, "B", "17 % over the session. Stop other"),
         ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "changed its speed by 8 % over the session."),

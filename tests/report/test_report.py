@@ -203,7 +203,7 @@ def test_a_result_stands_with_its_rank_interval_its_bound_and_its_bottleneck(mea
         "1-2 lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 CPU 23,798 23,545 to 24,053 81 % in-memory "
         "ceiling 1.01 0.985 to 1.03 "
     )
-    assert " ✓ yes 10 " in row and " reading 62 % reading out of memory 62 % (" in row and " without, " in row
+    assert " ✓ yes 10 " in row and " reading 62 % reading from memory 62 % (" in row and " without, " in row
     assert " ✓ yes 10 10 disturbed " in row_of(measured[2], "ranking", "dali_npy disk", "8,549")
     assert " storage " in row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ")
     assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk, npy", " 1,500 ")
@@ -219,7 +219,7 @@ def test_the_first_screen_names_bound_bottleneck_and_noise(measured):
     words = first_screen(measured[2])
     assert "23,998 clips/s 95 % interval 23,743 to 24,255 of 10 visits" in words
     assert "82 % of the in-memory ceiling , 29,250 clips/s (27,000 to 31,500 in 12 control runs)" in words
-    assert "Bottleneck reading out of memory 62 % of the time" in words
+    assert "Bottleneck reading from memory 62 % of the time" in words
     assert "76.3 to 78.6 times faster than torchaudio on ram" in words
     assert "Confidence A : numpy_memmap has 10 visits, the same work varied by 6.0 %. " in words
     assert " little. Raise" not in words

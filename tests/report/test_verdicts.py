@@ -92,8 +92,12 @@ def test_each_goal_has_its_answer(everything):
     assert all(verdict["lacking"] == "" for verdict in everything.values())
     assert [everything[goal]["form"] for goal in GOALS] == ["equal", "equal", "use", "use", "use"]
     assert [everything[goal]["title"] for goal in GOALS] == [
-        *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)", "Least memory (CPU)"),
-        *("Simplest that sustains a training step of 20 ms at 90 % AU (CPU)", "Cheapest to prepare (CPU)"),
+        *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)"),
+        "Least memory, at most 2 times slower than the fastest (CPU)",
+        *(
+            "Simplest (fewest workers) that sustains a training step of 20 ms at 90 % AU (CPU)",
+            "Cheapest to prepare (CPU)",
+        ),
     ]
 
 
@@ -103,7 +107,7 @@ def test_the_reason_names_interval_bound_and_bottleneck(everything):
         "in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
         "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
         "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
-        "Bottleneck: reading out of memory (62 % of the time)."
+        "Bottleneck: reading from memory (62 % of the time)."
     )
     assert "71 % of what its storage allows. Bottleneck: transfer" in everything["fastest_cold"]["reason"]
     assert "at most 2 times slower than the fastest" in everything["least_memory"]["reason"]
@@ -317,9 +321,10 @@ def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tm
 def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_it_may_be_behind(tmp_path, made, fed):
     verdict = of_the_step(tmp_path, made(), **{fed: 95.0})
     assert (verdict["row"]["loader"], verdict["form"]) == (fed, "use") and verdict["behind"] > 1.25
-    assert verdict["reason"].startswith(
-        "Of what feeds your step of 20 ms at 90 % AU and may be the fastest, it is the least behind: a training may"
-    )
+    [other] = {"a", "b"} - {fed}
+    assert verdict["reason"].startswith(f"As fast, as far as can be said: {other} on disk (")
+    assert "Of what feeds your step of 20 ms at 90 % AU (the share of a training's time that is" in verdict["reason"]
+    assert "), it is the least behind; it has 95 %. " in verdict["reason"]
     assert not [text for text in verdict["cautions"] if "your step" in text]
     assert f"use {fed} on disk: it feeds your step, and nothing is more than " in verdict_texts.choice_text(verdict)
 
@@ -504,6 +509,17 @@ def test_least_memory_is_at_most_twice_slower_and_on_a_disk_where_there_is_one(t
     assert "No record says how much memory a run took" in nowhere["lacking"]
 
 
+def test_of_equal_memory_what_does_not_hold_the_whole_set_is_named(tmp_path):
+    """Its memory grows with the data."""
+    made = [Made("holds", "disk", runs(60.0)), Made("maps", "disk", runs(55.0))]
+    memory = {("holds", "disk"): [*map(round, runs(200e6))], ("maps", "disk"): [*map(round, runs(200.1e6))]}
+    tables = tables_of(tmp_path, made, memory=memory)
+    assert named(by_goal(tables)["least_memory"]) == (("holds", "disk"), [("maps", "disk")])
+    for row in tables["ranking"]:
+        row["declared"] = {**row["declared"], "preloads": row["loader"] == "holds"}
+    assert named(by_goal(tables)["least_memory"]) == (("maps", "disk"), [("holds", "disk")])
+
+
 def test_least_memory_may_be_had_with_other_settings_than_the_fastest(tmp_path):
     made = [Made("a", "disk", runs(100.0), workers=4), Made("a", "disk", runs(70.0), workers=0)]
     tables = tables_of(tmp_path, [*made, Made("b", "disk", runs(10.0))])
@@ -574,7 +590,7 @@ def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["cheapest"]
     assert named(verdict) == (("b", "disk"), [("c", "disk")])
-    assert verdict["fact"] == "1.00 seconds to write"
+    assert verdict["fact"] == "1.00 seconds to write, 100.0 clips/s"
     assert "(512 files, 3.00 MB)" in verdict["reason"]
     untimed = by_goal(tables_of(tmp_path / "b", made[-1:], formats=formats))["cheapest"]
     assert untimed["row"] is None and "snakemake --forcerun write_format" in untimed["lacking"]
@@ -649,7 +665,7 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     assert "Bottleneck: reading" in text
     assert "76.3 to 78.6 times faster than torchaudio on ram, which you have now." in text
     assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (within " in text
-    assert "812 MB at its peak; not distinguishable from 1 other " in text
+    assert "812 MB at its peak; not distinguishable from lazy_memmap on disk " in text
     assert "no workers, sustains steps from 3.7 ms on" in text
     assert "1.50 seconds to write" in text
     assert text.count("Caution: The files on ram are in memory") == 1

@@ -23,7 +23,7 @@ def checked(text):
     """Assert that a text has the form that the program writes."""
     head, blank, fence, *lines, last = text.strip().split("\n")
     assert HEAD.fullmatch(head) and (blank, fence, last) == ("", "```", "```")
-    assert re.fullmatch(r".+, data set \S+", lines[0])
+    assert re.fullmatch(r".+, data set \S+.*", lines[0])
     assert re.match(r" ?rank loader +tier +settings +clips/s +95 % interval % of bound bottleneck +first s", lines[1])
     use = lines.index("What to use")
     assert lines[use - 1] == "" and lines[use + 1].startswith("  Confidence ")

@@ -476,6 +476,14 @@ def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
     assert printed.stdout.rstrip().endswith("Report: report/index.html\nReport: x.html")
 
 
+def test_what_could_not_run_on_a_gpu_is_said_to_be_that(tmp_path):
+    lost = {"loader": "a", "tier": None, "settings": {"device": "cuda"}, "reason": "no NVIDIA GPU is visible"}
+    path = make_results(tmp_path, [Made("a", "ram", [1.0])], skipped=[lost])
+    assert run("make_tables.py", "--plan", path, "--root", tmp_path, "--out", tmp_path / "tables").returncode == 0
+    text = "\n".join(terminal.ranking_lines(read_tables(tmp_path / "tables"), colour=False))
+    assert "skipped:\n  a on a GPU: no NVIDIA GPU is visible" in text
+
+
 def test_colour_marks_the_first_rank_and_the_failed(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0]), Made("b", "ram", ["failed"])])
     text = "\n".join(terminal.ranking_lines(tables, colour=True))
@@ -512,7 +520,7 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     assert conditions(tables["best"]) == ["CPU", "CPU, cold cache"]
     lines = terminal.ranking_lines(tables, colour=False)
     assert [line for line in lines if line.startswith("CPU")] == [
-        "CPU, data set demo",
+        "CPU, data set demo, files in memory (warm page cache)",
         "CPU, cold cache, data set demo",
     ]
 
@@ -637,7 +645,7 @@ def test_the_printed_interval_says_what_it_is(tmp_path, counts):
         between = f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
         assert {1: "1 visit", 2: "2 visits"}.get(count, between) in line
     text = " ".join(lines)
-    assert "false difference in a table has a chance of 4 %" in text
+    assert "false difference in a table has a chance of 4 %, with 3 blocks up to 8 %" in text
     assert "The interval is that of a speed by itself" in text
 
 
@@ -682,7 +690,7 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
     rows = {(row["loader"], row["condition"]): row for row in tables["ranking"]}
     first = rows["a", "CPU"]
     assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
-    assert "reading out of memory 75 % (400 clips/s without, " in first["evidence"]
+    assert "reading from memory 75 % (400 clips/s without, " in first["evidence"]
     held = {
         condition: (row["bottleneck"], row["bottleneck_percent"])
         for (name, condition), row in rows.items()
