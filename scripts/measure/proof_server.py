@@ -72,9 +72,9 @@ class Server:
                 print(f"proof server: {error}", file=sys.stderr)
         elif key.fd in self.proofs:
             self._finish(self.proofs.pop(key.fd))
-        elif key.data in self.proofs:  # who asked is gone
-            self.events.unregister(key.fileobj)
-            self._end(self.proofs[key.data])
+        elif (proof := self.proofs.get(key.data)) and proof.client is key.fileobj:  # who asked is gone
+            self.events.unregister(proof.client)
+            self._end(proof)
 
     def _begin(self) -> None:
         """Take a job, and fork for it. Raises OSError, EOFError or ValueError where it cannot."""
