@@ -215,9 +215,8 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
     ties = [row for row in lean[1:] if not _more(_of_runs(tables, row, "pss_peak_bytes"), least)]
     lean[0], *ties = sorted([lean[0], *ties], key=lambda row: bool(row["declared"]["preloads"]))
     rule = (
-        f"The least memory at its peak (PSS of all its processes) of what is at most {SLOWEST:g} times slower than the "
-        "fastest, where there is a choice on a tier whose files are not in memory; of the same, first what does not "
-        "hold the whole set. "
+        "The least memory at its peak (PSS of all its processes), where there is a choice on a tier whose files are "
+        "not in memory; of the same, first what does not hold the whole set. "
     )
     fact = f"{bytes_text(lean[0]['pss_peak_bytes'])} at its peak"
     return _verdict(tables, named, [lean[0], *ties], fact, rule)

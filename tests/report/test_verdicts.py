@@ -110,7 +110,7 @@ def test_the_reason_names_interval_bound_and_bottleneck(everything):
         "Bottleneck: reading from memory (62 % of the time)."
     )
     assert "71 % of what its storage allows. Bottleneck: transfer" in everything["fastest_cold"]["reason"]
-    assert "at most 2 times slower than the fastest" in everything["least_memory"]["reason"]
+    assert "first what does not hold the whole set" in everything["least_memory"]["reason"]
     assert "The fewest workers" in everything["simplest"]["reason"]
     assert "Each was written once" in everything["cheapest"]["reason"]
 
