@@ -202,7 +202,7 @@ def _certain(table: Compared, rows: Rows, equals: Rows, had: Row | None) -> str:
 
 
 def _least_memory(tables: Tables, device: str) -> Verdict:
-    named = _named("least_memory", device, f"Least memory, at most {SLOWEST:g} times slower than the fastest")
+    named = _named("least_memory", device, f"Least memory, at most {SLOWEST:g} times slower")
     rows = _ranked(tables, device)
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])

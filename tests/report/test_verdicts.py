@@ -93,7 +93,7 @@ def test_each_goal_has_its_answer(everything):
     assert [everything[goal]["form"] for goal in GOALS] == ["equal", "equal", "use", "use", "use"]
     assert [everything[goal]["title"] for goal in GOALS] == [
         *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)"),
-        "Least memory, at most 2 times slower than the fastest (CPU)",
+        "Least memory, at most 2 times slower (CPU)",
         *(
             "Simplest (fewest workers) that sustains a training step of 20 ms at 90 % AU (CPU)",
             "Cheapest to prepare (CPU)",
