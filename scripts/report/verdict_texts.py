@@ -29,8 +29,8 @@ RECOMMENDED, NOW, BOTH = "Recommended", "What you have now", "Recommended, and w
 FIRST = "The safest of the first ones"  # of which none is recommended
 LACKING = {
     "run": "The plan has no run. Name loaders below `loaders` in config.yaml, and type the same command.",
-    "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml (`storage` with a "
-    "tier on a disk), and type the same command.",
+    "cold": "No run reads from a cold cache. Write `cache: [warm, cold]` below `sweep` in config.yaml (`storage` with "
+    "a tier on a disk), and type the same command.",
     "memory": "No record says how much memory a run took; `pss_reason` in its `memory` says why. Fix that, delete the "
     "records below results/runs, and type the same command.",
     "step": "The tables hold no training step. Write `step_ms: 20`, or that of your model, below `report` in "
