@@ -456,9 +456,11 @@ class Display:
 
     def _leaders(self, race: Race) -> str:
         middle = middles(race)
+        if not race.looks and len(middle) < min(4, len(race.live)):  # what came first does not lead
+            return ""
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
-        return f"; so far (medians): {', '.join(names)} {self.noun}s/s" if names else ""
+        return f"; fastest so far (medians): {', '.join(names)} {self.noun}s/s" if names else ""
 
     @staticmethod
     def _called(path: Any, race: Race) -> str:

@@ -62,6 +62,25 @@ def test_each_block_visits_each_result_once_in_another_order_with_controls_betwe
     assert played.said == 5 * (6 + race.CONTROLS)
 
 
+def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
+    class Shown(Played):
+        def say(self, race):
+            display(race)
+
+    display = run_session.Display(6, "clip", 0.0)
+    planted = {f"disk/{name}/b32/run.json": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
+    Shown(planted, blocks=2)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "block 1, 6 of 6 results"
+    assert second.startswith("block 2, 6 of 6 results; fastest so far (medians): f on disk ")
+
+    display = run_session.Display(6, "clip", 0.0)
+    display.inplace = True
+    Shown(planted, blocks=1)
+    named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
+    assert named == sorted(named) and named[-1] and named.count(False) >= 3
+
+
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
     speeds = {"fast": 1000.0, "near": 990.0, "behind": 700.0, "far": 20.0, "kept": 690.0, "kept far": 10.0}
     played = Played(speeds, seconds=200.0, noise=0.05, keep={"kept", "kept far"})
