@@ -140,9 +140,16 @@ class Sessions:
             measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "tensors": False},
         )
         self.runs = self.project.root / "results" / "runs" / "demo"
-        self.project.snakemake("--cores", "all", "--notemp", SESSION)
+        self._session()
         limits = {"minutes": minutes, "resolution": resolution}
         self.project.configure(measure={**self.project.config["measure"], **limits})
+
+    def _session(self) -> None:
+        """Have Snakemake make a session, however long it takes; ends this program where it fails."""
+        with self.project.start("--cores", "all", "--notemp", SESSION) as process:
+            said, _ = process.communicate()
+        if process.returncode:
+            sys.exit(f"error: snakemake ended with status {process.returncode}:\n{said[-5000:]}")
 
     def measure(self) -> dict[str, Any]:
         """Take one session from nothing but the proofs; return `session`, its file, `visits`, {name: {block: visit}},
@@ -154,7 +161,7 @@ class Sessions:
                 path.unlink()
         for path in self.runs.glob("s*-main.json"):
             path.unlink()
-        self.project.snakemake("--cores", "all", "--notemp", SESSION)
+        self._session()
         visits: dict[str, dict[int, Visit]] = {}
         for path in self.runs.glob("ram/*/*/*.json"):
             if path.stem.isdigit():
