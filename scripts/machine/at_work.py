@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
-PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.\w+\.(\w+)")
+PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.(?:prepare|measure)\.(\w+)")  # that make or measure something
 PROOFS = b"proof_server"  # which ends by itself; what it forks for is named
 
 
@@ -19,12 +19,16 @@ class Program(NamedTuple):
 
     def words(self) -> str:
         """Return it as a message names it."""
-        of = "whose Snakemake is gone" if self.snakemake is None else f"of Snakemake (process {self.snakemake})"
+        of = (
+            "whose Snakemake is gone, or that was typed by hand"
+            if self.snakemake is None
+            else f"of Snakemake (process {self.snakemake})"
+        )
         return f"{self.name} (process {self.process}), {of}"
 
 
-def of_other_calls(folder: Path, call: str, proc: Path = PROC) -> list[Program]:
-    """Return the programs that were started in `folder` by another call than `call` (FEEDRATE_CALL), by process id.
+def of_other_calls(folder: Path, own: int, proc: Path = PROC) -> list[Program]:
+    """Return the programs at work in `folder` that the Snakemake with the process `own` has not started, by process id.
 
     Only of those that this user may look at, on this machine; what a program has started itself is not named.
     """
@@ -34,18 +38,16 @@ def of_other_calls(folder: Path, call: str, proc: Path = PROC) -> list[Program]:
             name = PROGRAM.search((proc / f"{process}/cmdline").read_bytes())
             if name is None or name[1] == PROOFS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
                 continue
-            variables = (proc / f"{process}/environ").read_bytes().split(b"\0")
-            theirs = next((one[14:] for one in variables if one.startswith(b"FEEDRATE_CALL=")), None)
-            if theirs is not None and theirs != call.encode():
-                found[process] = name[1].decode()
         except OSError:  # ended meanwhile, or another user's
             continue
+        found[process] = name[1].decode()
     above = {process: _ancestors(process, proc) for process in found}
-    return [
+    programs = [
         Program(found[process], process, snakemake_above(process, proc))
         for process in sorted(found)
         if not found.keys() & set(above[process])
     ]
+    return [program for program in programs if program.snakemake != own]
 
 
 def snakemake_above(process: int, proc: Path = PROC) -> int | None:

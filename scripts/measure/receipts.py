@@ -4,6 +4,7 @@ A receipt says what a clip's tensors held (scripts/measure/sink.py). Those of th
 that a later process need not hash every clip against the manifest again.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,6 +61,11 @@ def load(path: Path) -> dict[int, tuple[int, ...]]:
         if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
             raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
     return {index: tuple(sums) for index, *sums in rows.tolist()}
+
+
+def hash_of(path: Path) -> str:
+    """Return a hash of what `save` wrote: what was proven is the same where it is."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -> bool:

@@ -126,7 +126,8 @@ def _command(tables: Tables, name: str) -> str:
     parts, command = of_session(tables), _COMMANDS[name]
     if command.startswith("preset="):
         suits = tables["dataset"].get("presets")
-        return typed(parts[:1], command) if suits is None or command.removeprefix("preset=") in suits else ""
+        parts = [part for part in parts if not part.startswith("preset=")]
+        return typed(parts, command) if suits is None or command.removeprefix("preset=") in suits else ""
     if name in _SWEPT:
         parts += _freed(tables, _SWEPT[name])
         if "read" not in tables["dataset"]["config"].get("sweep", {}).get("task", ["read"]):
