@@ -1,6 +1,7 @@
 """What sessions found out: a folder a session, a record a result and round. Nothing deletes or overwrites one.
 
     results/runs/DATASET/sessions/main-1/session.json                   its results, and how far it came
+    results/runs/DATASET/sessions/main-1/relied-on.json                 on what each result relied when it began
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/result.json   what all records of the result have in common
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/3.json        round 3; 3.attempt-0.json was disturbed
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/trials-0.json  what explains its speed; the latest counts
@@ -22,7 +23,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL
 
 Record = dict[str, Any]
-STATE, COMMON, TRIALS = "session.json", "result.json", "trials-"
+STATE, BASES, COMMON, TRIALS = "session.json", "relied-on.json", "result.json", "trials-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "clips", "clip_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
@@ -53,7 +54,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
         **{key: row[key] for key in ("seconds", "epochs", "threads")},
         "storage": _hash({"location": row["location"], "emulate": row["emulate"], **limited}),
         "format": {key: made.get(key) for key in ("version", "files")},
-        "receipts": proof["receipts_hash"],
+        "receipts": proof.get("receipts_hash"),
         "versions": proof["declared"]["versions"],
         "protocol": PROTOCOL,
     }
@@ -73,6 +74,12 @@ class Session:
             self.name: str = self.state["name"]
             self.number: int = self.state["number"]
             self.results: Mapping[str, str] = self.state["results"]  # the hash of what each relies on, by id
+
+    @cached_property
+    def bases(self) -> Mapping[str, Record]:
+        """On what each result relied when the session began."""
+        with reading(self.folder / BASES, "run_session"):
+            return read_json(self.folder / BASES)
 
     @cached_property
     def _common(self) -> dict[str, Record]:
@@ -133,14 +140,15 @@ def trials_name(before: Path | None) -> str:
     return f"{TRIALS}{int(before.stem.removeprefix(TRIALS)) + 1 if before else 0}.json"
 
 
-def begin(root: Path, dataset: str, name: str, results: Mapping[str, str], machine: Mapping[str, Any]) -> Session:
-    """Return a new session of these results, with a folder of its own."""
+def begin(root: Path, dataset: str, name: str, bases: Mapping[str, Record], machine: Mapping[str, Any]) -> Session:
+    """Return a new session, with a folder of its own, of the results that rely on `bases`, by id."""
     folder = sessions_folder(root, dataset)
     folder.mkdir(parents=True, exist_ok=True)
     number = max((_number(path) for path in folder.iterdir()), default=0) + 1
     own = folder / f"{name}-{number}"
     own.mkdir()
-    state = {"name": name, "number": number, "results": dict(results), "machine": dict(machine)}
+    write_json(own / BASES, dict(bases))
+    state = {"name": name, "number": number, "results": hashes(bases), "machine": dict(machine)}
     failures = failures_of(root, dataset, name)
     write_json(own / STATE, {**state, "protocol": PROTOCOL, "spent": 0.0, "ended": "", "failures": failures})
     return Session(own)
@@ -188,11 +196,20 @@ class Bases:
         with reading(self.root / row["proof"], "run_loader"):
             return relied_on(row, proof, self.root)
 
-    def hashes(self, results: Iterable[str]) -> dict[str, str]:
-        """Return the hash of what each of these results relies on, of those that are proven."""
+    def among(self, results: Iterable[str]) -> dict[str, Record]:
+        """Return what each of these results relies on, of those that are proven."""
         rows = {row["id"]: row for row in self.plan["results"]}
         found = {result: self.of(rows[result]) for result in results}
-        return {result: _hash(basis) for result, basis in found.items() if basis is not None}
+        return {result: basis for result, basis in found.items() if basis is not None}
+
+    def hashes(self, results: Iterable[str]) -> dict[str, str]:
+        """Return the hash of what each of these results relies on, of those that are proven."""
+        return hashes(self.among(results))
+
+
+def hashes(bases: Mapping[str, Record]) -> dict[str, str]:
+    """Return a hash of each of what results rely on, by id."""
+    return {result: _hash(basis) for result, basis in bases.items()}
 
 
 def matching(session: Session, hashes: Mapping[str, str]) -> set[str]:
@@ -236,8 +253,8 @@ def kept(plan: Mapping[str, Any], root: Path, current: Collection[Session]) -> I
 
 def _different(session: Session, result: str, rows: Mapping[str, Mapping[str, Any]], bases: Bases) -> Iterator[str]:
     """Yield on what a session's result relies that is another thing now; `result`, where the plan has it no more."""
-    before, now = session.common(result).get("proof"), bases.of(rows[result]) if result in rows else None
+    before, now = session.bases[result], bases.of(rows[result]) if result in rows else None
     if now is None:
         yield "result"
-    elif before:
+    else:
         yield from (key for key in before.keys() | now.keys() if before.get(key) != now.get(key))

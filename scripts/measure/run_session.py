@@ -60,11 +60,12 @@ class Session:
         self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
         asked = {result.id: result for result in plan.of_session(name)}
         self.bases = facts.Bases(plan.content, root)
-        self.hashes = self.bases.hashes(asked)
+        relied = self.bases.among(asked)
+        self.hashes = facts.hashes(relied)
         self.runs = {result: asked[result] for result in self.hashes}  # what is not proven takes none of the time
         self.planned = self._planned()
         self.asked = {key: self.measure[key] for key in LENGTHEN}
-        self.facts = self._shown(root) if explain else self._begun(root)
+        self.facts = self._shown(root) if explain else self._begun(root, relied)
         self.chance = random.Random(f"{self.measure['seed']}:{name}:{self._first_block()}")
         self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
         self.failed: set[str] = set()  # results of which a visit delivered wrong data
@@ -72,14 +73,14 @@ class Session:
         self.starving: set[tuple[Any, ...]] = set()  # of `_waits`: what a trial showed to starve the user's own step
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and block
 
-    def _begun(self, root: Path) -> facts.Session:
+    def _begun(self, root: Path, relied: Mapping[str, Any]) -> facts.Session:
         """Return the session to go on with: the latest of this name, or a new one where that is of something else."""
         machine = {"cores": cores_allowed(), "python": platform.python_version(), "cpu": host.cpu_model()}
         same = [one for one in facts.sessions(root, self.plan.dataset) if one.name == self.name]
         for one in same[-1:]:
             if one.results == self.hashes and one.state["machine"] == machine:
                 return one
-        return facts.begin(root, self.plan.dataset, self.name, self.hashes, machine)
+        return facts.begin(root, self.plan.dataset, self.name, relied, machine)
 
     def _shown(self, root: Path) -> facts.Session:
         """Return the session that the tables show. Raises UserError where there is none."""

@@ -6,12 +6,12 @@ from matplotlib import pyplot as plt
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
+from scripts.common.plan_file import read_plan
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
 from scripts.report import charts, draw_figures
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results, run_record
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of, values
 
