@@ -2,6 +2,7 @@
 
 import pytest
 
+from scripts.common import facts
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
@@ -140,14 +141,14 @@ def test_a_failure_of_the_machine_that_was_tried_again_is_a_warning_and_wrong_da
     assert [one["code"] for one in found[0][1]["warnings"]] == ["failed-before"]
 
 
-def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path):
-    """An earlier session that was measured otherwise, and one of fewer results."""
-    first = planned(tmp_path, Made("a", "ram", [1.0, 2.0]))
-    for row in first["results"]:
-        write_json(tmp_path / row["proof"], read_json(tmp_path / row["proof"]) | {"receipts_hash": "other"})
+def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
+    """An earlier session, of another protocol."""
+    with monkeypatch.context() as patch:
+        patch.setattr(facts, "PROTOCOL", 1)
+        planned(tmp_path, Made("a", "ram", [1.0, 2.0]))
     plan = planned(tmp_path, Made("a", "ram", [3.0, 4.0]), Made("b", "ram", [5.0, 6.0]))
     make_tables(plan, tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
     assert sorted(row["clips_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
-    assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["receipts"]}]
+    assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["protocol"]}]
     assert len(list((tmp_path / "results").rglob("sessions/*/ram/*/*/[01].json"))) == 6
