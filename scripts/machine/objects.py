@@ -91,6 +91,11 @@ class Bucket:
         host = url.netloc.lower().removesuffix({"http": ":80", "https": ":443"}[url.scheme])
         return host if self.path_style else f"{self.name}.{host}"
 
+    @property
+    def origin(self) -> str:
+        """What the URL of an object begins with."""
+        return f"{urlsplit(self.endpoint).scheme}://{self.host}"
+
     def target(self, method: str, key: str) -> str:
         """Return the path and query of a request for the object of this whole key, signed."""
         return _signed(self, method, key, int(time.time() // SIGNED_SECONDS))
@@ -106,8 +111,7 @@ class Bucket:
 @lru_cache(SIGNED_KEYS)
 def _signed(bucket: Bucket, method: str, key: str, _period: int) -> str:
     path = quote(f"/{bucket.name}/{key}" if bucket.path_style else f"/{key}")
-    origin = f"{urlsplit(bucket.endpoint).scheme}://{bucket.host}"
-    return presigned(method, f"{origin}{path}", bucket.who, bucket.region).removeprefix(origin)
+    return presigned(method, f"{bucket.origin}{path}", bucket.who, bucket.region).removeprefix(bucket.origin)
 
 
 def bucket_and_prefix(uri: str) -> tuple[str, str]:
