@@ -15,7 +15,7 @@ def plan_of(tmp_path, **own):
         "datasets": {"demo": {"source": "synthetic", "clips": 200}},
         "storage": {
             "far": {**far, **own},
-            "near": {"kind": "s3", "serve": "standin", "folder": str(tmp_path / "near")},
+            "near": {"kind": "s3", "serve": "seaweedfs", "folder": str(tmp_path / "near")},
             "disk": {"path": str(tmp_path / "tier")},
         },
         "loaders": [{"name": "own", "file": str(tmp_path / "own.py")}],
