@@ -107,12 +107,12 @@ def parser_of(kind: type[Measurement], description: str | None) -> argparse.Argu
     return parser
 
 
-def measured_from(kind: type[Measurement], parser: argparse.ArgumentParser, needed: Mapping[str, str]) -> Any:
-    """Return (measurement, path of its record) of the command line. Raises UserError for an unknown key in `--run`.
+def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed: Mapping[str, str]) -> Any:
+    """Return (measurement, path of its record) of the command line; a record that it does not name is None.
 
-    Ends the program, as argparse does, where one of the `needed` fields is in neither `--run` nor its option.
+    Raises UserError for an unknown key in `--run`, and for a `needed` field in neither `--run` nor its option.
     """
-    options = vars(parser.parse_args())
+    options = dict(vars(arguments))
     given = {**options.pop("run", {}), **{name: value for name, value in options.items() if name != "out"}}
     known = [field.name for field in dataclasses.fields(kind)]
     for name in given:
@@ -122,9 +122,9 @@ def measured_from(kind: type[Measurement], parser: argparse.ArgumentParser, need
                 "remove it."
             )
     out = options.get("out") or (Path(given["path"]) if given.get("path") else None)
-    absent = [option for name, option in needed.items() if not given.get(name)] + ([] if out else ["--out"])
+    absent = [option for name, option in needed.items() if not {**given, "out": out}.get(name)]
     if absent:
-        parser.error(f"needed are --run, or the options that are absent: {', '.join(absent)}")
+        raise UserError(f"found neither --run nor {', '.join(absent)}; allowed is one of both. Add what is absent.")
     return kind(**given), out
 
 

@@ -1,7 +1,4 @@
-"""Writes the plan of a config down for the tables, and for whoever wants to see it.
-
-python -m scripts.plan.write_plan --config JSON --out plan.json
-"""
+"""Writes the plan of a config down for the tables."""
 
 import argparse
 import json
@@ -9,10 +6,8 @@ from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
-from scripts.plan.config import presets_for
-from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
-from scripts.plan.outgoing import outgoing
+from scripts.plan.written import written
 
 
 def main() -> None:
@@ -22,12 +17,7 @@ def main() -> None:
     parser.add_argument("--preset", default="none", help="the preset whose values stand in the config: it is noted")
     parser.add_argument("--out", required=True, type=Path)
     arguments = parser.parse_args()
-    plan = Plan(arguments.config)
-    written = plan.as_json() | {"estimate": estimate(plan).as_json()}
-    written["outgoing"] = [one.as_json() for one in outgoing(plan)]
-    written["config"]["preset"] = arguments.preset
-    written["presets"] = presets_for(plan.kind, plan.dataset, arguments.preset)
-    write_json(arguments.out, written)
+    write_json(arguments.out, written(Plan(arguments.config), arguments.preset))
 
 
 if __name__ == "__main__":

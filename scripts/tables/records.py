@@ -35,13 +35,12 @@ def read_plan(path: Path) -> dict[str, Any]:
     """Return plan.json. Raises UserError where it is absent or is not a plan."""
     if not path.is_file():
         raise UserError(
-            f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan "
-            f"--config config.yaml --out {path}"
+            f"{path} is not there; expected is a plan. Make one: feedrate plan --config dataset=DATASET --out {path}"
         )
-    plan = _json(path, "Delete it and run write_plan again.")
+    plan = _json(path, f"Delete it, then make it again: feedrate plan --config dataset=DATASET --out {path}")
     lacking = [key for key in _PLAN if key not in plan]
     if lacking:
-        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run write_plan again.")
+        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and make it again.")
     return plan
 
 

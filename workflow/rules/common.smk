@@ -307,7 +307,7 @@ def closing_words():
         lines += loader_lines(json.loads(found.read_text())) if found.is_file() else []
     if Path(TABLES, "ranking.csv").is_file():
         lines.append(
-            f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(TABLES)}"
+            f"The ranking: feedrate ranking --tables {shlex.quote(TABLES)}"
         )
     return "\n".join(lines)
 
