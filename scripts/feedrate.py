@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     options.add_argument("verb", metavar="VERB", help="one of those below")
-    options.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options.add_argument("rest", nargs=argparse.REMAINDER, metavar="...", help=argparse.SUPPRESS)
     return options
 
 

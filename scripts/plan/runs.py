@@ -94,10 +94,14 @@ class Tensors(Bound):
 
 def parser_of(kind: type[Measurement], description: str | None) -> argparse.ArgumentParser:
     """Return the parser of a program that takes `--run`, `--out` and an option for each field of `kind` with a help."""
-    parser = argparse.ArgumentParser(description=description, argument_default=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     words = "what to measure, as plan.json has it: a JSON object, or a file that holds one; other options override it"
     parser.add_argument("--run", type=_read, metavar="JSON", help=words)
-    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the run's own path)")
+    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the path in --run, if any)")
     for field in dataclasses.fields(kind):
         if field.metadata:
             how = {key: value for key, value in field.metadata.items() if key != "help"}
@@ -124,7 +128,7 @@ def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed
     out = options.get("out") or (Path(given["path"]) if given.get("path") else None)
     absent = [option for name, option in needed.items() if not {**given, "out": out}.get(name)]
     if absent:
-        raise UserError(f"found neither --run nor {', '.join(absent)}; allowed is one of both. Add what is absent.")
+        raise UserError(f"found no {', '.join(absent)}, nor what it says in --run; needed is either. Add it.")
     return kind(**given), out
 
 
