@@ -306,9 +306,7 @@ def closing_words():
         found = Path("results", f"{loader}.json")
         lines += loader_lines(json.loads(found.read_text())) if found.is_file() else []
     if Path(TABLES, "ranking.csv").is_file():
-        lines.append(
-            f"The ranking: feedrate ranking --tables {shlex.quote(TABLES)}"
-        )
+        lines.append(f"The ranking: feedrate ranking --tables {shlex.quote(TABLES)}")
     return "\n".join(lines)
 
 
