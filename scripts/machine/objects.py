@@ -70,7 +70,7 @@ def read_index(folder: Path) -> Index:
     except FileNotFoundError:
         raise UserError(
             f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. Place it again: "
-            "python -m scripts.prepare.place_format --help"
+            "snakemake --forcerun place_on_TIER, with the name of its tier."
         ) from None
 
 

@@ -3,7 +3,7 @@
 The measuring process becomes the launcher (torch.distributed's elastic agent, by which torchrun works too); each rank
 is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its clips in a
 folder. One rank that fails ends the others. On one machine only its own interface is used; on several nodes
-(`run_on_nodes.py`) each is a launcher, and the one at which they meet makes the record.
+(`feedrate run --nodes`) each is a launcher, and the one at which they meet makes the record.
 """
 
 import json

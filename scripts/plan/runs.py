@@ -99,11 +99,15 @@ class Tensors(Bound):
 
 def parser_of(kind: type[Measurement], description: str | None) -> argparse.ArgumentParser:
     """Return the parser of a program that takes a row of a plan, and an option for each field of `kind` with a help."""
-    parser = argparse.ArgumentParser(description=description, argument_default=argparse.SUPPRESS)
+    parser = argparse.ArgumentParser(
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--plan", type=Path, metavar="FILE", help="plan.json, as the workflow wrote it")
     parser.add_argument("--result", metavar="ID", help="the id of a row of the plan; other options override its fields")
     parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)  # a row as a session has it, of one round
-    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the row's own path)")
+    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the row's own path, if any)")
     for field in dataclasses.fields(kind):
         if field.metadata:
             how = {key: value for key, value in field.metadata.items() if key != "help"}
@@ -113,21 +117,21 @@ def parser_of(kind: type[Measurement], description: str | None) -> argparse.Argu
     return parser
 
 
-def measured_from(kind: type[Measurement], parser: argparse.ArgumentParser, needed: Mapping[str, str]) -> Any:
-    """Return (measurement, path of its record) of the command line. Raises UserError where the plan has no such row.
+def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed: Mapping[str, str]) -> Any:
+    """Return (measurement, path of its record) of the command line; a record that it does not name is None.
 
-    Ends the program, as argparse does, where one of the `needed` fields is in neither the row nor its option.
+    Raises UserError where the plan has no such row, and for a `needed` field in neither the row nor its option.
     """
-    options = vars(parser.parse_args())
+    options = dict(vars(arguments))
     plan, result = options.pop("plan", None), options.pop("result", None)
     if (plan is None) != (result is None):
-        parser.error("--plan and --result go together: the file of a plan, and the id of a row in it")
+        raise UserError("--plan and --result: found one of them, needed are both: a plan, and the id of a row. Add it.")
     row = _row(kind, plan, result, options.get("mode")) if plan else options.pop("run", {})
     given = {**row, **{name: value for name, value in options.items() if name not in ("out", "run")}}
     out = options.get("out") or (Path(given["path"]) if given.get("path") else None)
-    absent = [option for name, option in needed.items() if not given.get(name)] + ([] if out else ["--out"])
+    absent = [option for name, option in needed.items() if not {**given, "out": out}.get(name)]
     if absent:
-        parser.error(f"needed are --plan and --result, or the options that are absent: {', '.join(absent)}")
+        raise UserError(f"found no {', '.join(absent)}, nor --plan and --result; needed is either. Add it.")
     return kind(**given), out
 
 

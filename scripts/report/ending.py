@@ -21,7 +21,7 @@ def closing_words(dataset: str, loaders: Iterable[str]) -> list[str]:
         lines += loader_lines(json.loads(found.read_text(encoding="utf-8"))) if found.is_file() else []
     tables = Path("results", "tables", dataset)
     if (tables / "ranking.csv").is_file():
-        lines.append(f"The ranking: python -m scripts.report.print_ranking --tables {shlex.quote(str(tables))}")
+        lines.append(f"The ranking: feedrate ranking --tables {shlex.quote(str(tables))}")
     return lines
 
 

@@ -523,8 +523,7 @@ def _present(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise UserError(
-            f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --plan "
-            f"results/runs/DATASET/plan.json --out {folder}"
+            f"{path} is not there. Make it: feedrate tables --plan results/runs/DATASET/plan.json --out {folder}"
         )
     return path
 

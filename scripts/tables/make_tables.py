@@ -1,6 +1,6 @@
 """Gathers the records that the plan lists into tables: runs, ranking, bounds, noise, formats, tiers, what is not there.
 
-    python -m scripts.tables.make_tables --plan results/runs/demo/plan.json --out results/tables/demo
+    feedrate tables --plan results/runs/demo/plan.json --out results/tables/demo
 
 The columns are described in docs/tables.md. The folder appears whole or not at all.
 """
@@ -193,15 +193,19 @@ def _host(records: Iterable[Record]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--plan", required=True, type=Path, help="plan.json, such as results/runs/demo/plan.json")
+    options.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
+    options.add_argument("--out", required=True, type=Path, help="folder of tables to write")
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
     """Write the tables of a plan."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as the workflow wrote it")
-    parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
-    parser.add_argument("--out", required=True, type=Path, help="folder of tables to write")
-    arguments = parser.parse_args()
     make_tables(read_plan(arguments.plan), arguments.root, arguments.out)
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(lambda: main(parser().parse_args()))

@@ -180,7 +180,7 @@ def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     [
         (["--run", '{"loder": "npy"}'], "Did you mean 'loader'?"),
         (["--run", "no-such-file.json"], "no JSON object and no such file"),
-        (["--run", '{"loader": "npy"}'], "--corpus, --data, --out"),
+        (["--run", '{"loader": "npy"}'], "--data, --out"),
     ],
 )
 def test_a_run_that_is_none_is_told(options, said):

@@ -13,7 +13,7 @@ from scripts.common.ledger import SourceRequest
 from scripts.machine.signing import KEY, SECRET, credentials_in
 from scripts.sources._names import escape
 from tests.support.object_faults import BUCKET, faulty, filled
-from tests.support.programs import PROJECT
+from tests.support.programs import PROJECT, verb_line
 from tests.support.s3_store import Entry
 
 INDEXED = plugins.load("sources", "indexed")
@@ -39,7 +39,7 @@ def index_of(tmp_path, found):
 
 
 def made(*arguments):
-    command = [sys.executable, "-m", "scripts.prepare.make_index", *map(str, arguments)]
+    command = [*verb_line("index"), *map(str, arguments)]
     return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
 
 
@@ -149,8 +149,8 @@ def test_an_index_of_a_folder_by_ending_and_prefix(tmp_path, folder):
 def test_an_index_of_100_000_objects_takes_no_more_memory_than_one_of_few(tmp_path):
     """Pages of 1,000 keys are asked for and written; blanks, quotes and letters of any script come through."""
     code = (
-        "import resource, sys; sys.argv = ['make_index', *sys.argv[1:]]; from scripts.prepare import make_index as it;"
-        "it.main(); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "import resource; from scripts.prepare import make_index as it;"
+        "it.main(it.parser().parse_args()); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     with faulty(tmp_path / "objects") as server:
         keys = [f"few/{number:06d}.wav" for number in range(1500)]
