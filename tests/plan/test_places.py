@@ -189,11 +189,11 @@ def test_a_row_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     ],
 )
 def test_a_row_that_is_none_is_told(tmp_path, raw, options, said):
+    del raw["storage"]["far"], raw["loaders"][1]
     (tmp_path / "plan.json").write_text(json.dumps(Plan(raw).as_json()))
     command = [*program_line("run_loader"), *options]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(PROJECT)}
-    )
+    here = os.environ | {"PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=here)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 
