@@ -7,7 +7,7 @@ them again; tests/common/test_vocabulary.py says where they differ.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 12  # raise it when a change to the protocol of a run makes older runs incomparable
+PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
 SPLIT, VALIDATION = "train", "validation"
 EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 
