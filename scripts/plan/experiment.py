@@ -66,8 +66,7 @@ class Plan:
         self._locations: dict[tuple[str, str | None], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
-        others = [entry for entry in configuration.named(raw["loaders"]) if entry["name"] not in self.loaders]
-        self.left_out = [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        self.left_out = self._left_out(configuration.named(raw["loaders"]))
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
@@ -95,6 +94,14 @@ class Plan:
         if others:
             self.notices.append(f"Left out, since {self.dataset} is of the kind {self.kind}: {', '.join(others)}.")
         return fit
+
+    def _left_out(self, entries: list[dict[str, Any]]) -> list[str]:
+        """Return which entries of the file's `loaders` read this kind of data, and are not measured."""
+        others = [entry for entry in entries if entry["name"] not in self.loaders]
+        try:
+            return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        except UserError as error:
+            raise UserError(f"config: loaders: {error}") from None
 
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
