@@ -25,6 +25,7 @@ from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
 from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.suited import Never, never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
@@ -32,6 +33,14 @@ PLACING = 3000  # priority of what must be there before a session begins
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
+NO_GPU = "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)"
+# What to type where nothing can be measured, by the last setting that is the reason.
+ADVICE = {
+    "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
+    "task": "Type: --config 'sweep={task: [read]}'.",
+    "cache": "Name another state of the page cache, or another tier.",
+    "world": "Type: --config 'sweep={world: [1]}'.",
+}
 
 
 class Plan:
@@ -71,6 +80,8 @@ class Plan:
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
+        if not self.runs:
+            raise UserError(self._nothing())
 
     def _of_this_kind(self, entries: list[dict[str, Any]], asked: set[str]) -> list[dict[str, Any]]:
         """Return the entries of `loaders` that read this kind of data; note the others. Raises UserError for none."""
@@ -193,10 +204,9 @@ class Plan:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
-        seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
-        return seen and not hidden
+        """Whether the machine that measures has an NVIDIA GPU: as the config says, or as this one shows."""
+        said = self.config["measure"]["gpu"]
+        return gpu_is_visible() if said == "auto" else said == "present"
 
     def devices(self, wanted: list[str]) -> list[str]:
         """Return the devices that a sweep's list stands for, each once."""
@@ -251,16 +261,7 @@ class Plan:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
-        swept = [
-            run
-            for loader in self.loaders
-            for tier in self.tiers
-            if not self.unreadable(loader, tier)
-            for conditions in self.conditions(loader, tier)
-            for settings in self.settings(loader, conditions.task)
-            if not conditions.unshared(ranks_of(settings))
-            for run in [self._result(loader, tier, conditions, settings)]
-        ]
+        swept = [self._result(*asked) for asked, reason in self._asked if reason is None]
         known = {run.path for run in swept}
         in_ladder = {
             run.path: run
@@ -269,6 +270,25 @@ class Plan:
             for run in [self._result(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)]
         }
         return [*swept, *(run for path, run in in_ladder.items() if path not in known)]
+
+    @cached_property
+    def _asked(self) -> list[tuple[tuple[str, str, Conditions, dict[str, Any]], Never | None]]:
+        """Each (loader, tier, conditions, settings) that the sweep asks for, and why it can never run."""
+        return [
+            ((loader, tier, conditions, settings), self._never_runs(loader, tier, conditions, settings))
+            for loader in self.loaders
+            for tier in self.tiers
+            for conditions in self.conditions(loader, tier)
+            for settings in self.settings(loader, conditions.task)
+        ]
+
+    def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
+        """Return why a result can never run, or None."""
+        if settings["device"] == "cuda" and not self.has_gpu:
+            return Never(NO_GPU, ("device",))
+        module = self.loaders[loader]
+        request = request_of(module, settings, self.location(tier, loader), self.sample)
+        return never(module, request, conditions.task, conditions.cache)
 
     def _ladder_steps(self) -> list[ladder.LadderStep]:
         """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
@@ -297,7 +317,9 @@ class Plan:
             lists["device"] = self.devices(lists["device"])[-1:]
             return next(combinations(self.loaders[loader], lists))
 
-        return list(ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
+        steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
+        found = ((step, self._never_runs(step.loader, step.tier, Conditions(), step.settings)) for step in steps)
+        return [replace(step, reason=reason.reason) if reason else step for step, reason in found]
 
     def _result(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Run:
         """Return the first visit of a result; a session makes others, BLOCK.json beside it."""
@@ -446,9 +468,8 @@ class Plan:
         entry = self._entry(loader)
         keys = ("device", "device_prefetch", "cache", "world")
         asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
-        if "auto" in asked["device"] and not self.has_gpu:
-            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
-            yield None, {"device": "cuda"}, reason
+        if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
+            yield None, {"device": "cuda"}, NO_GPU
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
@@ -459,9 +480,26 @@ class Plan:
             for cache in asked["cache"]:
                 if reason := self.unfit(tier, cache):
                     yield tier, {"cache": cache}, reason
-            for world, conditions in itertools.product(asked["world"], self.conditions(loader, tier)):
-                if reason := conditions.unshared(world):
-                    yield tier, {"task": conditions.task, "cache": conditions.cache, "world": world}, reason
+            rows = []
+            for (name, place, conditions, settings), found in self._asked:
+                if found and found.reason != NO_GPU and (name, place) == (loader, tier):
+                    of_result = vars(conditions) | settings
+                    rows.append(({key: of_result[key] for key in found.settings}, found.reason))
+            yield from ((tier, *row) for number, row in enumerate(rows) if row not in rows[:number])
+
+    def _nothing(self) -> str:
+        """Return what is wrong with a config of which no result can run."""
+        lost = [found for _, found in self._asked if found]
+        lost = lost or [Never(row["reason"], tuple(row["settings"])) for row in self.skipped if row["tier"]]
+        reason, settings = min(lost, key=lambda found: found.reason == NO_GPU)
+        key = next(reversed(settings), None)
+        advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
+        where, values = "loaders", list(self.loaders)
+        if key in ADVICE:
+            lists = (entry.get(key, self.config["sweep"][key]) for entry in self.entries)
+            where, values = f"sweep.{key}", list(dict.fromkeys(itertools.chain(*lists)))
+        listed = ", ".join(map(str, values))
+        return f"config: {where}: found {listed}, with which no result can be measured: {reason}. {advice}"
 
     @property
     def readers_at_once(self) -> list[int]:
@@ -567,3 +605,10 @@ class Plan:
             "tiers": list(self.tiers),
             "emulated": [tier for tier in self.tiers if self.emulated(tier)],
         }
+
+
+def gpu_is_visible() -> bool:
+    """Return whether this machine shows an NVIDIA GPU to this process; asks no library."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
+    seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
+    return seen and not hidden

@@ -20,7 +20,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.published import published_names, read_published
-from scripts.common.vocabulary import EMULATED
+from scripts.common.vocabulary import CACHES, EMULATED
 from scripts.plan import brackets
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
@@ -472,7 +472,11 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     plan = Plan(raw)
     assert {(run.task, run.cache) for run in plan.runs} == {("read", "cold")}
     assert plan.as_json()["emulated"] == ["slow"]
-    assert all("does not touch the emulated storage" in entry["reason"] for entry in plan.skipped if entry["tier"])
+    preloading = [name for name in plan.loaders if plan.loaders[name].__dict__.get("PRELOADS")]
+    by_cache = {
+        cache: [row["loader"] for row in plan.skipped if row["settings"].get("cache") == cache] for cache in CACHES
+    }
+    assert by_cache == {"warm": list(plan.loaders), "cold": preloading, "limited": []}
     raw["storage"]["slow"]["emulate"] = "hdd7200"
     assert "storage.slow" in refused(raw) and "Did you mean 'hdd_7200'?" in refused(raw)
     raw["storage"]["slow"]["emulate"] = {"read_mbps": 0}
