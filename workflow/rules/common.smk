@@ -216,7 +216,7 @@ def others_at_work():
         return ""
     orphans = [str(one.process) for one in others if one.snakemake is None]
     stop = (
-        f"type: kill {' '.join(orphans)}, then snakemake --unlock"
+        f"type: kill {' '.join(orphans)}"
         if orphans
         else "press Ctrl-C where it was started"
     )
