@@ -32,7 +32,7 @@ def config(tmp_path, monkeypatch):
 
 
 def typed(config, **overrides):
-    return planning.planning({**config, **overrides}, overrides, [], typed=True)
+    return planning.planning({**config, **overrides}, overrides, typed=True)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_job_reads_what_the_call_has_written_and_builds_nothing(config, monkey
     plan.need("npy")
     plan.begin(["results/npy.json"])
     monkeypatch.setattr(planning, "Plan", None)
-    read = planning.planning(config, {}, [], typed=False)
+    read = planning.planning(config, {}, typed=False)
     assert json.loads(json.dumps(read.content)) == json.loads(json.dumps(plan.content))
     assert {result.loader for result in read.results.values()} == {*LOADERS, "npy"}
     assert read.session_digest("main") == plan.session_digest("main") and read.words([]) == []
@@ -79,7 +79,7 @@ def test_the_device_is_resolved_where_the_plan_is_built(config, monkeypatch):
     plan = typed(config)
     plan.begin([])
     monkeypatch.setattr(Plan, "has_gpu", True)
-    read = planning.planning(config, {}, [], typed=False)
+    read = planning.planning(config, {}, typed=False)
     assert {result.settings["device"] for result in read.results.values()} == {"cpu"}
 
 

@@ -2,7 +2,6 @@ import json
 import shlex
 
 from scripts.common.code import code_hash
-from scripts.common.errors import UserError
 from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.experiment import PLACING
 from scripts.plan.planning import asked_for, planning
@@ -10,13 +9,8 @@ from scripts.report import charts
 from scripts.report.ending import closing_words, last_words, leave_report
 
 TYPED = workflow.is_main_process  # the call that the user types, and no job's own
-CONFIGS = [
-    path
-    for path in (Path("config.yaml"), *workflow.config_settings.configfiles)
-    if path.is_file()
-]
 try:
-    plan = planning(config, workflow.config_settings.config, CONFIGS, TYPED)
+    plan = planning(config, workflow.config_settings.config, TYPED)
     CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None
