@@ -37,7 +37,10 @@ def by_itself(loader: str) -> str:
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
-NO_GPU = "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)"
+NO_GPU = Never(
+    "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)",
+    ("device",),
+)
 # What to type where nothing can be measured, by the last setting that is the reason.
 ADVICE = {
     "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
@@ -272,7 +275,7 @@ class Plan:
     def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
         """Return why a result can never run, or None."""
         if settings["device"] == "cuda" and not self.has_gpu:
-            return Never(NO_GPU, ("device",))
+            return NO_GPU
         module = self.loaders[loader]
         request = request_of(module, settings, self.location(tier, loader), self.sample)
         return never(module, request, conditions.task, conditions.cache)
@@ -467,7 +470,7 @@ class Plan:
         keys = ("device", "device_prefetch", "cache", "world")
         asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
         if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
-            yield None, {"device": "cuda"}, NO_GPU
+            yield None, {"device": "cuda"}, NO_GPU.reason
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
@@ -480,16 +483,17 @@ class Plan:
                     yield tier, {"cache": cache}, reason
             rows = []
             for (name, place, conditions, settings), found in self._asked:
-                if found and found.reason != NO_GPU and (name, place) == (loader, tier):
+                if found and found is not NO_GPU and (name, place) == (loader, tier):
                     of_result = vars(conditions) | settings
-                    rows.append(({key: of_result[key] for key in found.settings}, found.reason))
-            yield from ((tier, *row) for number, row in enumerate(rows) if row not in rows[:number])
+                    row = tier, {key: of_result[key] for key in found.settings}, found.reason
+                    rows += [row] if row not in rows else []
+            yield from rows
 
     def _nothing(self) -> str:
         """Return what is wrong with a config of which no result can run."""
         lost = [found for _, found in self._asked if found]
         lost = lost or [Never(row["reason"], tuple(row["settings"])) for row in self.skipped if row["tier"]]
-        reason, settings = min(lost, key=lambda found: found.reason == NO_GPU)
+        reason, settings = min(lost, key=lambda found: found is NO_GPU)
         key = next(reversed(settings), None)
         advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
         where, values = "loaders", list(self.loaders)
