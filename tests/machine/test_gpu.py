@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from bench import gpu as bench
 from scripts.common import plugins
 from scripts.common.sample import audio
 from scripts.loaders._ring.ring_reader import RingReader
@@ -20,7 +21,6 @@ from scripts.measure import bottleneck_trials, ceiling, protocol, window
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped
 from scripts.measure.verify import Verifier
-from tests.bench import gpu as bench
 from tests.support import stream_model
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
