@@ -5,7 +5,7 @@ BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest faults readme lock isolated gpu gpu-wheels
+.PHONY: demo test scenes bench selftest faults readme lock isolated gpu gpu-wheels
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -19,6 +19,9 @@ test: $(READY) ## every test
 	@ruff check .
 	@ruff format --check --quiet .
 	@python -m pytest -m "not alone" -n 3; beside=$$?; python -m pytest -m alone $$(grep -rl 'mark\.alone' tests --include='test_*.py') && exit $$beside
+
+scenes: $(READY) ## what the terminal, the page and errors say in the tests, written anew (tests/scenes); read `git diff`
+	@python -m tests.scenes.renew
 
 bench: $(READY) ## ratios, each measured side by side in one run
 	@python -m bench.bench
