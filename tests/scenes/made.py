@@ -50,7 +50,10 @@ def page() -> str:
     """Return the visible text of the page of a session of everything, and of one that was short."""
     (short, bounds), parts = example(), []
     no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
-    sessions = {"everything, ten times": session(), "three visits": dict(made=short, bounds=bounds, skipped=[no_gpu])}
+    sessions = {
+        "everything, ten times": session(),
+        "three visits": {"made": short, "bounds": bounds, "skipped": [no_gpu]},
+    }
     for name, made in sessions.items():
         with tempfile.TemporaryDirectory() as folder:
             text = Visible(report_of(Path(folder), **made)[2]).text
@@ -204,7 +207,7 @@ class Visible(HTMLParser):
         self.feed(html)
         self._end()
 
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
+    def handle_starttag(self, tag: str, _attrs: Any) -> None:
         self._unseen += tag in self.UNSEEN
         if tag in self.LINES:
             self._end()

@@ -1,4 +1,4 @@
-"""What is said, to the word: what the terminal, the page and errors say is as in the scenes, which `make scenes` renews."""
+"""What the terminal, the page and errors say, to the word: as in the scenes, which `make scenes` renews."""
 
 import pytest
 
