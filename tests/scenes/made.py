@@ -3,7 +3,7 @@
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,15 +15,15 @@ import yaml
 from scripts import loaders
 from scripts.common import plugins
 from scripts.common.errors import UserError
-from scripts.common.noun import worded
 from scripts.common.published import read_published
 from scripts.plan.experiment import Plan
 from scripts.plan.yaml_file import check_file
-from scripts.report.terminal import ranking_lines, verdict_lines
+from scripts.report import render_report
+from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
 from tests.support.made_runs import example, session
-from tests.support.made_verdicts import FORMS, tables_of
+from tests.support.made_verdicts import FORMS, beside_others, tables_of
 from tests.support.programs import PROJECT
-from tests.support.report_pages import report_of
+from tests.support.report_pages import blank_pictures, report_of
 
 HERE = Path(__file__).parent
 WIDTH = 120
@@ -38,16 +38,19 @@ def terminal() -> str:
             "everything, ten times": tables_of(root / "whole", whole.pop("made"), "torchaudio", **whole),
             "three visits, some failed and skipped": tables_of(root / "short", short, bounds=bounds),
             **{name: tables_of(root / name, made(), "c") for name, made in FORMS.items()},
+            "beside an earlier session and another machine": beside_others(root),
         }
-        parts = [
-            f"== {name}\n\n" + worded("\n".join([*ranking_lines(one, False), *verdict_lines(one, False)]), "clip")
-            for name, one in tables.items()
-        ]
-        return plain("\n".join(parts), root)
+        return plain("\n".join(f"== {name}\n\n{printed(one)}" for name, one in tables.items()), root)
+
+
+def printed(tables: Mapping[str, Any]) -> str:
+    """Return what the terminal says of tables."""
+    lines = [*ranking_lines(tables, colour=False), *verdict_lines(tables, colour=False)]
+    return "\n".join([*lines, *baseline_lines(tables), *machines_lines(tables)])
 
 
 def page() -> str:
-    """Return the visible text of the page of a session of everything, and of one that was short."""
+    """Return the visible text of the page: of a session of everything, of a short one, and of one beside others."""
     (short, bounds), parts = example(), []
     no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
     sessions = {
@@ -58,6 +61,11 @@ def page() -> str:
         with tempfile.TemporaryDirectory() as folder:
             text = Visible(report_of(Path(folder), **made)[2]).text
             parts.append(plain(f"== {name}\n\n{text}", Path(folder)))
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        blank_pictures(root / "figures")
+        html = render_report.render(beside_others(root), root / "figures")
+        parts.append(plain(f"== beside others\n\n{Visible(html).text}", root))
     return "\n".join(parts)
 
 

@@ -57,6 +57,28 @@ def nothing() -> list[Made]:
     return [Made(name, "disk", [outcome]) for name, outcome in (("a", "failed"), ("b", "skipped"), ("c", None))]
 
 
+def beside_others(root: Path) -> dict[str, Any]:
+    """Return the tables of a session beside an earlier one, another machine and a published table."""
+    noise = (1.0, 1.01, 0.99, 1.005, 0.995)
+    speeds = {
+        "then": {"numpy_memmap": 1000.0, "npy": 500.0, "soundfile": 300.0, "torchaudio": 100.0},
+        "lab": {"numpy_memmap": 800.0, "npy": 1600.0, "soundfile": 50.0},
+        "now": {"numpy_memmap": 1001.0, "npy": 450.0, "soundfile": 360.0, "lmdb": 200.0},
+    }
+    made = {
+        session: [Made(name, "disk", [speed * factor for factor in noise]) for name, speed in by_loader.items()]
+        for session, by_loader in speeds.items()
+    }
+    for session in ("then", "lab"):
+        tables_of(root / session, made[session])
+    asked = {
+        "baseline": str(root / "then/tables"),
+        "machines": {"lab": str(root / "lab/tables")},
+        "published": "pdsc3k",
+    }
+    return tables_of(root / "now", made["now"], asked=asked)
+
+
 FORMS: dict[str, Callable[[], list[Made]]] = {
     form.__name__: form for form in (clear, equal, noisy, close, single, nothing)
 }
@@ -69,14 +91,15 @@ def tables_of(
     step_ms: float | None = 20,
     formats: Mapping[str, tuple[Any, Any, Any]] | None = None,
     memory: Mapping[tuple[str, str], Sequence[int]] | None = None,
+    asked: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Return the tables of made runs, with what config.yaml says below `report`.
+    """Return the tables of made runs, with what config.yaml says below `report`, more of that in `asked`.
 
     `formats`: by name (seconds, bytes, files) of its conversion. `memory`: by loader and tier the runs' PSS in bytes.
     """
     plan = read_plan(make_results(root, made, **kwargs))
-    plan["config"]["report"] = {"now": now, "step_ms": step_ms}
+    plan["config"]["report"] = {"now": now, "step_ms": step_ms, **(asked or {})}
     for name, (seconds, size, files) in (formats or {}).items():
         record = {"format": name, "seconds": seconds, "bytes": size, "files": files, "clips": 512}
         write_json(root / "results" / "formats" / "demo" / f"{name}.json", {**record, "clip_bytes": 640_000})
