@@ -1,6 +1,8 @@
 """The three scenes, made anew: what the terminal says, what the page says, and the errors of wrong inputs."""
 
+import importlib
 import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +17,7 @@ import yaml
 from scripts import loaders
 from scripts.common import plugins
 from scripts.common.errors import UserError
+from scripts.common.ledger import write_ledger
 from scripts.common.published import read_published
 from scripts.plan.experiment import Plan
 from scripts.plan.yaml_file import check_file
@@ -26,7 +29,7 @@ from tests.support.programs import PROJECT
 from tests.support.report_pages import blank_pictures, report_of
 
 HERE = Path(__file__).parent
-WIDTH = 120
+SLOWER = [1000.0 - run for run in range(10)] + [900.0 - run for run in range(10)]  # clips/s of the control run
 
 
 def terminal() -> str:
@@ -38,6 +41,7 @@ def terminal() -> str:
             "everything, ten times": tables_of(root / "whole", whole.pop("made"), "torchaudio", **whole),
             "three visits, some failed and skipped": tables_of(root / "short", short, bounds=bounds),
             **{name: tables_of(root / name, made(), "c") for name, made in FORMS.items()},
+            "a machine that became slower": tables_of(root / "slower", FORMS["clear"](), bounds={("cpu", 32): SLOWER}),
             "beside an earlier session and another machine": beside_others(root),
         }
         return plain("\n".join(f"== {name}\n\n{printed(one)}" for name, one in tables.items()), root)
@@ -192,6 +196,17 @@ def of_published(source: str, folder: Path) -> None:
     read_published(str(folder / "mine.yaml"))
 
 
+def of_program(source: str, folder: Path) -> None:
+    """Call a program, by its module and its arguments, in a folder with an empty ledger and a corpus without clips."""
+    write_ledger(folder / "ledger.csv", [])
+    (folder / "recording.wav").touch()
+    (folder / "labels.csv").write_text("name,label\n")
+    name, *arguments = shlex.split(source.replace("FOLDER", str(folder)))
+    module = importlib.import_module(name)
+    with mock.patch.object(sys, "argv", [name, *arguments]):
+        module.main()
+
+
 READERS = {
     "config": of_config,
     "command-line": of_command_line,
@@ -200,6 +215,7 @@ READERS = {
     "loader": of_loader,
     "own-file": of_own_file,
     "published": of_published,
+    "program": of_program,
 }
 
 
