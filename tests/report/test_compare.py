@@ -127,7 +127,7 @@ def test_files_encoded_otherwise_do_not_compare_though_they_are_as_many(tmp_path
 
 def test_another_machine_is_said(tmp_path):
     now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
-    same = comparison_lines(now, then)
+    same = list(comparison_lines(now, then))
     then["host"]["hosts"][0]["host"] |= {"cpu": "Old CPU", "cores_allowed": 2}
     [said] = set(comparison_lines(now, then)) - set(same)
     assert "Old CPU, 2 cores" in said

@@ -99,13 +99,6 @@ def test_odd_names_are_text_in_every_form(pages, scene, names):
     assert "49" not in page.words.split() and " ".join(shown.split()) in page.words
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """One browser for all tests of this file."""
-    with browser.launched() as running:
-        yield running
-
-
 @pytest.mark.parametrize(
     ("scene", "names"),
     [*((scene, None) for scene in SCENES), *((scene, names) for scene in ("noisy", "failed") for names in NAMES)],

@@ -153,13 +153,6 @@ def test_by_hand(measured, tmp_path):
     assert light.read_text(encoding="utf-8") == render_report.render(tables, figures, folder, light_of=str(out))
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    """One browser for all tests of this file."""
-    with browser.launched() as running:
-        yield running
-
-
 def framed(root, html):
     """Return the path of a page that shows HTML as Snakemake's report does."""
     common = pytest.importorskip("snakemake.report.common")
