@@ -1,7 +1,7 @@
 """The words of the project, each with what people read for it: tasks, caches, settings, parts, bounds, statuses.
 
 Config, records and tables hold the keys. The schemas (docs/run.schema.json, workflow/schemas/config.schema.yaml) list
-them again; tests/common/test_vocabulary.py says where they differ.
+them again.
 """
 
 from collections.abc import Mapping

@@ -88,10 +88,6 @@ def test_the_documented_dataset_is_measured(placed, tmp_path, workers):
     assert set(record["bottleneck_trials"]["without"]) >= {"read", "everything"}
 
 
-def test_the_documented_example_is_some_ten_lines():
-    assert len([line for line in EXAMPLE.splitlines() if line.strip()]) <= 14
-
-
 def test_a_whole_loader_is_measured(placed, tmp_path):
     record = run(placed, tmp_path, WHOLE, data="memmap")
     assert record["status"] == "ok", record["reason"]

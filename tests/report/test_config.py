@@ -107,8 +107,3 @@ def test_runs_of_several_commits_are_told_apart(tmp_path):
     expected = "0123456789ab (2 runs), ba9876543210-dirty (1 run), not known (1 run)"
     assert code_text(tables["host"]["commits"]) == expected
     assert f"{expected} ( runs of several commits" in section(html, "method")
-
-
-def test_a_report_names_its_source_whichever_it_is(tmp_path):
-    html = report_of(tmp_path, [Made("a", "ram", [1.0, 2.0])])[2]
-    assert "data set demo (synthetic, 461 clips measured)" in html

