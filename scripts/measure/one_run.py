@@ -13,9 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common import location, plugins
-from scripts.common.code import closure, file_hash
 from scripts.common.errors import UserError
-from scripts.common.files import PROJECT, read_json
+from scripts.common.files import read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
@@ -25,7 +24,6 @@ from scripts.machine import allocator, control_groups, emulation
 from scripts.measure import child, sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
-from scripts.measure.timed_path import timed_code
 from scripts.plan.config import check_loader
 from scripts.plan.runs import Run
 from scripts.plan.sweep import Conditions, combinations, slug
@@ -133,7 +131,6 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
         run,
         **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
         protocol=PROTOCOL,
-        code=timed_code(module),
         format=module.FORMAT,
         split=SPLIT,
         location=run.location["uri"],
@@ -232,7 +229,7 @@ def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
 
 
 def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
-    """Return what a visit relies on: what was proven of which code, and how it was asked to measure.
+    """Return what a visit relies on: what was proven of which version, and how it was asked to measure.
 
     Visits that rely on something else do not compare. A proof that is made again of the same is the same; but not of a
     user's own file, which may import what nobody watches.
@@ -246,19 +243,18 @@ def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
     differs = {}
     if "largest_difference" in verified:
         differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
-    return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
+    how |= {"protocol": proof["protocol"], "loader": proof["declared"]["version"]}
+    return {**differs, "receipts": proven, "versions": proof["declared"]["versions"], **how}
 
 
-def _written_by(name: str, written: str) -> str:
-    """Return what changes when a format is written otherwise: by other code of its own, or as another number of files.
+def _written_by(name: str, written: str) -> list[Any]:
+    """Return what changes when a format is written otherwise: its name and VERSION, and its number of files.
 
     The clips in it are the same, and so are their receipts.
     """
     record = Path(f"{written}.json")
     files = read_json(record)["files"] if record.is_file() else None
-    folder = PROJECT / "scripts" / "formats"
-    own = [file_hash(path) for path in closure(f"scripts.formats.{name}") if path.is_relative_to(folder)]
-    return hashlib.sha256(json.dumps([own, files]).encode()).hexdigest()[:16]
+    return [name, plugins.load("formats", name).VERSION, files]
 
 
 def storage_of(asked: Run) -> dict[str, Any]:

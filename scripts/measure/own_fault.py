@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common.code import file_hash
 from scripts.common.files import read_json, write_json
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import NOT_TRIED
 
 
@@ -41,6 +41,6 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
 
 
 def _of(module: ModuleType) -> list[str]:
-    """Return what a note is of: this call of Snakemake, and the hash of each file of the loader."""
+    """Return what a note is of: this call of Snakemake, and the hash of the loader's files."""
     call = os.environ.get("FEEDRATE_CALL") or f"process {os.getpid()}"
-    return [call, *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.LOCAL_IMPORTS))]
+    return [call, loader_version(module)]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import isolated
-from scripts.common.code import commit
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
+from scripts.common.versions import commit
 from scripts.machine import allocator, control_groups, folders
 from scripts.measure import child, one_run, own_fault, proofs, ranks, sampler, visits
 from scripts.measure.record import threads_of, without_speed

@@ -14,11 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common import isolated, plugins
-from scripts.common.code import file_hash
 from scripts.common.errors import UserError
-from scripts.common.files import PROJECT
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
@@ -215,28 +214,19 @@ class Plan:
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
 
-    def code(self, loader: str) -> str:
-        """Return the file that a loader is."""
-        own = self._entry(loader).get("file")
-        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
-
-    def loader_code(self, loader: str) -> str:
-        """Return a hash of a loader's own file, and of what it imports beside it where it is the user's."""
-        files = [self.project / self.code(loader), *getattr(self.loaders[loader], "LOCAL_IMPORTS", ())]
-        return "-".join(file_hash(Path(file))[:16] for file in files)
+    def loader_version(self, loader: str) -> str:
+        """Return the VERSION of a loader; of a user's own file its hash."""
+        return loader_version(self.loaders[loader])
 
     @property
     def declared(self) -> dict[str, Any]:
         """What each loader says of itself today: of what was measured the records say it."""
         return {name: plugins.declared(module) for name, module in self.loaders.items()}
 
-    def task_code(self, task: str) -> str:
-        """Return a hash of the file that a task is."""
-        return file_hash(PROJECT / "scripts" / "measure" / "tasks" / f"{task}.py")[:16]
-
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        return self.code(loader) if "file" in self._entry(loader) else None
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else None
 
     def _entry(self, loader: str) -> dict[str, Any]:
         return next(entry for entry in self.entries if entry["name"] == loader)
@@ -328,11 +318,6 @@ class Plan:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
         plain = {**vars(Conditions()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
         return {run.proof: replace(run, slug=slug(run.settings), path=run.proof, **plain) for run in self.runs}
-
-    @property
-    def task_codes(self) -> dict[str, str]:
-        """The hash of the file of each task that is measured."""
-        return {task: self.task_code(task) for task in sorted({run.task for run in self.runs})}
 
     def group(self, tier: str, loader: str) -> str:
         """Return the session that measures a result: copies in RAM that are there one at a time have their own."""

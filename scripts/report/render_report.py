@@ -66,7 +66,6 @@ from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
 
-DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
 SCRIPTS = ("tables.js", "page.js", "model.js")

@@ -17,7 +17,7 @@ from typing import Any
 
 from scripts.common.errors import UserError, reading, run_main
 from scripts.common.files import read_json, whole_directory, write_json
-from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, stationary, training
+from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
@@ -100,7 +100,6 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "warnings": [
             *_warning_rows(records, [*bounds, *tensors], tiers, called),
             *drift.warning_rows(noise),
-            *mixed.warning_rows(runs),
             *stationary.warning_rows(of_runs),
         ],
     }

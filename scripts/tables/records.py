@@ -27,7 +27,6 @@ _PLAN = (
     "tiers",
     "emulated",
 )
-DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from scripts.common import plugins
 from scripts.common.counting import Visit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
@@ -21,6 +22,8 @@ from scripts.measure.visits import NO_RECORD, TRIES, Server, Visitor
 from scripts.plan.experiment import Plan
 from tests.measure.test_race import LOCAL, RUN, Played
 from tests.support.workflow_copy import folders
+
+PROOF = {"protocol": PROTOCOL, "verification": {}, "declared": {"version": "1", "versions": {}}, "started": "then"}
 
 
 @pytest.fixture
@@ -222,7 +225,7 @@ def test_what_has_failed_has_no_visits_and_is_not_visited_again(plan, tmp_path):
     """In a later session too: its good visits are not what others are compared with."""
     run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"), path=str(tmp_path / "run.json"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
-    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}, "started": "2026-01-01T00:00:00Z"}
+    proof = {**PROOF, "started": "2026-01-01T00:00:00Z"}
     (tmp_path / "proof.json").write_text(json.dumps(proof))
     good = {"protocol": PROTOCOL, "proof": one_run.relied_on(proof, run), "status": "ok", "clips_per_second": 9.0}
     good |= {"before": None, "after": None, "warnings": [], "resources": None, "started": "2026-01-01T00:01:00Z"}
@@ -264,10 +267,10 @@ def test_what_an_epoch_start_took_is_told_to_the_visits_of_other_blocks(plan, tm
     assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
 
 
-def test_visits_of_other_storage_do_not_count(plan, tmp_path):
+def test_visits_of_other_storage_do_not_count(plan, tmp_path, monkeypatch):
     run = replace(plan.runs[0], proof=str(tmp_path / "proof.json"), written=str(tmp_path / "memmap"))
     (tmp_path / "proof.npy").write_bytes(b"sums")
-    proof = {"code": "c", "verification": {}, "declared": {"versions": {}}, "started": "then"}
+    proof = {**PROOF, "declared": dict(PROOF["declared"])}
 
     def relies(**changes):
         return one_run.relied_on(proof, replace(run, **changes))
@@ -282,7 +285,12 @@ def test_visits_of_other_storage_do_not_count(plan, tmp_path):
         (tmp_path / "memmap.json").write_text(json.dumps({"files": files, "seconds": seconds}))
         written.append(relies())
     assert written[0] != written[1] == written[2] != written[3], "it was written as more files"
-    assert relies(format="npy") != relies(format="memmap"), "other code writes it"
+    assert relies(format="npy") != relies(format="memmap"), "another format"
+    was, proof["declared"]["version"] = relies(), "2"
+    assert relies() != was, "another version of the loader"
+    proof["declared"]["version"] = "1"
+    monkeypatch.setattr(plugins.load("formats", run.format), "VERSION", 2)
+    assert relies() != was, "another version writes the format"
     known, own = relies(), relies(file="mine.py")
     proof["started"] = "now"
     assert relies() == known, "a proof that is made again of the same is the same"

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 
-from scripts.common.code import CODE, commit
+from scripts.common.versions import CODE, commit
 from scripts.plan.experiment import Plan
 from scripts.report.config import code_text, config_text
 from tests.support.made_runs import Made

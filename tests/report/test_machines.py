@@ -142,13 +142,9 @@ def test_what_differs_beside_the_machine_is_said(tmp_path, here, there):
     ]
 
 
-def test_other_code_is_said(here, there):
-    tables = with_others(asking(here, [str(there)]))
-    for one, shared in ((tables, "a"), (tables["machines"][0]["tables"], "b")):
-        for run in one["runs"]:
-            run["code"] = f"{shared}-{shared if run['loader'] == 'alpha' else 'same'}"
-    said = "another version of the code that times every loader", "another version of the code of alpha"
-    assert tuple(compared(tables)["machines"][1]["notes"]) == said
+def test_another_commit_is_said(here, there):
+    changed(there, "host", lambda host: host["commits"][0].update(commit="ba9876543210"))
+    assert notes(here, there) == ["commit ba9876543210 (here 0123456789ab)"]
 
 
 def test_another_protocol_is_refused_with_both_numbers_whatever_its_columns(here, there):

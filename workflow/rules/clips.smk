@@ -1,8 +1,3 @@
-SOURCE_CODE = {
-    program: code_hash(f"scripts.prepare.{program}", f"scripts.sources.{plan.source}")
-    for program in ("prepare_clips", "fetch_clips")
-}
-
 kind_options = (
     []
     if plan.kind == "audio"
@@ -21,7 +16,7 @@ rule prepare_clips:
     conda:
         env(plan.source_env)
     params:
-        code=SOURCE_CODE["prepare_clips"],
+        version=prepare_version("prepare_clips", sources=plan.source),
         source=plan.source,
         options=json.dumps(plan.choice),
         seconds=plan.config["audio"]["seconds"],
@@ -55,7 +50,7 @@ rule fetch_clips:
         of_kind=kind_options,
         shards=plan.shards,
         store=f"{CLIPS}/store",
-        code=SOURCE_CODE["fetch_clips"],
+        version=prepare_version("fetch_clips", sources=plan.source),
         prepared=[f"--prepared {path}" for path in plan.prepared],
         ended_early=ended_early,
     shell:
@@ -75,7 +70,7 @@ rule count_clips:
     conda:
         env("loaders")
     params:
-        code=code_hash("scripts.prepare.count_clips"),
+        version=prepare_version("count_clips"),
         folder=subpath(output.counts, parent=True),
         shards=plan.shards,
         min_clips=plan.min_clips,

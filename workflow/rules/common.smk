@@ -10,12 +10,13 @@ import sys
 import uuid
 from pathlib import Path
 
-from scripts.common.code import code_hash
+from scripts.common import plugins
 from scripts.common.compared import machine_folders
 from scripts.common.errors import UserError
 from scripts.common.isolated import env_of
 from scripts.common.published import published_file, published_names
-from scripts.common.vocabulary import PROTOCOL
+from scripts.common.versions import stage_version
+from scripts.common.vocabulary import PROTOCOL, REPORT
 from scripts.machine.at_work import of_other_calls
 from scripts.plan import outgoing
 from scripts.plan.config import presets_with
@@ -69,22 +70,20 @@ def env(name):
     return f"../../envs/{name}.yaml"
 
 
-def kind_code(program, *plugins):
-    """Return the hash of the code of a program that makes or reads the kind of data."""
-    return code_hash(
-        f"scripts.prepare.{program}", f"scripts.kinds.{plan.kind}", *plugins
-    )
+def prepare_version(program, **used):
+    """Return the version of a program of scripts/prepare with the plug-ins that it uses: {folder: name}."""
+    found = [plugins.load(folder, name) for folder, name in used.items()]
+    return stage_version(f"prepare.{program}", *found)
 
 
-def format_code(wildcards):
-    """Return the hash of the code that writes a format."""
-    return kind_code("write_format", f"scripts.formats.{wildcards.format}")
+def format_version(wildcards):
+    """Return the version of what writes a format."""
+    return prepare_version("write_format", kinds=plan.kind, formats=wildcards.format)
 
 
-def tier_code(tier, program):
-    """Return the hash of the code of a program that uses a tier's kind."""
-    kind = plan.tiers[tier]["kind"]
-    return code_hash(f"scripts.prepare.{program}", f"scripts.tiers.{kind}")
+def tier_version(tier, program):
+    """Return the version of a program that uses a tier's kind."""
+    return prepare_version(program, tiers=plan.tiers[tier]["kind"])
 
 
 def format_env(wildcards):
@@ -97,10 +96,17 @@ def loader_env(wildcards):
     return env(env_of(plan.loaders[wildcards.loader]))
 
 
-def run_code(wildcards):
-    """Return the hash of the loader's own file; PROTOCOL stands for all else that a run goes through."""
-    run = plan.by_path.get(proof_path(wildcards))
-    return plan.loader_code(run.loader) if run else ""
+def run_version(wildcards):
+    """Return the version of what proves a loader: PROTOCOL's and the loader's."""
+    return f"{PROTOCOL}.{plan.loader_version(wildcards.loader)}"
+
+
+def declared_facts():
+    """Return what the loaders declare without its words: new words make nothing again."""
+    return {
+        loader: {name: value for name, value in facts.items() if "about" not in name}
+        for loader, facts in plan.declared.items()
+    }
 
 
 def placed_data(tier):

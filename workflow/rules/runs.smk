@@ -14,8 +14,7 @@ rule prove_loader:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        protocol=PROTOCOL,
-        code=run_code,
+        version=run_version,
         run=planned(proof_path),
     shell:
         "python -m scripts.measure.run_loader --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
@@ -42,10 +41,9 @@ for group in plan.groups:
         resources:
             slurm_extra=WHOLE_NODE,
         params:
-            protocol=PROTOCOL,
+            version=PROTOCOL,
             group=group,
             loaders=asked,
-            tasks=plan.task_codes,
             config=json.dumps(plan.session_config),
         shell:
             "python -m scripts.measure.run_session --config {params.config:q} --group {params.group:q}"
@@ -67,7 +65,7 @@ rule measure_tensors:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        code=code_hash("scripts.measure.measure_tensors"),
+        version=stage_version("measure.measure_tensors"),
         run=planned(tensors_path),
     shell:
         "python -m scripts.measure.measure_tensors --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"

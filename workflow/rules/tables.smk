@@ -7,12 +7,12 @@ rule write_plan:
     conda:
         env("workflow")
     params:
-        code=code_hash("scripts.plan.write_plan"),
+        version=REPORT,
         # The preset's values are in it already, below those of the command line.
         config=json.dumps({**plan.config, "preset": "none"}),
         preset=plan.config["preset"],
         gpu=plan.has_gpu,
-        declared=json.dumps(plan.declared),
+        declared=json.dumps(declared_facts()),
     shell:
         "python -m scripts.plan.write_plan --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
 
@@ -36,7 +36,7 @@ rule make_tables:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.tables.make_tables"),
+        version=REPORT,
     shell:
         "python -m scripts.tables.make_tables --plan {input.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
 
@@ -53,7 +53,7 @@ rule summarize_loader:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.tables.summarize_loader"),
+        version=REPORT,
     shell:
         "python -m scripts.tables.summarize_loader --plan {input.plan:q} --loader {wildcards.loader} --root ."
         " --out {output.summary:q} 2>&1 | tee {log:q}"

@@ -19,8 +19,6 @@ from scripts.common.errors import UserError
 from scripts.machine.pacing import Emulated
 from scripts.machine.server_process import first_line, last_words, running
 
-# Run as programs, which no import shows.
-DATA_FILES = ("scripts/machine/object_*.py", "scripts/machine/delay_proxy.py", "scripts/machine/traffic.py")
 TRAFFIC = "traffic"  # file of the counters of what is served, in the folder of its data
 START_SECONDS = 60.0
 PORTS = ("master", "volume", "filer", "s3")  # of SeaweedFS, each with one for gRPC
