@@ -224,15 +224,15 @@ def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
 # What a change makes run again
 
 
-RAISED = {  # whose number is raised: the rules that run for that, apart from what depends on them
+RAISED = {  # whose number is raised: the rules that run for that, and whose results make others run
     "scripts/prepare/count_clips.py": {"count_clips"},
     "scripts/sources/synthetic.py": {"fetch_clips"},
-    "scripts/kinds/audio.py": {"build_corpus", "index_corpus", "write_format"},
+    "scripts/kinds/audio.py": {"build_corpus"},
     "scripts/formats/npy.py": {"write_format"},
     "scripts/tiers/posix.py": {"place_on_disk", "place_on_ram", "profile_tier"},
     "scripts/loaders/numpy_memmap.py": {"prove_loader"},
-    "PROTOCOL": {"prove_loader", "measure_session_main"},
-    "REPORT": {"write_plan", "summarize_loader", "make_tables", "draw_figures", "render_report"},
+    "PROTOCOL": {"prove_loader"},
+    "REPORT": {"write_plan"},
 }
 
 
