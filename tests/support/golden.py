@@ -31,7 +31,7 @@ from scripts.common import isolated, plugins
 from scripts.common.files import read_json, write_json
 from scripts.common.versions import stage_version
 from scripts.prepare import build_corpus, count_clips, fetch_clips, index_corpus, place_format, write_format
-from tests.support.isolated_cases import can_be_tested, is_isolated
+from tests.support.isolated_cases import is_isolated
 from tests.support.programs import PROJECT, program_line
 
 GOLDEN = PROJECT / "tests" / "data" / "golden.json"  # {"STAGE VERSION": hash}
@@ -68,8 +68,9 @@ def make(root: Path, kinds: Iterable[str] = KINDS, formats: Sequence[str] = ()) 
 
 def missing_formats() -> dict[str, str]:
     """Return the isolated environment of each format that cannot be written here, since it is not installed."""
-    envs = {name: isolated.env_of(plugins.load("formats", name)) for name in plugins.names("formats")}
-    return {name: env for name, env in envs.items() if name not in can_be_tested("formats") and not installed(env)}
+    modules = {name: plugins.load("formats", name) for name in plugins.names("formats")}
+    envs = {name: isolated.env_of(module) for name, module in modules.items() if is_isolated(module)}
+    return {name: env for name, env in envs.items() if not installed(env)}
 
 
 def _of_kind(kind: str, formats: Sequence[str], root: Path) -> Iterator[tuple[str, Made]]:
