@@ -24,6 +24,7 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.noun import noun_of, worded_page
 from scripts.common.text import duration_text, percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
+from scripts.common.versions import commit
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.away import away
@@ -220,6 +221,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "measure": facts(tables["dataset"]["measure"] or {}),
         "config": config_text(tables["dataset"]["config"]),
         "code": code_text(tables["host"]["commits"]),
+        "page_commit": commit(),
     }
 
 
