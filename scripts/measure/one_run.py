@@ -29,6 +29,7 @@ from scripts.plan.runs import Run
 from scripts.plan.sweep import Conditions, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
+CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
@@ -156,6 +157,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     """
     record = new_record(module, asked)
     proof = read_json(Path(asked.proof)) if asked.proof else None
+    if proof and proof["declared"]["version"] != record["declared"]["version"]:
+        return without_speed(record, "failed", CHANGED)
     if asked.file:
         try:
             module = _own_epochs.imported(module)
