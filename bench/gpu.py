@@ -279,7 +279,7 @@ def machine(device: str) -> Row:
     """Return what was measured on, and with what."""
     import torch
 
-    from scripts.common.code import commit
+    from scripts.common.versions import commit
     from scripts.machine import gpu, host
 
     described, versions = host.describe(("torch", "nvidia-dali-cuda120"))

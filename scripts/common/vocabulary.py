@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
+REPORT = 1  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 

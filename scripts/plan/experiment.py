@@ -17,6 +17,7 @@ from scripts.common import facts, isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
@@ -224,17 +225,9 @@ class Plan:
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
 
-    def code(self, loader: str) -> str:
-        """Return the file that a loader is."""
-        own = self._entry(loader).get("file")
-        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
-
-    def own_code(self, loader: str) -> str:
-        """Return a hash of the bytes of a file of the user's own, and of what it imports beside it; else nothing."""
-        if (own := self.own_file(loader)) is None:
-            return ""
-        files = [self.project / own, *self.loaders[loader].LOCAL_IMPORTS]
-        return "-".join(hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files)
+    def loader_version(self, loader: str) -> str:
+        """Return the VERSION of a loader; of a user's own file its hash."""
+        return loader_version(self.loaders[loader])
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -243,7 +236,8 @@ class Plan:
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        return self.code(loader) if "file" in self._entry(loader) else None
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else None
 
     def _entry(self, loader: str) -> dict[str, Any]:
         return next(entry for entry in self.entries if entry["name"] == loader)
@@ -323,7 +317,8 @@ class Plan:
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
-            code=self.own_code(loader),
+            version=self.loader_version(loader),
+            format_version=self.formats[self.loaders[loader].FORMAT].VERSION,
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
             location=self.location(tier, loader).as_json(),

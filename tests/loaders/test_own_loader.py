@@ -94,6 +94,13 @@ def test_a_whole_loader_is_measured(placed, tmp_path):
     assert record["settings"]["gather"] == "clip" and record["settings"]["pin_memory"] is None
 
 
+def test_a_file_that_was_edited_since_its_proof_has_no_number(placed, visitor, tmp_path):
+    proof = tmp_path / "proof.json"
+    proof.write_text(json.dumps(run(placed, tmp_path, EXAMPLE, visitor=visitor)))
+    edited = run(placed, tmp_path, f"{EXAMPLE}EDITED = True\n", visitor=visitor, more=("--proof", str(proof)))
+    assert (edited["status"], edited["reason"]) == ("failed", one_run.CHANGED)
+
+
 BROKEN = [
     ("    return MyDataset(request.data)", "    return MyDataset(request.date)", 0, "AttributeError", "request.date)"),
     ("[index], dtype", "[index + 1000], dtype", 0, "IndexError", "self.files[index + 1000]"),
@@ -324,8 +331,7 @@ def test_the_plan_holds_it(tmp_path):
         "cpu-b32-w0",
         "cpu-b32-w1-p2",
     }
-    assert plan.code("mine") == str(tmp_path / "mine.py") == plan.own_file("mine")
-    assert plan.code("numpy_memmap") == "scripts/loaders/numpy_memmap.py" and plan.own_file("numpy_memmap") is None
+    assert plan.own_file("mine") == str(tmp_path / "mine.py") and plan.own_file("numpy_memmap") is None
     assert "wav" in plan.formats
 
 

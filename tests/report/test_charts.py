@@ -3,13 +3,11 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.text import Text
 
-from scripts.common.code import closure
 from scripts.common.errors import UserError
 from scripts.report import charts, draw_figures, render_report
 from scripts.report.charts._print import plain
@@ -124,12 +122,6 @@ def test_the_page_has_its_section(name):
     section = charts.load(name).SECTION
     beside = f'charts_of("{section}")' in template and re.search(f'<h[23] id="{section}">', template)
     assert beside or f'chart_section("{section}", ' in template
-
-
-def test_every_chart_is_in_the_closure_of_what_draws_and_renders():
-    files = {path.name for path in Path(charts.__file__).parent.glob("*.py")}
-    for program in ("scripts.report.draw_figures", "scripts.report.render_report"):
-        assert files <= {path.name for path in closure(program) if path.parent.name == "charts"}
 
 
 def test_a_chart_that_lacks_a_part_is_refused(monkeypatch):

@@ -11,10 +11,9 @@ QUICK = "snakemake --config dataset=demo preset=quick measure="
 ON_A_GPU = {"row": {"device": "cuda"}, "noise": {"device": "cuda", "variation_percent": 17.0}}
 
 
-def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0, ram_copies="all"):
+def graded(row=None, form="use", longer=1.0, noise=None, minutes=5, behind=1.0, ram_copies="all"):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
-        "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
         "dataset": {
             **{"dataset": "demo", "config": {"preset": "quick"}},
             "measure": {"minutes": minutes, "repeats": 5, "ram_copies": ram_copies},
@@ -52,8 +51,6 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
         ({"form": "noisy", "longer": 3.97, "minutes": "none"}, "C", f"`{QUICK}'{{repeats: 20}}'`"),
         ({"form": "noisy", "longer": 5e6, "minutes": "none"}, "C", "too noisy"),
         ({"row": {"runs": 1}}, "D", "15 minutes"),
-        ({"warnings": ["disturbed", "mixed-code"]}, "D", "two versions"),
-        ({"form": "noisy", "longer": 3.97, "warnings": ["mixed-code"]}, "D", "two versions"),
     ],
 )
 def test_the_worst_decides(given, grade, said):

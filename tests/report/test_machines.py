@@ -131,13 +131,10 @@ def test_what_differs_beside_the_machine_is_said(tmp_path, here, there):
     assert all(part in note for note, parts in zip(notes(here, other), seen, strict=True) for part in parts)
 
 
-def test_other_code_is_said(here, there):
-    tables = with_others(asking(here, [str(there)]))
-    for one, shared in ((tables, "a"), (tables["machines"][0]["tables"], "b")):
-        for run in one["runs"]:
-            run["code"] = f"{shared}-{shared if run['loader'] == 'alpha' else 'same'}"
-    everywhere, of_one = compared(tables)["machines"][1]["notes"]
-    assert "alpha" not in everywhere and "alpha" in of_one
+def test_another_commit_is_said(here, there):
+    changed(there, "host", lambda host: host["commits"][0].update(commit="ba9876543210"))
+    [said] = notes(here, there)
+    assert "ba9876543210" in said and "0123456789ab" in said
 
 
 def test_another_protocol_is_refused_with_both_numbers_whatever_its_columns(here, there):

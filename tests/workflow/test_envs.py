@@ -18,8 +18,7 @@ from packaging.utils import canonicalize_name
 from envs import make_envs
 from envs.install_isolated import installed
 from scripts.common import isolated, plugins
-from scripts.common.code import closure
-from scripts.report.snippets import DATA_FILES as COMPANIONS  # the page holds them, and nobody imports them
+from tests.support.imports import reached_files
 from tests.support.programs import PROJECT
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
@@ -213,8 +212,7 @@ def test_an_environment_holds_what_its_programs_import(rule, environment, progra
         pytest.skip(f"{environment} is not installed: type `make isolated`")
     missing = {
         f"{module} ({path.relative_to(PROJECT)})"
-        for path in closure(program, *([plugin] if plugin else []))
-        if path.suffix == ".py" and str(path.relative_to(PROJECT)) not in COMPANIONS
+        for path in reached_files(program, *([plugin] if plugin else []))
         for module in third_party(path)
         if not distributions(module, environment) & pins(environment).keys()
     }
