@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.\w+\.(\w+)")
-PROOFS = b"proof_server"  # which ends by itself; what it forks for is named
+PROCESS = b"process"  # of a job, or a warm server, which ends by itself; what has asked for it is named
 
 
 class Program(NamedTuple):
@@ -32,7 +32,7 @@ def of_other_calls(folder: Path, call: str, proc: Path = PROC) -> list[Program]:
     for process in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
         try:
             name = PROGRAM.search((proc / f"{process}/cmdline").read_bytes())
-            if name is None or name[1] == PROOFS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
+            if name is None or name[1] == PROCESS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
                 continue
             variables = (proc / f"{process}/environ").read_bytes().split(b"\0")
             theirs = next((one[14:] for one in variables if one.startswith(b"FEEDRATE_CALL=")), None)

@@ -10,13 +10,15 @@ srun --nodes 2 --ntasks-per-node 1 python -m scripts.measure.run_on_nodes ... Th
 
 import argparse
 import ipaddress
+import json
 import os
 import re
 import socket
 import sys
+from dataclasses import asdict
 
 from scripts.common.errors import UserError, run_main
-from scripts.measure.nodes import Nodes, environment
+from scripts.measure.nodes import Nodes
 
 PROGRAM = "scripts.measure.run_loader"
 
@@ -39,9 +41,8 @@ def main() -> None:
         )
     check_name(arguments.rendezvous.rpartition(":")[0])
     nodes = Nodes(arguments.nodes, arguments.rendezvous, os.path.abspath(arguments.together))
-    os.environ.update(environment(nodes))
     run = [word for number, word in enumerate(arguments.run) if (number, word) != (0, "--")]
-    os.execv(sys.executable, [sys.executable, "-m", PROGRAM, *run])
+    os.execv(sys.executable, [sys.executable, "-m", PROGRAM, *run, "--nodes", json.dumps(asdict(nodes))])
 
 
 def check_name(host: str) -> None:

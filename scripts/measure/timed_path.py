@@ -19,7 +19,6 @@ FILES = tuple(  # whichever loader it is; that of a loader comes to it
             "machine/device_prefetch.py",
             "machine/gpu.py",
             "measure/ceiling.py",
-            "measure/child.py",
             "measure/protocol.py",
             "measure/run.py",
             "measure/window.py",
