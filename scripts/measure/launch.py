@@ -33,7 +33,7 @@ HINTS = {  # what is mostly the cause, and what to do
     signal.SIGKILL: ": use fewer workers or smaller batches, or end other programs",
 }
 # Kills a process group when whoever holds its stdin is killed: the process ends by itself then, its workers may not.
-GUARD = ("sh", "-c", 'read -r ended || kill -KILL -- "-$1"', "sh")
+GUARD = ("sh", "-c", 'read -r ended || kill -s KILL -- "-$1"', "sh")
 PROCESS = (sys.executable, "-m", "scripts.measure.process")
 SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PROC, SHARED_MEMORY = Path("/proc"), Path("/dev/shm")
