@@ -75,7 +75,7 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["run_loader", *map(str, asked)])
             wanted, out = run_loader.parse()
-        return visitor.forked(one_run.completed_run(one_run.loader_of(wanted), wanted), out)
+        return visitor.made(one_run.completed_run(one_run.loader_of(wanted), wanted), out, fork=True)
     done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")
