@@ -12,19 +12,24 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import psutil
 
 from scripts.common import isolated
 from scripts.common.errors import UserError
+from scripts.measure.sampler import Sampler
 from scripts.plan.runs import Measurement
+
+if TYPE_CHECKING:
+    from scripts.measure.warm import Server
 
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 HINTS = {  # what is mostly the cause, and what to do
@@ -99,33 +104,13 @@ class Job:
         return {**environment_of(self.threads), **isolated.environment(self.env), **self.environment}
 
 
-class Watch(Protocol):
-    """Looks at a process while it runs; see measure/sampler.py."""
-
-    def start(self, pid: int) -> None:
-        """Look at this process, which has just been started, and at its descendants."""
-
-    def take(self) -> float:
-        """Look at them if it is time to; return after how many seconds it will be."""
-
-    def stop(self) -> None:
-        """Stop looking: the process has ended, or is about to be killed."""
-
-
-class Process(Protocol):
-    """A process at work."""
+@dataclass(frozen=True)
+class Process:
+    """A process at work: once `ended` can be read from, `status` returns how it ended."""
 
     pid: int
-
-    def wait(self, seconds: float) -> int | None:
-        """Return its status if it ends within so many seconds, else None."""
-
-
-class Server(Protocol):
-    """Forks for jobs; see measure/warm.py."""
-
-    def forked(self, job: Job) -> AbstractContextManager[Process]:
-        """Fork for a job. Raises ServerGoneError, also within the block."""
+    ended: int
+    status: Callable[[], int]
 
 
 class ServerGoneError(Exception):
@@ -143,10 +128,10 @@ def environment_of(threads: int) -> dict[str, str]:
     return {**os.environ, **pools, "GOMP_SPINCOUNT": SPIN_COUNT}
 
 
-def run(job: Job, minutes: float | None = None, watch: Watch | None = None, server: Server | None = None) -> Ended:
+def run(job: Job, watch: Sampler, server: "Server | None" = None, minutes: float | None = None) -> Ended:
     """Do a job in a process of its own, a fork of `server` where there is one; return how that ended.
 
-    It is ended after `minutes`, by default those of what it measures. `watch` looks at it meanwhile.
+    `watch` looks at it. It is ended after `minutes`, by default those of what it measures.
     """
     check_temporary()
     kills = out_of_memory_kills()
@@ -199,63 +184,52 @@ def _ended(status: int, kills: int) -> Ended:
     return Ended(status, Cause.LOST, f"the process ended with status {status}")
 
 
-def _status(process: Process, deadline: float, watch: Watch | None) -> int:
+def _status(process: Process, deadline: float, watch: Sampler) -> int:
     """Return the status of a process once it has ended, while `watch` looks at it. Raises TimeoutError."""
-    with contextlib.ExitStack() as stack:
-        watching = watch is not None
-        if watching:
-            stack.callback(watch.stop)
-            try:
-                watch.start(process.pid)
-            except (FileNotFoundError, ProcessLookupError):  # it has ended already
-                watching = False
+    try:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended already
+            watch.start(process.pid)
         while True:
-            pause = watch.take() if watching else 1.0
+            pause = watch.take() if watch.tree else 1.0
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            if (status := process.wait(max(0.001, min(pause, left)))) is not None:
-                return status
-
-
-class _Interpreter:
-    """A new interpreter at work."""
-
-    def __init__(self, program: subprocess.Popen) -> None:
-        self.program, self.pid = program, program.pid
-        try:
-            self.ended = os.pidfd_open(program.pid)
-        except OSError:  # before Linux 5.3, or forbidden in a sandbox
-            self.ended = None
-
-    def wait(self, seconds: float) -> int | None:
-        """Return its status if it ends within so many seconds, else None."""
-        if self.ended is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.program.wait(seconds)
-            return self.program.returncode
-        return self.program.wait() if readable(self.ended, seconds) else None
-
-    def close(self) -> None:
-        """End it, and what it has started."""
-        end(self.pid)
-        self.program.wait()
-        if self.ended is not None:
-            os.close(self.ended)
+            if readable(process.ended, max(0.001, min(pause, left))):
+                return process.status()
+    finally:
+        watch.stop()
 
 
 @contextmanager
-def _interpreter(job: Job) -> Iterator[_Interpreter]:
+def _interpreter(job: Job) -> Iterator[Process]:
     """Start a new interpreter for a job; it ends with the block, and with this process."""
     program = subprocess.Popen(PROCESS, env=job.whole_environment(), stdin=subprocess.PIPE, start_new_session=True)
     guard = subprocess.Popen([*GUARD, str(program.pid)], stdin=subprocess.PIPE, start_new_session=True)
-    with contextlib.ExitStack() as stack:
-        stack.callback(guard.communicate, b"ended\n")
-        process = _Interpreter(program)
-        stack.callback(process.close)
+    ended = _end_of(program.pid)
+    try:
         with contextlib.suppress(BrokenPipeError), program.stdin as told:
             told.write(job.as_json().encode())
-        yield process
+        yield Process(program.pid, ended, program.wait)
+    finally:
+        end(program.pid)
+        program.wait()
+        os.close(ended)
+        guard.communicate(b"ended\n")
+
+
+def _end_of(child: int) -> int:
+    """Return a descriptor that can be read from once a child has ended."""
+    try:
+        return os.pidfd_open(child)
+    except OSError:  # before Linux 5.3, or forbidden in a sandbox
+        reading, writing = os.pipe()
+
+        def wait() -> None:
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+            os.close(writing)
+
+        threading.Thread(target=wait, daemon=True).start()
+        return reading
 
 
 def readable(descriptor: int, seconds: float) -> bool:

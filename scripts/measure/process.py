@@ -2,8 +2,8 @@
 
 A server (`--serve`, `warm.py`) has imported torch once. It has one thread, nothing of CUDA (`unforkable` would say so)
 and no file of a loader open, so that a fork of it is a process as a new interpreter would be after its imports, in
-0.2 s. It takes a job on each connection, a line of JSON with two descriptors to print to, and answers with the fork's
-number, and then with how it ended. Proofs are several at a time; a session asks for one visit after the other.
+0.2 s. It takes a job on each connection, JSON with two descriptors to print to, and answers with the fork's number, and
+then with its status. Proofs are several at a time; a session asks for one visit after the other.
 
 All visits would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
 each begins with random allocations. Its memory would still be the server's, a page at a time its own where it is
@@ -38,6 +38,7 @@ from scripts.measure.tensors import taking
 from scripts.plan.runs import Bound, Run, Tensors
 
 IDLE_SECONDS = 2.0  # of a server of proofs: shorter than a session takes to its first visit
+LONGEST_JOB = 1 << 20  # bytes
 WAITING = 4096  # jobs that may wait for it, which the kernel may have be fewer
 SHAKEN = 200  # allocations at most, of up to SHAKEN_BYTES each, half of which are freed again
 SHAKEN_BYTES = 1 << 18
@@ -51,13 +52,10 @@ KINDS = {kind.__name__: kind for kind in (Run, Bound, Tensors)}
 def main() -> None:
     """Do one job, or serve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--serve", metavar="NAME", help="of the abstract socket; without it: do the job on stdin")
-    parser.add_argument("--call", type=int, help="process with which it ends; without it: when its stdin does")
-    parser.add_argument("--items", type=int, help="of a batch that the in-memory ceiling streams")
-    parser.add_argument("--sample", type=json.loads, help="what an item is, as JSON")
+    parser.add_argument("--serve", type=json.loads, help="a server (measure/warm.py); without it: do the job on stdin")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments)
+        serve(**arguments.serve)
         return
     job = json.load(sys.stdin)
     end_with(job["parent"])
@@ -83,32 +81,31 @@ def write_record(job: Mapping[str, Any], pool: Any, started_by: str) -> None:
 # A server
 
 
-def serve(arguments: argparse.Namespace) -> None:
-    """Fork for jobs until the owner has ended, or nobody asks."""
-    owner = os.pidfd_open(arguments.call) if arguments.call else sys.stdin.fileno()
-    listener = socket.socket(socket.AF_UNIX)
+def serve(name: str, call: int | None, batch: Mapping[str, Any] | None) -> None:
+    """Fork for jobs until the `call` of Snakemake has ended and nobody asks, or, of a session, stdin ends."""
+    owner = os.pidfd_open(call) if call else sys.stdin.fileno()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        listener.bind(f"\0{arguments.serve}")
+        listener.bind(f"\0{name}")
     except OSError:  # another one was faster
         return
     listener.listen(WAITING)
-    item = arguments.sample and sample.from_json(arguments.sample)
-    pool = preloaded(arguments.items, item)
+    pool = preloaded(batch)
     if wrong := unforkable():
         sys.exit(f"error: {wrong}")
     Server(listener, owner, pool).serve()
     os._exit(0)
 
 
-def preloaded(items: int | None, item: sample.Sample | None) -> Any:
-    """Import what every job needs; return the batches that the in-memory ceiling streams, None without `items`."""
+def preloaded(batch: Mapping[str, Any] | None) -> Any:
+    """Import what every job needs; return the batches that the in-memory ceiling streams, None without a `batch`."""
     import torch
 
     from scripts.measure import ceiling, run  # noqa: F401
 
     torch.set_num_threads(1)
     one_run.preload()
-    return ceiling.pool_of(items, item) if items else None
+    return ceiling.pool_of(batch["items"], sample.from_json(batch["sample"])) if batch else None
 
 
 def unforkable() -> str | None:
@@ -155,7 +152,7 @@ class Server:
         if key.fileobj is self.listener:
             try:
                 self._begin()
-            except (OSError, EOFError, ValueError) as error:
+            except (OSError, ValueError) as error:
                 print(f"warm server: {error}", file=sys.stderr)
         elif key.fd == self.ended:
             os.read(self.ended, 1 << 16)
@@ -169,18 +166,14 @@ class Server:
             launch.end(key.data)
 
     def _begin(self) -> None:
-        """Take a job, and fork for it. Raises OSError, EOFError or ValueError where it cannot."""
+        """Take a job, and fork for it. Raises OSError or ValueError where it cannot."""
         client, _ = self.listener.accept()
         descriptors: list[int] = []
         try:
             if warm.user_of(client) != os.getuid():
                 raise PermissionError("another user asks")
             client.settimeout(10)
-            heard, descriptors, _, _ = socket.recv_fds(client, 1 << 16, 2)
-            while not heard.endswith(b"\n"):
-                if not (more := client.recv(1 << 16)):
-                    raise EOFError("the job is cut")
-                heard += more
+            heard, descriptors, _, _ = socket.recv_fds(client, LONGEST_JOB, 2)
             self._fork(json.loads(heard), client, descriptors)
         except BaseException:
             client.close()
@@ -197,7 +190,7 @@ class Server:
             as_fork(server, lambda: self._do(job, client, descriptors))
         self.jobs[number] = client
         self.events.register(client, selectors.EVENT_READ, number)
-        _say(client, {"pid": number})
+        _say(client, number)
 
     def _do(self, job: Mapping[str, Any], client: socket.socket, descriptors: Sequence[int]) -> None:
         """Be a fork: leave what is the server's, which would not be seen to end, and do the job."""
@@ -220,14 +213,14 @@ class Server:
         client = self.jobs.pop(number)
         with contextlib.suppress(KeyError):  # who asked is gone
             self.events.unregister(client)
-        _say(client, {"status": os.waitstatus_to_exitcode(status)})
+        _say(client, os.waitstatus_to_exitcode(status))
         client.close()
 
 
-def _say(client: socket.socket, message: Mapping[str, int]) -> None:
-    """Send a line to who asked, unless that is gone."""
+def _say(client: socket.socket, number: int) -> None:
+    """Send a number to who asked, unless that is gone."""
     with contextlib.suppress(OSError):
-        client.sendall(json.dumps(message).encode() + b"\n")
+        client.send(str(number).encode())
 
 
 # A fork

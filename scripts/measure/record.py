@@ -12,6 +12,7 @@ from scripts.common.files import write_json
 from scripts.common.request import LoaderRequest
 from scripts.measure import launch
 from scripts.measure.launch import Cause, Job
+from scripts.measure.sampler import Sampler
 from scripts.plan.runs import Measurement
 from scripts.plan.sweep import slug
 
@@ -40,7 +41,7 @@ def measure_afresh(measured: Measurement, out: Path, new_record: Callable[[Any],
     """Write the record of what a process of its own measures, or why that crashed."""
     out.unlink(missing_ok=True)
     with launch.told_to_end():
-        ended = launch.run(Job(measured, out, threads_of(measured.threads)))
+        ended = launch.run(Job(measured, out, threads_of(measured.threads)), Sampler(gpu=False))
     launch.exit_if_lost(ended)
     if ended.cause:
         words = {"status": "failed", "reason": ended.reason, "cause": ended.cause}

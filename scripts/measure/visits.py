@@ -52,7 +52,7 @@ def made(run: Run, out: Path, server: Server | None = None, heap_seed: int = 0) 
     try:
         with one_run.group_for(run) as groups:
             job = Job(run, aside, threads_of(run.threads), heap_seed, env, preloaded, groups)
-            ended = launch.run(job, watch=watch, server=server)
+            ended = launch.run(job, watch, server)
     except control_groups.NotPermitted as reason:
         return without_speed(one_run.new_record(module, run), "skipped", str(reason)), Ended(0)
     if aside.is_file():
@@ -129,7 +129,7 @@ class Visitor:
             ended = Ended(None, Cause.NO_ROOM, reason)
         else:
             job = Job(bound, out, threads_of(bound.threads), self.chance.randrange(1 << 30))
-            ended = launch.run(job, CONTROL_MINUTES, sampler.Sampler(gpu=False), self._server(bound))
+            ended = launch.run(job, sampler.Sampler(gpu=False), self._server(bound), CONTROL_MINUTES)
         if not out.is_file():
             reason = f"the control run left no record ({ended.reason}); the session's log says what it said"
             reason = reason if ended.crash is None else ended.crash

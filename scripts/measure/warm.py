@@ -20,12 +20,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from scripts.common.sample import Sample
 from scripts.machine import at_work
 from scripts.measure import launch
-from scripts.measure.launch import Job, ServerGoneError
+from scripts.measure.launch import Job, Process, ServerGoneError
 
 START_SECONDS = 300.0  # that a server may take to import torch
 LET_GO_SECONDS = 60.0  # for which a killed fork may hang in the kernel, on a device, before its server is given up
@@ -49,30 +50,33 @@ class Server:
         return f"\0feedrate-{os.getuid()}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
     @contextmanager
-    def forked(self, job: Job) -> Iterator["Fork"]:
+    def forked(self, job: Job) -> Iterator[Process]:
         """Have it fork for a job; the fork ends with the block. Raises ServerGoneError, also within the block."""
         try:
-            connection = self._connected()
-        except OSError as error:
-            raise ServerGoneError(f"no warm server: {error}{self._status()}") from error
-        fork = Fork(connection)
-        try:
-            fork.begin(job)
-            yield fork
-        except (EOFError, ConnectionError) as error:
-            raise ServerGoneError(f"the warm server ended{self._status()}") from error
-        finally:
-            self._end(fork)
-            connection.close()
+            connection, pid = self._begun(job)
+        except (OSError, EOFError) as error:
+            raise ServerGoneError(f"no warm server{self._status()} ({error or 'it ended'})") from error
+        with connection:
+            try:
+                yield Process(pid, connection.fileno(), partial(_said, connection))
+            except (EOFError, ConnectionError) as error:
+                launch.end(pid)  # what it has started may outlive the server
+                raise ServerGoneError(f"the warm server ended{self._status()}") from error
+            except BaseException:
+                launch.end(pid)
+                if not launch.readable(connection.fileno(), LET_GO_SECONDS):  # the next job gets another server
+                    self.close()
+                raise
 
-    def _end(self, fork: "Fork") -> None:
-        """End a fork that is at work, and what it has started: it may outlive a server that was killed."""
-        if fork.pid is None or fork.ended:
-            return
-        launch.end(fork.pid)
-        with contextlib.suppress(EOFError, ConnectionError):
-            if fork.wait(LET_GO_SECONDS) is None:  # the next job gets another server
-                self.close()
+    def _begun(self, job: Job) -> tuple[socket.socket, int]:
+        """Return a connection to a fork that has begun, and prints where this process does; and its number."""
+        connection = self._connected()
+        try:
+            socket.send_fds(connection, [job.as_json().encode()], [1, 2])
+            return connection, _said(connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _status(self) -> str:
         """Return with what status a server ended that is this process's own, as the end of a sentence."""
@@ -84,39 +88,32 @@ class Server:
 
     def _connected(self) -> socket.socket:
         """Return a connection to the server, which is started where there is none. Raises OSError."""
-        deadline, begun = time.monotonic() + START_SECONDS, False
+        deadline, started = time.monotonic() + START_SECONDS, False
         while True:
-            connection = socket.socket(socket.AF_UNIX)
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             connection.settimeout(START_SECONDS)
             try:
                 connection.connect(self.name)
                 if user_of(connection) != os.getuid():
-                    raise ConnectionRefusedError("it is another user's")
+                    raise PermissionError("it is another user's")
                 return connection
-            except BlockingIOError:  # many wait for it
+            except (BlockingIOError, ConnectionRefusedError) as error:  # many wait for it; it is not there
                 connection.close()
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-                continue
-            except ConnectionRefusedError:
-                connection.close()
-                status = self.process.poll() if begun else None
+                refused = isinstance(error, ConnectionRefusedError)
+                status = self.process.poll() if refused and started else None
                 if status or time.monotonic() > deadline:
                     raise
-            if not begun or status == 0:  # 0: another one was faster, and has ended meanwhile
-                self._start()
-                begun = True
+                if refused and (not started or status == 0):  # 0: another one was faster, and has ended meanwhile
+                    self._start()
+                    started = True
             time.sleep(0.01)
 
     def _start(self) -> None:
         """Start it; where two processes of a call do at once, the second server ends (status 0)."""
         self.close()
-        owner = ["--call", str(self.call)]
-        if self.batch:
-            owner = ["--items", str(self.batch[0]), "--sample", json.dumps(self.batch[1].as_json())]
+        batch = {"items": self.batch[0], "sample": self.batch[1].as_json()} if self.batch else None
         self.process = subprocess.Popen(
-            [*launch.PROCESS, "--serve", self.name[1:], *owner],
+            [*launch.PROCESS, "--serve", json.dumps({"name": self.name[1:], "call": self.call, "batch": batch})],
             env=launch.environment_of(self.threads),
             stdin=subprocess.DEVNULL if self.call else subprocess.PIPE,
             start_new_session=True,
@@ -133,42 +130,11 @@ class Server:
         self.process = None
 
 
-class Fork:
-    """A fork of a server, as whoever asked for it sees it."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.heard = b""  # and not yet taken: the server may say two lines at once
-        self.pid: int | None = None
-        self.ended = False
-
-    def begin(self, job: Job) -> None:
-        """Have it begin a job, and print where this process does. Raises EOFError or ConnectionError."""
-        said = job.as_json().encode() + b"\n"
-        sent = socket.send_fds(self.connection, [said], [1, 2])
-        self.connection.sendall(said[sent:])
-        if (found := self._line(START_SECONDS)) is None:
-            raise ConnectionError("it does not begin")
-        self.pid = found["pid"]
-
-    def wait(self, seconds: float) -> int | None:
-        """Return its status if it ends within so many seconds, else None. Raises EOFError where its server ended."""
-        if (found := self._line(seconds)) is None:
-            return None
-        self.ended = True
-        return found["status"]
-
-    def _line(self, seconds: float) -> dict[str, int] | None:
-        """Return the next line of the server, None where none comes within so many seconds."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self.heard:
-            if not launch.readable(self.connection.fileno(), max(0.0, deadline - time.monotonic())):
-                return None
-            if not (more := self.connection.recv(1 << 16)):
-                raise EOFError
-            self.heard += more
-        line, _, self.heard = self.heard.partition(b"\n")
-        return json.loads(line)
+def _said(connection: socket.socket) -> int:
+    """Return the next number of a server: of a fork's process, then how that ended. Raises EOFError where it ended."""
+    if not (said := connection.recv(64)):
+        raise EOFError
+    return int(said)
 
 
 def of_call(threads: int) -> Server | None:

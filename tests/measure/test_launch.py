@@ -1,9 +1,9 @@
 """One launcher: forks of a warm server and interpreters, whole, with nothing left whatever is killed."""
 
+import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -85,8 +85,11 @@ def call(tmp_path, *jobs):
 
 def servers(process) -> list[psutil.Process]:
     """Return the proof servers of a call, without their forks."""
-    words = {"scripts.measure.process", "--serve", str(process.pid)}
-    found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if words <= set(one.info["cmdline"] or ())]
+    found = [
+        one
+        for one in psutil.process_iter(["cmdline", "ppid"])
+        if "--serve" in (one.info["cmdline"] or ()) and json.loads(one.info["cmdline"][-1])["call"] == process.pid
+    ]
     return [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
 
 
@@ -178,7 +181,7 @@ def done(placed, folder: Path, first: str, minutes=None, server=None, **more) ->
     run = replace(run, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
     asked = launch.Job(one_run.completed_run(one_run.loader_of(run), run), folder / "out.json", 1, **more)
     watch = Sampler(gpu=False)
-    return launch.run(asked, minutes, watch, server), watch
+    return launch.run(asked, watch, server, minutes), watch
 
 
 ENDS = {
@@ -221,17 +224,6 @@ def test_a_server_that_is_killed_is_another_one_for_the_next_job(placed, tmp_pat
     found, _ = done(placed, tmp_path, f"import os, time; os.kill({first.pid}, 9); time.sleep(600)", server=server)
     assert (found.status, found.cause) == (None, "no-server") and "status -9" in found.reason
     assert done(placed, tmp_path, "pass", server=server)[0].status == 0 and server.process is not first
-
-
-def test_a_server_may_say_two_lines_at_once():
-    own, theirs = socket.socketpair()
-    with own, theirs:
-        theirs.sendall(b'{"pid": 5}\n{"status": 0}\n{"pi')
-        fork = warm.Fork(own)
-        assert [fork._line(60), fork.wait(60)] == [{"pid": 5}, 0] and fork.wait(0) is None
-        theirs.close()
-        with pytest.raises(EOFError):
-            fork.wait(60)
 
 
 def test_a_program_that_is_told_to_end_ends_its_job(placed, tmp_path):
