@@ -44,7 +44,7 @@ from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import look
 from scripts.machine.page_cache import ColdCache, evict, files_of
-from scripts.measure.child import SPIN_COUNT
+from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped

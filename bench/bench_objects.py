@@ -37,7 +37,7 @@ from scripts.machine.bucket_client import client_of, make_bucket
 from scripts.machine.objects import Getter, bucket_of
 from scripts.machine.pacing import Emulated
 from scripts.machine.signing import made_up
-from scripts.measure.child import SPIN_COUNT
+from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sink import PlainLoop
 from scripts.tiers._objects.servers import delayed, seaweedfs
 from scripts.tiers._objects.upload import upload

@@ -43,8 +43,8 @@ def main() -> None:
     runs = [run for run in demo_runs(arguments.only, arguments.device) if forkable(run)]
     with made_results(runs, arguments.clips) as made:
         ways = {
-            "fork": lambda run, out: undisturbed(lambda: made.visitor.forked(run, out)),
-            "interpreter": lambda run, out: undisturbed(lambda: made.visitor.interpreted(run, out)),
+            "fork": lambda run, out: undisturbed(lambda: made.visitor.made(run, out, fork=True)),
+            "interpreter": lambda run, out: undisturbed(lambda: made.visitor.made(run, out, fork=False)),
         }
         speeds = made.in_blocks(arguments.blocks, ways, arguments.json)
     near = one = 0

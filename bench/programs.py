@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.made_results import demo_runs, made_results, of_all, ratio, words, yes
 from scripts.common import isolated
 from scripts.machine.cores import cores_allowed
-from scripts.measure import child, one_run
+from scripts.measure import launch, one_run
 from scripts.plan.runs import Run
 from tests.support.handed_out import run_program
 from tests.support.programs import PROJECT
@@ -60,8 +60,7 @@ if __name__ == "__main__":  # and in none of the processes that it starts again
 
 def speed_of(text: str, run: Run) -> float | None:
     """Return the clips/s of a program, from a process of its own; None, and its last line, where it failed."""
-    environment = child.environment_of(cores_allowed())
-    del environment[child.CHILD]
+    environment = launch.environment_of(cores_allowed())
     with tempfile.TemporaryDirectory() as folder:
         environment["TMPDIR"] = folder  # where torch's workers leave a folder each, and MosaicML its locks
         told = (PROJECT, str(run.seconds), str(LEAST_EPOCHS))

@@ -11,7 +11,7 @@ from scripts.common.files import read_json, write_json
 PROC = Path("/proc")
 NOTE = Path(".snakemake", "feedrate_call.json")  # which process holds Snakemake's lock on a folder, or did last
 PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.(?:prepare|measure)\.(\w+)")  # that make or measure something
-PROOFS = b"proof_server"  # which ends by itself; what it forks for is named
+PROCESS = b"process"  # of a job, or a warm server, which ends by itself; what has asked for it is named
 
 
 class Program(NamedTuple):
@@ -40,7 +40,7 @@ def of_other_calls(folder: Path, own: int, proc: Path = PROC) -> list[Program]:
     for process in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
         try:
             name = PROGRAM.search((proc / f"{process}/cmdline").read_bytes())
-            if name is None or name[1] == PROOFS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
+            if name is None or name[1] == PROCESS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
                 continue
         except OSError:  # ended meanwhile, or another user's
             continue

@@ -19,7 +19,7 @@ from scripts.common.serving import reached
 from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
-from scripts.measure import child, sampler, tasks
+from scripts.measure import sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
 from scripts.plan.config import check_loader
@@ -158,7 +158,7 @@ def emulated(run: Run) -> dict[str, Any] | None:
 def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader.
 
-    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already. `rank`:
+    `pool`: the batches that the in-memory ceiling of a visit streams, where a warm server has them already. `rank`:
     which one of several processes that share its epochs this is (measure/ranks.py).
     """
     record = new_record(module, asked)
@@ -202,7 +202,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     if proof:
         record["proof"] = facts.relied_on(vars(asked), proof)
         if pool is None and asked.mode == "visit":
-            pool = ceiling.pool_of(request.batch_size, request.sample)
+            pool = ceiling.pool_of(min(request.batch_size, request.clips), request.sample)
     if pool is not None:
         ceiling.keep_from_workers(pool)
     kept = asked.path if asked.mode == "proof" else asked.proof
@@ -220,7 +220,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         timeline=asked.timeline,
         step_limit_ms=asked.step_limit_ms,
         asked_step_ms=asked.asked_step_ms,
-        groups=tuple(child.joined),
+        groups=tuple(control_groups.joined),
         limited_share=asked.limited_share,
         validation=placed.split(VALIDATION),
         logs=Path(asked.logs) if asked.logs and request.rank == 0 else None,

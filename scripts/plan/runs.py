@@ -75,6 +75,7 @@ class Run(Measurement):
     )
     proof: str | None = _option(None, "record of the proof that a visit relies on")
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
+    nodes: Mapping[str, Any] | None = None  # that ranks are spread over (measure/nodes.py)
     attempt: int = 0  # of a visit that was disturbed and made again
     asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
     start_seconds: float | None = None  # what an epoch start took in earlier visits

@@ -73,7 +73,7 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, 
     asked += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
     if visitor:
         wanted, out = by_hand.run_of(by_hand.run_parser(None).parse_args(list(map(str, asked))))
-        return visitor.forked(one_run.completed_run(one_run.loader_of(wanted), wanted), out)
+        return visitor.made(one_run.completed_run(one_run.loader_of(wanted), wanted), out, fork=True)
     done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")

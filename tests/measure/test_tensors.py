@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from scripts.kinds import array, image
-from scripts.measure import measure_tensors
+from scripts.measure.tensors import taking
 from scripts.measure.tensors.clips import RESERVE_BATCHES, RESIDENT_BYTES, Bench
 from scripts.measure.tensors.methods import Method, opened
 from scripts.measure.tensors.worker_pool import DIED
@@ -91,7 +91,7 @@ def ways_of(corpus, data=None, workers=2):
 
 def taken(methods, seconds=0.005):
     """What is recorded of these methods."""
-    found = measure_tensors.take_turns(methods, seconds, random.Random(0), time.perf_counter, lambda _: None)
+    found = taking.take_turns(methods, seconds, random.Random(0), time.perf_counter, lambda _: None)
     return [taking.as_json(clip_bytes=3200) for taking in found]
 
 
@@ -353,7 +353,7 @@ class Machine:
 
     def take(self, methods, seconds):
         phases = []
-        found = measure_tensors.take_turns(methods, seconds, random.Random(0), self.clock, phases.append)
+        found = taking.take_turns(methods, seconds, random.Random(0), self.clock, phases.append)
         assert phases == ["before", "after"]
         return {taking.method.name: taking for taking in found}
 
@@ -363,7 +363,7 @@ def moved(seed):
     machine, ends = Machine(), []
     methods = [machine.method(name, 1.0) for name in "abc"]
     noted = lambda _: ends.append(len(machine.moved))  # noqa: E731
-    measure_tensors.take_turns(methods, 5.0, random.Random(seed), machine.clock, noted)
+    taking.take_turns(methods, 5.0, random.Random(seed), machine.clock, noted)
     return machine.moved[slice(*ends)]
 
 
@@ -450,12 +450,12 @@ def test_memory_is_bounded():
     """All methods together stay within a quarter of what is free; where a batch does not fit, nothing is measured."""
     clip, batch, gigabytes = 640_000, 32, 10**9
     for available in (3 * gigabytes, 8 * gigabytes, 500 * gigabytes):
-        clips = measure_tensors.resident_clips(10**6, batch, clip, available)
+        clips = taking.resident_clips(10**6, batch, clip, available)
         assert batch <= clips <= RESIDENT_BYTES // clip
         assert (clips + RESERVE_BATCHES * batch) * clip <= available / 4
-    assert measure_tensors.resident_clips(461, batch, clip, 500 * gigabytes) == 461
-    assert measure_tensors.resident_clips(3, batch, clip, 500 * gigabytes) == batch
-    assert measure_tensors.resident_clips(10**6, batch, clip, 1 * gigabytes) == 0
+    assert taking.resident_clips(461, batch, clip, 500 * gigabytes) == 461
+    assert taking.resident_clips(3, batch, clip, 500 * gigabytes) == batch
+    assert taking.resident_clips(10**6, batch, clip, 1 * gigabytes) == 0
 
 
 def made(method, speed, operation="many", status="ok", delivers=True, clips=4, device="cpu", reason=None):

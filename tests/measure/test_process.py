@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from bench.made_results import demo_runs, made_results
-from scripts.measure.fork_server import unforkable
+from scripts.measure.process import unforkable
 
 PROGRAM = """
 import os
 from types import SimpleNamespace
 import numpy as np
 from scripts.measure.ceiling import keep_from_workers
-from scripts.measure.fork_server import own, private_pages
+from scripts.measure.process import own, private_pages
 
 def shared():
     with open("/proc/self/smaps_rollup") as lines:

@@ -1,5 +1,6 @@
-"""Proofs by forks of one server: whole, one server for a call, nothing left when asker, server or call end."""
+"""One launcher: forks of a warm server and interpreters, whole, with nothing left whatever is killed."""
 
+import json
 import os
 import shlex
 import signal
@@ -7,13 +8,18 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from scripts.common.corpus import Corpus
 from scripts.common.files import read_json
-from scripts.measure import proofs
+from scripts.machine.folders import location_of
+from scripts.measure import launch, one_run, warm
+from scripts.measure.sampler import Sampler
+from scripts.plan.runs import Run
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
@@ -79,8 +85,11 @@ def call(tmp_path, *jobs):
 
 def servers(process) -> list[psutil.Process]:
     """Return the proof servers of a call, without their forks."""
-    words = {"scripts.measure.proof_server", str(process.pid)}
-    found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if words <= set(one.info["cmdline"] or ())]
+    found = [
+        one
+        for one in psutil.process_iter(["cmdline", "ppid"])
+        if "--serve" in (one.info["cmdline"] or ()) and json.loads(one.info["cmdline"][-1])["call"] == process.pid
+    ]
     return [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
 
 
@@ -136,7 +145,7 @@ def test_whatever_is_killed_nothing_is_left_at_work(placed, tmp_path, killed):
         if killed == "server":
             assert process.stdout.readline().split() == ["0"]
             assert read_json(out)["started_by"] == "interpreter"
-            assert "the proof server has ended" in Path(f"{out}.log").read_text()
+            assert "the warm server ended: this proof has an interpreter of its own" in Path(f"{out}.log").read_text()
         else:
             until(lambda: not asker.is_running() or asker.status() == psutil.STATUS_ZOMBIE)
             assert not out.exists()
@@ -149,5 +158,104 @@ def process_below(process) -> list[psutil.Process]:
 
 
 def test_another_number_of_threads_is_another_server():
-    names = {proofs.name_of(os.getpid(), threads) for threads in (1, 2)}
-    assert len(names) == 2 and proofs.name_of(os.getpid(), 1) in names
+    names = {warm.Server(threads, call=os.getpid()).name for threads in (1, 2)}
+    assert len(names) == 2 and warm.Server(1, call=os.getpid()).name in names
+
+
+# A job, by a fork or by an interpreter
+
+
+@pytest.fixture(scope="module")
+def server(placed):
+    """A warm server as a session has it."""
+    made = warm.Server(1, (8, Corpus(placed / "corpus").sample))
+    yield made
+    made.close()
+
+
+def done(placed, folder: Path, first: str, minutes=None, server=None, **more) -> tuple[launch.Ended, Sampler]:
+    """Do the proof of a loader that does `first`; return how it ended, and who looked at it."""
+    (folder / "mine.py").write_text(WHOLE.format(first=first))
+    location = location_of(placed / "memmap").as_json()
+    run = Run(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
+    run = replace(run, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
+    asked = launch.Job(one_run.completed_run(one_run.loader_of(run), run), folder / "out.json", 1, **more)
+    watch = Sampler(gpu=False)
+    return launch.run(asked, watch, server, minutes), watch
+
+
+ENDS = {
+    "ends": ("pass", None, (0, None)),
+    "crashes": (CRASHING, None, (-signal.SIGSEGV, "crashed")),
+    "takes too long": ("import time; time.sleep(600)", 0.1, (None, "no-end")),
+    "fails": ("raise SystemExit(3)", None, (3, "lost")),
+    "is ended": ("import os; os.kill(os.getpid(), 15)", None, (-signal.SIGTERM, "lost")),
+}
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["fork", "interpreter"])
+@pytest.mark.parametrize(("first", "minutes", "ended"), ENDS.values(), ids=ENDS)
+def test_it_is_known_how_a_job_ended(placed, tmp_path, server, fork, first, minutes, ended):
+    found, watch = done(placed, tmp_path, first, minutes, server if fork else None)
+    assert (found.status, found.cause) == ended
+    assert (tmp_path / "out.json").exists() == (found.status == 0)
+    assert found.status is not None or watch.samples
+
+
+def test_the_end_of_an_interpreter_is_seen_without_pidfd(placed, tmp_path, monkeypatch):
+    def refused(_process):
+        raise OSError
+
+    monkeypatch.setattr(os, "pidfd_open", refused)
+    assert done(placed, tmp_path, CRASHING)[0].cause == "crashed"
+
+
+def test_an_interpreter_joins_its_groups_and_has_its_environment(placed, tmp_path):
+    (tmp_path / "cgroup.procs").touch()  # as a folder of the kernel has it
+    first = "import os; assert os.environ['ASKED'] == 'so' and os.environ['OMP_NUM_THREADS'] == '1'"
+    found, _ = done(placed, tmp_path, first, groups=[str(tmp_path)], environment={"ASKED": "so"})
+    assert found.status == 0 and read_json(tmp_path / "out.json")["status"] == "ok"
+    assert (tmp_path / "cgroup.procs").read_text() == "0\n"
+
+
+def test_a_server_that_is_killed_is_another_one_for_the_next_job(placed, tmp_path, server):
+    assert done(placed, tmp_path, "pass", server=server)[0].status == 0
+    first = server.process
+    found, _ = done(placed, tmp_path, f"import os, time; os.kill({first.pid}, 9); time.sleep(600)", server=server)
+    assert (found.status, found.cause) == (None, "no-server") and "status -9" in found.reason
+    assert done(placed, tmp_path, "pass", server=server)[0].status == 0 and server.process is not first
+
+
+def test_a_program_that_is_told_to_end_ends_its_job(placed, tmp_path):
+    out, number = tmp_path / "one" / "proof.json", tmp_path / "number"
+    line = job(placed, out, WAITING.format(path=str(number)))
+    process = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=PROJECT)
+    worker = psutil.Process(int(until(lambda: number.exists() and number.read_text())))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(300) == 128 + signal.SIGTERM
+    until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+
+
+PARENT = """
+import os, sys, time
+if os.fork():
+    os.waitpid(-1, 0)
+open(f"/dev/shm/torch_{os.getpid()}_1_0", "x").close()
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_torch_has_left_in_ram_goes_with_its_processes():
+    pipes = {"stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", PARENT], start_new_session=True, **pipes) as started:
+        worker = int(started.stdout.readline())
+        left, of_another = (Path(f"/dev/shm/torch_{number}_1_0") for number in (worker, os.getpid()))
+        of_another.touch()
+        try:
+            launch.end(started.pid)
+            assert not left.exists() and of_another.exists()
+        finally:
+            of_another.unlink()
+    assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == psutil.STATUS_ZOMBIE
+    launch.end(started.pid)  # one that is gone is no error
