@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
@@ -17,7 +17,6 @@ from scripts.loaders import _torch
 from scripts.machine import device_prefetch
 from scripts.measure import across
 from scripts.measure.bottleneck_trials import stages_of
-from scripts.measure.declared import version_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
@@ -92,7 +91,7 @@ def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, sett
 
 def skip_what_is_no_gpus_concern(module) -> None:
     """Skip the test of a loader that reads a bucket, or of one whose libraries `make gpu` has not installed."""
-    absent = [name for name in module.REQUIRES if version_of(name) is None]
+    absent = [name for name in module.REQUIRES if isolated.version_of(name, isolated.env_of(module)) is None]
     absent += [name for name in plugins.load("formats", module.FORMAT).REQUIRES if not find_spec(name)]
     if absent or getattr(module, "READS", (PATH,))[0] != PATH:
         pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or it copies nothing to a device")

@@ -13,12 +13,11 @@ from typing import Any
 
 import psutil
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest
 from scripts.machine.folders import location_of
-from scripts.measure.declared import version_of
 from tests.support.object_stores import ObjectStore
 
 BATCH_SIZE = 8
@@ -54,7 +53,7 @@ def request_for(
 def unsuited(module: ModuleType, request: LoaderRequest) -> str | None:
     """Return why a loader cannot deliver what is asked, on this machine or anywhere; or None."""
     chosen = [name for name in plugins.required(module, request.options) if name not in module.REQUIRES]
-    if absent := [name for name in chosen if version_of(name) is None]:
+    if absent := [name for name in chosen if isolated.version_of(name, isolated.env_of(module)) is None]:
         return f"not installed: {', '.join(absent)}"
     asked = (getattr(module, name, None) for name in ("never", "unsuited"))
     return next(filter(None, (ask(request) for ask in asked if ask)), None)
