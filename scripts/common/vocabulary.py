@@ -53,7 +53,6 @@ CACHES = {
 SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
-NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
 
 LIFETIMES = {  # of a batch
@@ -131,6 +130,22 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 RUN_STATUSES = ("ok", "failed", "skipped")  # of a record
+NOT_TRIED, NO_RECORD, FOLLOWS, VERIFICATION = "not-tried", "no-record", "follows-other-rank", "verification"
+UNSUITED, CRASH, LIMIT, ERROR = "skipped-unsuited", "crash", "limit", "error"
+REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
+    NOT_TRIED: Term(
+        "not tried",
+        "the other runs of this file were not tried",
+        "an earlier run of the same call showed that the user's own file is broken",
+    ),
+    NO_RECORD: Term("no record", about="the process left no record, each time that it was tried"),
+    FOLLOWS: Term("follows another rank", about="a rank that failed because another one did"),
+    VERIFICATION: Term("verification", about="wrong data was delivered"),
+    UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
+    CRASH: Term("crash", about="the process ended by itself, or was killed"),
+    LIMIT: Term("limit", about="it had not ended after the time that it may take"),
+    ERROR: Term("error", about="an exception ended it"),
+}
 STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the order in which results stand
 
 

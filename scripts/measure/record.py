@@ -10,6 +10,7 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.common.request import LoaderRequest
+from scripts.common.vocabulary import ERROR, UNSUITED
 from scripts.measure import child
 from scripts.plan.runs import Measurement
 from scripts.plan.sweep import slug
@@ -30,9 +31,10 @@ def begun(kind: str, measured: Measurement, **more: Any) -> Record:
     }
 
 
-def without_speed(record: Record, status: str, reason: str) -> Record:
-    """Return `record` as one that gives no number, with the reason why."""
-    return {**record, "status": status, "reason": reason, "clips_per_second": None, "au_percent": None}
+def without_speed(record: Record, status: str, reason: str, code: str = "") -> Record:
+    """Return `record` as one that gives no number, with the reason why: its words, and its code, a key of REASONS."""
+    why = {"reason": reason, "reason_code": code or (UNSUITED if status == "skipped" else ERROR)}
+    return {**record, "status": status, **why, "clips_per_second": None, "au_percent": None}
 
 
 def measure_afresh(

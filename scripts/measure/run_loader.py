@@ -12,6 +12,7 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
+from scripts.common.vocabulary import NOT_TRIED
 from scripts.machine import allocator, control_groups, folders
 from scripts.measure import child, one_run, own_fault, proofs, ranks, sampler, visits
 from scripts.measure.record import threads_of, without_speed
@@ -37,7 +38,7 @@ def main() -> None:
     note = Path(run.broken) if run.broken else None
     fault = own_fault.known(note, module)
     if fault:
-        write_json(out, without_speed(one_run.new_record(module, run) | code, "skipped", fault))
+        write_json(out, without_speed(one_run.new_record(module, run) | code, "skipped", fault, NOT_TRIED))
         return
     watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
     try:

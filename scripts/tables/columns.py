@@ -24,6 +24,7 @@ from scripts.common.vocabulary import (
     LIFETIMES,
     PARTS,
     PHASES,
+    REASONS,
     RESULT_SETTINGS,
     SHARING,
     TASKS,
@@ -168,6 +169,7 @@ _SHARED = {
         Column("repeat", int, "plan: repeat", heading="Block", doc="number of the block of the visit, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
         Column("reason", doc="why there is no value, or what is to be known of it"),
+        Column("reason_code", doc="of what has no speed, as in `runs.csv`"),
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
         Column("au_percent", float, "record: au_percent", "AU", percent_text,
                "accelerator utilisation: the share of the time that training steps took"),
@@ -278,7 +280,7 @@ _RANKING = (
            doc="clips/s of the same in one process, times the ranks; blank where that was not measured"),
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
            doc="by how much all ranks together are slower than that"),
-    *_shared("status reason warnings"),
+    *_shared("status reason reason_code warnings"),
     Column("codes", int, "different: code", doc="number of different `code` among the ok runs"),
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
@@ -288,6 +290,7 @@ TABLES = {
         *_shared("batch_lifetime repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
+        replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second",
                 doc="of a visit the rate of whole epochs, one start in each; of a run by whole epochs all clips over "
                 "all seconds"),
@@ -458,7 +461,7 @@ TABLES = {
     "skipped": Table("What could not run.", (
         *_NAMES,
         Column("repeats", int, doc="runs that share the reason; blank for what was not planned"),
-        *_shared("status reason"),
+        *_shared("status reason reason_code"),
     )),
     "warnings": Table("A row a warning of a run, a bound or a tier.", (
         *_NAMES,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.blocks import compare
-from scripts.common.vocabulary import NOT_TRIED
+from scripts.common.vocabulary import NOT_TRIED, REASONS
 from scripts.tables.records import tier_name
 
 _OF_RESULT = ("runs", "clips_per_second", "interval_low", "interval_high", "status")
@@ -29,7 +29,7 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
             continue
         result = results.get((entry["loader"], tier, entry["slug"]))
         if result is None:  # of a broken file, whose one failure is another result's
-            yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": NOT_TRIED}
+            yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": REASONS[NOT_TRIED].text}
             continue
         first = result if step == 1 else first
         row |= {"slug": entry["slug"], **{key: result[key] for key in _OF_RESULT}}

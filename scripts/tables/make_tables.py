@@ -17,6 +17,7 @@ from typing import Any
 
 from scripts.common.errors import UserError, reading, run_main
 from scripts.common.files import read_json, whole_directory, write_json
+from scripts.common.vocabulary import UNSUITED
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
@@ -152,6 +153,7 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
         "device": columns["device"] or "",
         "slug": "-".join(str(value) for value in settings.values() if value is not None),
         "status": "skipped",
+        "reason_code": UNSUITED,
     }
 
 

@@ -108,6 +108,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
+        "reason_code": next((run["reason_code"] for run in by_status[status] if run["reason_code"]), None),
         "warnings": sum(run["warnings"] or 0 for run in runs),
         "declared": _declared(runs),
     }

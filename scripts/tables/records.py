@@ -191,7 +191,7 @@ def _work_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of runs without those that a broken file did not get: it is one result with one reason."""
-    return [row for row in rows if not (row["status"] == "skipped" and NOT_TRIED in row["reason"])]
+    return [row for row in rows if row["reason_code"] != NOT_TRIED]
 
 
 def tier_name(tier: str, emulated: Collection[str]) -> str:

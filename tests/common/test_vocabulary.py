@@ -21,6 +21,7 @@ SWEEP = CONFIG["sweep"]["properties"]
         (RECORD["run"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
         (RECORD["bound"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
         (RECORD["operation"]["properties"]["status"]["enum"], vocabulary.RUN_STATUSES),
+        (RECORD["reason_code"]["enum"], vocabulary.REASONS),
         (RECORD["run"]["properties"]["split"]["enum"], (vocabulary.SPLIT, vocabulary.VALIDATION)),
         (RECORD["operation"]["properties"]["device"]["enum"], vocabulary.DEVICES),
         (RECORD["operation"]["properties"]["operation"]["enum"], vocabulary.OPERATIONS),
