@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 PROTOCOL = 12  # raise it when a change to the protocol of a run makes older runs incomparable
 SPLIT, VALIDATION = "train", "validation"
-EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 
 
 class Term(NamedTuple):

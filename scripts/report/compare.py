@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.common.errors import run_main
 from scripts.report.changes import changes, comparison_lines, worse
 from scripts.report.others import read_baseline
-from scripts.tables.columns import read_tables
+from scripts.report.shown import shown_tables
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         "--limit", type=float, default=inf, help="percent slower that is too much (default: nothing is)"
     )
     arguments = parser.parse_args()
-    tables, baseline = read_tables(arguments.tables), read_baseline(arguments.baseline)
+    tables, baseline = shown_tables(arguments.tables), read_baseline(arguments.baseline)
     print("\n".join(comparison_lines(tables, baseline)))
     bad = worse(changes(tables, baseline), arguments.limit) if arguments.limit < inf else []
     for one in bad:

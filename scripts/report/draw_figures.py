@@ -31,7 +31,7 @@ from scripts.report import charts
 from scripts.report.charts._common import INK, PAPER, RULE, Tables
 from scripts.report.charts._print import nothing
 from scripts.report.others import with_others
-from scripts.tables.columns import read_tables
+from scripts.report.shown import shown_tables
 
 _RC = {
     "figure.facecolor": PAPER, "axes.facecolor": PAPER, "axes.edgecolor": RULE, "grid.color": RULE,
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--out", required=True, type=Path, help="folder for the figures")
     arguments = parser.parse_args()
-    draw(read_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
+    draw(shown_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
 
 
 if __name__ == "__main__":

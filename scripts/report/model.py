@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
-from scripts.common.vocabulary import EMULATED, OBJECTS
+from scripts.common.vocabulary import OBJECTS
 from scripts.report.verdict_texts import asked, au_text, in_memory
 from scripts.tables.step_au import MEASURED, bare
 
@@ -111,9 +111,7 @@ def model_of(tables: Tables, batch: int) -> Model:
     disks = [
         row["sequential_megabytes_per_second"]
         for row in tables["tiers"]
-        if row["sequential_megabytes_per_second"]
-        and not in_memory(tables, row["tier"])
-        and not row["tier"].endswith(EMULATED)
+        if row["sequential_megabytes_per_second"] and not in_memory(tables, row["tier"]) and not row["emulated"]
     ]
     return Model(
         asked(tables, "batch") or batch,

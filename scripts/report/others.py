@@ -8,8 +8,8 @@ from scripts.common.compared import check_folder, check_once, machine_folders
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT
+from scripts.report.shown import shown_tables
 from scripts.report.verdict_texts import asked
-from scripts.tables.columns import read_tables
 
 Tables = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
 
 def _read(key: str, folder: str | Path, hint: str) -> dict[str, Any]:
     try:
-        return read_tables(Path(folder))
+        return shown_tables(Path(folder))
     except UserError as error:
         found = str(error).partition(" Delete ")[0]  # it would be made again here, where nothing makes it
         raise UserError(f"{key}: found tables that this version cannot read ({found}) {hint}") from None

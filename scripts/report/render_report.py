@@ -1,6 +1,7 @@
 """Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
 
-With --light it writes a second one, small enough for Snakemake's report, see light.py.
+With --light it writes a second one, small enough for Snakemake's report, see light.py. Beside the page it writes what
+programs read of it, see page.py.
 
 python -m scripts.report.render_report --tables results/tables/demo --figures report/figures --out report/index.html
 """
@@ -24,7 +25,7 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.noun import noun_of, worded_page
 from scripts.common.text import duration_text, percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.changes import changes, machines
@@ -50,7 +51,9 @@ from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
+from scripts.report.page import write_about
 from scripts.report.published import published
+from scripts.report.shown import shown_tables
 from scripts.report.snippets import companions, snippet
 from scripts.report.verdict_texts import (
     au_text,
@@ -64,7 +67,7 @@ from scripts.report.verdict_texts import (
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
-from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
+from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, settings_text
 
 DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
@@ -202,7 +205,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
         "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
-        "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
+        "emulated": any(row["emulated"] for row in tables["tiers"]),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "control_runs": {
             (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
@@ -354,13 +357,14 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="HTML file to write")
     parser.add_argument("--light", type=Path, help="a small HTML file without charts to hover, for Snakemake's report")
     arguments = parser.parse_args()
-    sources = (read_tables(arguments.tables), arguments.figures, arguments.tables)
+    sources = (shown_tables(arguments.tables), arguments.figures, arguments.tables)
     pages = {arguments.out: render(*sources)}
     if arguments.light:
         pages[arguments.light] = render(*sources, light_of=str(arguments.out))
     for path, html in pages.items():
         with whole_file(path) as file:
             file.write(html)
+    write_about(arguments.out, sources[0])
 
 
 if __name__ == "__main__":

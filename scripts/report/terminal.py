@@ -11,7 +11,7 @@ from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
-from scripts.report.verdict_texts import SAY_LITTLE, asked, choice_text, rank_text, visits_text
+from scripts.report.verdict_texts import FEW_VISITS, Caution, asked, choice_text, rank_text, visits_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, settings_text
@@ -142,19 +142,21 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
         if verdict["row"] or verdict["lacking"] not in needed:
             texts += _verdict_texts(verdict)
         needed |= set() if verdict["row"] else {verdict["lacking"]}
-    said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
+    minded = ((*one["cautions"], Caution("lacking", one["lacking"])) for one in found if one["row"])
+    said = (caution for one in minded for caution in one if caution.text)
     texts += [(2, f"Caution: {text}", "") for text in _together(dict.fromkeys(said))]
     return [*_wrapped(texts, colour), ""]
 
 
-def _together(texts: Iterable[str]) -> list[str]:
-    """Return the texts, those that ask for more visits as one: in a short session that is said of most results."""
-    texts = list(texts)
-    few = [text for text in texts if text.endswith(SAY_LITTLE)]
+def _together(cautions: Iterable[Caution]) -> list[str]:
+    """Return their texts, of those that ask for more visits one: in a short session that is said of most results."""
+    cautions = list(cautions)
+    few = [one.text for one in cautions if one.code == FEW_VISITS]
     if len(few) < 2:
-        return texts
+        return [one.text for one in cautions]
     others = f"{len(few) - 1} other{'s' if len(few) > 2 else ''}"
-    return [f"{few[0].removesuffix('.')}, and so do the few of {others}.", *(one for one in texts if one not in few)]
+    together = f"{few[0].removesuffix('.')}, and so do the few of {others}."
+    return [together, *(one.text for one in cautions if one.code != FEW_VISITS)]
 
 
 def summary_lines(tables: Mapping[str, Any]) -> list[str]:

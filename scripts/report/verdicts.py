@@ -13,10 +13,11 @@ from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import COLD, EMULATED
+from scripts.common.vocabulary import COLD
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
+    Caution,
     against_text,
     asked,
     au_text,
@@ -59,7 +60,7 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
       `faster_high` (99 % interval; None for single visits and for the same result), and `text`.
     - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
-    - `cautions`: what to know before one acts on it; `caveat` is the same in one text.
+    - `cautions`: what to know before one acts on it, each a Caution; `caveat` is their texts in one.
     """
     rows = sorted((row for row in tables["best"] if row["condition"]), key=condition_order)
     devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
@@ -121,7 +122,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
         feeding = next((one for one in ranked if not starves(one)), None)
         minded = [starving(first, step_ms, feeding, _answer(tables, first)), *found["cautions"]]
-        found |= {"cautions": minded, "caveat": " ".join(minded)}
+        found |= _minded(minded)
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
 
@@ -142,7 +143,7 @@ def compared(tables: Tables, row: Row) -> Compared:
 def _from_memory(tables: Tables, row: Row) -> bool:
     """Return whether a result read files that its machine's memory held, on a tier that is not emulated."""
     local = any(one["tier"] == row["tier"] and one["path"] for one in tables["tiers"])
-    return row["cache"] not in COLD and local and not row["tier"].endswith(EMULATED)
+    return row["cache"] not in COLD and local and not row["emulated"]
 
 
 def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
@@ -346,7 +347,6 @@ def _none(named: Verdict, lacking: str) -> Verdict:
 def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -> Verdict:
     """Return the verdict for the first of `rows`, which the others cannot be distinguished from."""
     row, *ties = rows
-    minded = list(cautions(tables, row))
     return named | {
         **{
             "form": "use",
@@ -358,9 +358,14 @@ def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -
             "fact": fact,
             "reason": rule + speed_text(row),
         },
-        **{"against": _against(tables, row), "cautions": minded, "caveat": " ".join(minded)},
+        **{"against": _against(tables, row), **_minded(cautions(tables, row))},
         "lacking": no_rival(one for one in tables["best"] if one["condition"] == row["condition"]),
     }
+
+
+def _minded(found: Iterable[Caution]) -> Verdict:
+    found = list(found)
+    return {"cautions": found, "caveat": " ".join(one.text for one in found)}
 
 
 def _against(tables: Tables, row: Row) -> Verdict | None:

@@ -13,7 +13,6 @@ from scripts.common.files import block_of
 from scripts.tables import bottlenecks
 from scripts.tables.columns import in_flight
 from scripts.tables.groups import grouped, speed_columns
-from scripts.tables.records import tier_name
 
 GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]
@@ -31,12 +30,12 @@ def rows(
     readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["runs"]})
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
-        yield from _get_rows(tier_name(tier, plan["emulated"]), reads, sizes)
+        yield from _get_rows(tier, reads, sizes)
         for size, count in ((size, count) for size in sorted(set(sizes.values())) for count in readers):
             speed = storage(reads, size, count)
             if speed is not None:
                 formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
-                names = {"tier": tier_name(tier, plan["emulated"]), "formats": formats, "readers": count}
+                names = {"tier": tier, "formats": formats, "readers": count}
                 yield {"bound": "storage", **names, **speed_columns([speed])}
 
 

@@ -132,7 +132,8 @@ _SHARED = {
     column.name: column
     for column in (
         Column("loader", of="plan: loader", heading="Loader", doc="name of the loader"),
-        Column("tier", of="plan: tier", heading="Tier", doc="storage tier; `NAME (emulated)` where one is emulated"),
+        Column("tier", of="plan: tier", heading="Tier", doc="storage tier"),
+        Column("emulated", bool, "plan: emulated", doc="whether its reads are slowed down to those of other storage"),
         Column("format", of="plan: format", heading="Format", doc="format that the loader reads"),
         Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
         Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
@@ -226,7 +227,7 @@ def _of_runs(how: str, names: str) -> tuple[Column, ...]:
     return tuple(replace(one, of=f"{how}: {one.name}", doc=f"{one.doc}; the {how}") for one in _shared(names))
 
 
-_RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
+_RESULT = _shared(f"loader tier emulated format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
@@ -339,7 +340,7 @@ TABLES = {
         replace(_SHARED["clips_per_second"], of="record: clips_per_second", doc="written"),
     )),
     "tiers": Table("A row a storage tier: what it is, and what it gives to fio, or object storage to raw GETs.", (
-        *_shared("tier"),
+        *_shared("tier emulated"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),
         Column("tier_kind", of="plan: tier_kind", heading="Tier's kind", doc="a file in `scripts/tiers/`"),
         Column("kind", of="record: kind", heading="Device's kind", doc="such as nvme, hdd, network, virtual or ram"),

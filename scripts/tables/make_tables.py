@@ -31,7 +31,6 @@ from scripts.tables.records import (
     read_record,
     setting_columns,
     shared,
-    tier_name,
     tried,
 )
 from scripts.tables.step_au import with_step_au
@@ -66,14 +65,16 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         write(record)
     tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
     formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
-    called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
-    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
+    emulated = plan["emulated"]
+    skipped = [
+        {**entry, "tier": entry["tier"] or "", "emulated": entry["tier"] in emulated} for entry in plan["skipped"]
+    ]
 
     sizes = {name: bounds_of.stored_bytes(record) for name, record in formats.items() if record}
     bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
     runs = ranking.counted(rows)
     of_runs = list(zip(runs, kept, strict=True))
-    share = plan["config"]["measure"]["limited_share"]
+    share, storage = plan["config"]["measure"]["limited_share"], plan["config"]["storage"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
     ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
     ranked = ranking.with_sharing(with_step_au(ranked, plan))  # of the speeds that the rows show
@@ -91,7 +92,8 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "latencies": latency.rows(of_runs),
         "spans": spans.rows(of_runs),
         "tiers": [
-            _tier_row(called[name], plan["config"]["storage"][name]["kind"], record) for name, record in tiers.items()
+            _tier_row({"tier": name, "emulated": name in emulated, "tier_kind": storage[name]["kind"]}, record)
+            for name, record in tiers.items()
         ],
         "bounds": [*bound_rows, *bounds_of.decode_rows(results)],
         "parts": bottlenecks.rows(results),
@@ -99,7 +101,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "skipped": _skipped_rows(skipped, tried(runs)),
         "noise": noise,
         "warnings": [
-            *_warning_rows(records, [*bounds, *tensors], tiers, called),
+            *_warning_rows(records, [*bounds, *tensors], tiers),
             *drift.warning_rows(noise),
             *mixed.warning_rows(runs),
             *stationary.warning_rows(of_runs),
@@ -148,7 +150,7 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
     settings = entry["settings"] or {}
     columns = setting_columns(settings)
     return {
-        **{key: entry[key] for key in ("loader", "tier", "reason")},
+        **{key: entry[key] for key in ("loader", "tier", "emulated", "reason")},
         **columns,
         "device": columns["device"] or "",
         "slug": "-".join(str(value) for value in settings.values() if value is not None),
@@ -165,32 +167,23 @@ def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[s
     yield from map(_plan_skip, skipped)
 
 
-def _tier_row(name: str, kind: str, record: Record | None) -> dict[str, Any]:
+def _tier_row(entry: Mapping[str, Any], record: Record | None) -> dict[str, Any]:
     """Return the row of tiers.csv, blank with a reason where fio did not measure it."""
-    row = taken("tiers", plan={"tier": name, "tier_kind": kind}, record=record)
+    row = taken("tiers", plan=entry, record=record)
     unprofiled = {} if record else {"reason": "the tier was not profiled"}
     return row | {"warnings": len((record or {}).get("warnings") or [])} | unprofiled
 
 
 def _warning_rows(
-    records: Iterable[Record],
-    bounds: Iterable[Record],
-    tiers: Mapping[str, Record | None],
-    called: Mapping[str, str],
+    records: Iterable[Record], bounds: Iterable[Record], tiers: Mapping[str, Record | None]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and tensors neither.
-
-    `called`: what each tier is called in the tables.
-    """
-    sources = [
-        ({key: record[key] for key in ("loader", "slug", "repeat")} | {"tier": called[record["tier"]]}, record)
-        for record in records
-    ]
+    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and tensors neither."""
+    sources = [({key: record[key] for key in ("loader", "slug", "repeat", "tier")}, record) for record in records]
     for record in bounds:
         kind = "control run" if record["record"] == "bound" else record["record"]
         slug = f"{kind} {record['settings']['device']} batch {record['settings']['batch_size']}"
         sources.append(({"slug": slug, "repeat": record["repeat"]}, record))
-    sources += [({"tier": called[name]}, record) for name, record in tiers.items() if record]
+    sources += [({"tier": name}, record) for name, record in tiers.items() if record]
     for place, record in sources:
         for warning in record.get("warnings") or []:
             yield place | ({"seen": warning} if isinstance(warning, str) else warning)

@@ -15,7 +15,7 @@ from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
 from scripts.tables.groups import grouped, speed_columns
-from scripts.tables.records import setting_columns, tier_name
+from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]
 _RESULT = ("loader", "tier", "slug")
@@ -32,10 +32,10 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. The tiers in
-    `emulated` are called so in their name, and so wherever the result is shown.
+    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. `emulated`: the tiers
+    that are.
     """
-    plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
+    plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
     if record is None:
         reason = "no record: the run was not made, or it broke off"

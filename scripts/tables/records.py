@@ -1,7 +1,7 @@
 """Reads the plan and the records that it lists, checked against docs/run.schema.json."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import jsonschema
 from scripts.common.errors import UserError
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS, ranks_of
+from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
 _PLAN = (
@@ -192,11 +192,6 @@ def _work_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of runs without those that a broken file did not get: it is one result with one reason."""
     return [row for row in rows if row["reason_code"] != NOT_TRIED]
-
-
-def tier_name(tier: str, emulated: Collection[str]) -> str:
-    """Return what a tier is called in tables and reports."""
-    return f"{tier}{EMULATED}" if tier in emulated else tier
 
 
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:

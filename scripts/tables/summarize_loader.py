@@ -12,7 +12,7 @@ from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import write_json
 from scripts.tables import ranking
 from scripts.tables.columns import COLUMNS
-from scripts.tables.records import planned_runs, read_plan, setting_columns, tier_name, tried
+from scripts.tables.records import planned_runs, read_plan, setting_columns, tried
 from scripts.tables.step_au import with_step_au
 
 _KEY = ("loader", "tier", "slug")
@@ -59,7 +59,8 @@ def _skipped(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
     names = {
         "dataset": plan["dataset"],
         "loader": entry["loader"],
-        "tier": tier_name(entry["tier"] or "", plan["emulated"]),
+        "tier": entry["tier"] or "",
+        "emulated": entry["tier"] in plan["emulated"],
     }
     return names | setting_columns(entry["settings"] or {}) | {"status": "skipped", "reason": entry["reason"]}
 

@@ -314,7 +314,7 @@ def of_the_step(tmp_path, made, **au):
 def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tmp_path, au, caution):
     verdict = of_the_step(tmp_path, close(), **au)
     assert verdict["row"]["loader"] == "b" and verdict["form"] == "use"
-    assert [text for text in verdict["cautions"] if "your step" in text] == ([caution] if caution else [])
+    assert [one.text for one in verdict["cautions"] if one.code == "starves"] == ([caution] if caution else [])
 
 
 @pytest.mark.parametrize(("made", "fed"), [(close, "a"), (noisy, "a"), (noisy, "b")])
@@ -325,7 +325,7 @@ def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_
     assert verdict["reason"].startswith(f"As fast, as far as can be said: {other} on disk (")
     assert "Of what feeds your step of 20 ms at 90 % AU (the share of a training's time that is" in verdict["reason"]
     assert "), it is the least behind; it has 95 %. " in verdict["reason"]
-    assert not [text for text in verdict["cautions"] if "your step" in text]
+    assert not [one for one in verdict["cautions"] if one.code == "starves"]
     assert f"use {fed} on disk: it feeds your step, and nothing is more than " in verdict_texts.choice_text(verdict)
 
 
@@ -403,7 +403,7 @@ def test_few_and_disturbed_visits_are_said(tmp_path):
     assert "3 visits of a on disk say little." in verdict["caveat"]
     assert "Other programs used the CPU during 3 of 3 visits of a on disk." in verdict["caveat"]
     assert "The visits of a on disk gave 3 other warnings" in verdict["caveat"]
-    assert verdict["caveat"] == " ".join(verdict["cautions"])
+    assert verdict["caveat"] == " ".join(one.text for one in verdict["cautions"])
     assert " of 3 visits). The bottleneck is not known" in verdict["reason"], "no bound was measured"
     partly = by_goal(tables_of(tmp_path / "partly", made[1:]))["fastest"]
     assert "2 visits of b on disk say little" in partly["caveat"]
@@ -432,8 +432,8 @@ def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
 def test_an_emulated_disk_is_said_to_be_one(tmp_path):
     made = [Made("a", "slow", runs(10.0), cache="cold"), Made("b", "slow", runs(5.0), cache="cold")]
     verdict = by_goal(tables_of(tmp_path, made, emulated=["slow"]))["fastest_cold"]
-    assert named(verdict)[0] == ("a", "slow (emulated)")
-    assert "slow (emulated): reads were slowed down to those of other storage" in verdict["caveat"]
+    assert named(verdict)[0] == ("a", "slow")
+    assert "emulated" in [caution.code for caution in verdict["cautions"]]
 
 
 def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
@@ -803,7 +803,7 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
     assert (simplest["row"] is not None) == fed, simplest["lacking"]
     if not fed:  # and says so with the AU of one's own batch and data, not with 98 %
         fastest = by_goal(tables)["fastest"]
-        said = [simplest["lacking"], *(text for text in fastest["cautions"] if "your step" in text)]
+        said = [simplest["lacking"], *(one.text for one in fastest["cautions"] if one.code == "starves")]
         given = re.compile(r": (\d|\d\d|\d\.\d) % with your batch and data\.")
         assert len(said) == 2 and all(map(given.search, said))
     elif asked.get("batch") == 16:
@@ -811,9 +811,15 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
 
 
 def test_that_a_short_session_says_little_stands_there_once():
-    few = [f"{count} visits of {name} on disk say little." for name, count in zip("abc", (4, 2, 3), strict=True)]
-    assert terminal._together(["x", *few]) == ["4 visits of a on disk say little, and so do the few of 2 others.", "x"]
-    assert terminal._together(few[:1]) == few[:1]
+    few = [
+        verdict_texts.Caution("few-visits", f"{count} visits of {name} on disk say little.")
+        for name, count in zip("abc", (4, 2, 3), strict=True)
+    ]
+    assert terminal._together([verdict_texts.Caution("other", "x"), *few]) == [
+        "4 visits of a on disk say little, and so do the few of 2 others.",
+        "x",
+    ]
+    assert terminal._together(few[:1]) == [few[0].text]
 
 
 def test_what_is_nearest_to_a_step_is_told_of_ones_own_batch_and_data():

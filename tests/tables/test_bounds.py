@@ -73,8 +73,8 @@ def test_an_emulated_tier_has_the_bound_of_what_it_emulates(tmp_path):
     made = [Made("a", tier, [10.0], cache="cold") for tier in ("disk", "slow")]
     tables = tables_of(tmp_path, made, emulated=["slow"])
     found = {row["tier"]: row["bound_clips_per_second"] for row in tables["ranking"]}
-    assert found == {"disk": pytest.approx(DISK[2]), "slow (emulated)": pytest.approx(DISK[2] / 20)}
-    assert {row["tier"] for row in tables["bounds"]} == {"disk", "slow (emulated)"}
+    assert found == {"disk": pytest.approx(DISK[2]), "slow": pytest.approx(DISK[2] / 20)}
+    assert {row["tier"] for row in tables["bounds"]} == {"disk", "slow"}
 
 
 def test_a_training_is_bound_by_its_steps(tmp_path):
@@ -175,10 +175,10 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
     plan = {"runs": [], "bounds": [], "emulated": ["far"]}
     rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, {"npy": 640_000}))
     assert {row["readers"]: row["clips_per_second"] for row in rows} == pytest.approx(speeds)
-    assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far (emulated)", "npy")}
+    assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far", "npy")}
 
     def bound_of(**given):
-        [row] = bounds.apply([result_on("far (emulated)", **given)], rows, 0.5)
+        [row] = bounds.apply([result_on("far", **given)], rows, 0.5)
         return row["bound"], row["bound_clips_per_second"]
 
     assert bound_of(options='{"fetchers": 0}') == ("storage", pytest.approx(47))

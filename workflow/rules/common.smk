@@ -25,6 +25,7 @@ from scripts.plan import room
 from scripts.plan.leftovers import remove_from_ram
 from scripts.report import charts
 from scripts.report.loader_lines import loader_lines
+from scripts.report.page import session_of
 
 # The loaders that a call asks for by name, as results/NAME.json. Snakemake knows its targets only after this file; a job of a
 # cluster is a call of its own, whose environment says what the first one was asked for.
@@ -240,24 +241,18 @@ def report_refused(page):
             f"--report: found no {page}, and the report holds the pages of a run that has ended. Make them first: "
             f"{making}"
         )
-    found = re.search(r"<title>[^<]*\((\w+)\)</title>", Path(page).read_text())
-    if found is None or found[1] == plan.dataset:
+    shown = session_of(Path(page))
+    if shown is None or shown["dataset"] == plan.dataset:
         return None
-    named = f"dataset={found[1]}"
-    of_session = Path("results", "runs", found[1], "plan.json")
-    preset = (
-        json.loads(of_session.read_text())["config"].get("preset", "none")
-        if of_session.is_file()
-        else "none"
-    )
-    if preset != "none":
-        named = f"{named} preset={preset}"
-    elif found[1] not in plan.config["datasets"] and (
-        brought := presets_with(found[1])
+    named = f"dataset={shown['dataset']}"
+    if shown["preset"] != "none":
+        named = f"{named} preset={shown['preset']}"
+    elif shown["dataset"] not in plan.config["datasets"] and (
+        brought := presets_with(shown["dataset"])
     ):
         named = f"preset={brought[0]} {named}"
     return (
-        f"--report: found {page} of data set {found[1]}, and the config asks for {plan.dataset}; the report holds what "
+        f"--report: found {page} of data set {shown['dataset']}, and the config asks for {plan.dataset}; the report holds what "
         f"was run last. Type: snakemake --config {named} --report report.html, or run {plan.dataset} first: "
         f"snakemake --config dataset={plan.dataset}"
     )

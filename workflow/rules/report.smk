@@ -38,6 +38,7 @@ rule render_report:
         others=compared_files("baseline", "machines", "published"),
     output:
         report="report/index.html",
+        about="report/index.json",
         light=report(
             "report/light.html",
             caption="../../report/captions/report.rst",
