@@ -60,9 +60,9 @@ LIFETIMES = {  # of a batch
 }
 EXACT = "exact"
 SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
-    EXACT: Term("once", about="every clip exactly once"),
-    "repeats": Term("repeats", about="some clips again, so that all ranks have as many"),
-    "drops": Term("drops", about="all but some clips, so that all ranks have as many"),
+    EXACT: Term("once", about="every item exactly once"),
+    "repeats": Term("repeats", about="some items again, so that all ranks have as many"),
+    "drops": Term("drops", about="all but some items, so that all ranks have as many"),
 }
 DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
@@ -112,7 +112,7 @@ BOUNDS = {
     "storage": Term(
         "storage",
         "what its storage allows",
-        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers, for a "
+        "what fio reads from the tier at an item's size, with as many readers at once as the loader has workers, for a "
         "cold cache and what does not fit into a limited one; of object storage, what raw GETs give with as many in "
         "flight",
     ),

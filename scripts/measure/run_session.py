@@ -435,9 +435,9 @@ def attempt_of(path: Path, block: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a block."""
 
-    def __init__(self, results: int, noun: str, search_share: float) -> None:
+    def __init__(self, results: int, search_share: float) -> None:
         self.results, self.block, self.search_share = results, -1, search_share  # of a session, when the race is over
-        self.noun, self.inplace = noun, sys.stderr.isatty()
+        self.inplace = sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
         """Say where the race is."""
@@ -460,7 +460,7 @@ class Display:
             return ""
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
-        return f"; fastest so far (medians): {', '.join(names)} {self.noun}s/s" if names else ""
+        return f"; fastest so far (medians): {', '.join(names)} items/s" if names else ""
 
     @staticmethod
     def _called(path: Any, race: Race) -> str:
@@ -486,7 +486,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
     session = Session(Plan(arguments.config), arguments.group, arguments.loaders, arguments.out)
-    display = Display(len(session.runs), session.sample.noun, SEARCH_SHARE if session.explains else 0.0)
+    display = Display(len(session.runs), SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         if arguments.log:

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from scripts.common.errors import run_main
-from scripts.common.noun import noun_of, worded
 from scripts.report.shown import shown_tables
 from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
 
@@ -24,7 +23,7 @@ def main() -> None:
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
     tables = shown_tables(arguments.tables)
     said = [*ranking_lines(tables, colour), *verdict_lines(tables, colour), *baseline_lines(tables)]
-    print(worded("\n".join([*said, *machines_lines(tables)]), noun_of(tables)))
+    print("\n".join([*said, *machines_lines(tables)]))
     for path in arguments.reports:
         print(f"Report: {path}")
 

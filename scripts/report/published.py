@@ -10,11 +10,10 @@ from itertools import combinations
 from typing import Any
 
 from scripts.common.blocks import FINAL_ERROR, Table
-from scripts.common.noun import kind_of
 from scripts.common.published import Published, PublishedRow, published_names, read_published
 from scripts.common.vocabulary import TASKS, ranks_of
 from scripts.report.shown import tier_text
-from scripts.report.verdict_texts import asked, key
+from scripts.report.verdict_texts import asked, key, kind_of
 from scripts.report.verdicts import speeds_of
 from scripts.tables.columns import number_text
 

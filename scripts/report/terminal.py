@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scripts.common.noun import noun_of, worded
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
@@ -18,7 +17,7 @@ from scripts.tables.columns import conditions, number_text, settings_text
 
 MOST_TIES = 3  # that are named beside a goal's answer
 WIDTH = 100  # columns; nothing printed is wider but a command
-_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
+_HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
@@ -33,13 +32,13 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     names = conditions(best)
     for condition in names:
         rows = [row for row in best if row["condition"] == condition]
-        lines += [_title(tables, condition), *_table(rows, noun_of(tables), colour), ""]
+        lines += [_title(tables, condition), *_table(rows, colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
     lines += _steadiness(tables["noise"])
     lines += _reasons(
-        "failed", ((_place(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
+        "failed", ((place_of(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
     )
     for status in ("missing", "skipped"):
         lost = [row for row in tables["skipped"] if row["status"] == status]
@@ -47,8 +46,8 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     return lines
 
 
-def _table(rows: Sequence[Row], noun: str, colour: bool) -> list[str]:
-    cells = [(*(worded(head, noun) for head in _HEADS), "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
+def _table(rows: Sequence[Row], colour: bool) -> list[str]:
+    cells = [_HEADS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
@@ -170,7 +169,7 @@ def summary_lines(tables: Mapping[str, Any]) -> list[str]:
     condition = first["row"]["condition"]
     rows = [row for row in tables["best"] if row["condition"] == condition]
     texts = [(0, "What to use", ""), (2, confidence(tables, first).text, ""), *_verdict_texts(first)]
-    return [_title(tables, condition), *_table(rows, noun_of(tables), colour=False), "", *_wrapped(texts, colour=False)]
+    return [_title(tables, condition), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
 
 
 def _title(tables: Mapping[str, Any], condition: str) -> str:
@@ -232,20 +231,16 @@ def machines_lines(tables: Mapping[str, Any]) -> list[str]:
     return [*wrapped, ""] if lines else []
 
 
-def _place(row: Row) -> str:
-    return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
-
-
 def _skipped(row: Row) -> str:
     """Return what could not run: on a GPU, where it is that which is lacking."""
-    return f"{_place(row)} on a GPU" if row["slug"].split("-")[0] == "cuda" else _place(row)
+    return f"{place_of(row)} on a GPU" if row["device"] == "cuda" else place_of(row)
 
 
 def _reasons(status: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Return the lines of one status: each reason once, with the loaders that share it."""
     groups: dict[str, list[str]] = {}
     for place, reason in pairs:
-        groups.setdefault(_clean(reason), []).append(place)
+        groups.setdefault(_clean(reason), []).append(_clean(place))
     if not groups:
         return []
     lines = [f"{status}:"]

@@ -55,8 +55,8 @@ def key(row: Row) -> Name:
 
 
 def place(row: Row) -> str:
-    """Return which result a row is: the loader and its tier."""
-    return f"{row['loader']} on {row['tier']}"
+    """Return which result a row is: the loader and its tier, where there is one."""
+    return " on ".join(filter(None, (row["loader"], row["tier"])))
 
 
 def rank_text(row: Row) -> str:
@@ -68,7 +68,7 @@ def rank_text(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
-    text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
+    text = f"{number_text(row['clips_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
         why = "it is looked for in finalists (`measure.bottlenecks`) whose loader has parts that can be left out"
         return f"{text}The bottleneck is not known: {why}."
@@ -276,6 +276,11 @@ def in_random_order(row: Row) -> bool:
 def in_memory(tables: Tables, tier: str) -> bool:
     """Return whether the files of a tier, by its name in the tables, are in memory."""
     return any(one["tier"] == tier and re.fullmatch(RAM, one["filesystem"] or "") for one in tables["tiers"])
+
+
+def kind_of(tables: Tables) -> str:
+    """Return the kind of the tables' data."""
+    return ((tables["dataset"]["corpus"] or {}).get("sample") or {}).get("kind", "audio")
 
 
 def asked(tables: Tables, key: str) -> Any:

@@ -62,13 +62,13 @@ def stored_bytes(record: Record) -> int:
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
     measured = (record for record in records if record["status"] == "ok")
     works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
-    for same in grouped(works, "bound", "device", "batch_size"):
+    for same in grouped(works, "bound", "device", "batch_size").values():
         names = {key: same[0][key] for key in ("bound", "device", "batch_size")}
         yield names | speed_columns([one["clips_per_second"] for one in same if "clips_per_second" in one])
 
 
 def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
-    """Return clips/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
+    """Return items/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
 
     The fastest way to read counts, whichever a loader uses: at random in reads of a clip, past the page cache or
     through it, or one after the other, for which the kernel reads ahead. Fewer readers that are faster count too, since
@@ -143,7 +143,7 @@ def _work(row: Row) -> tuple[str, int]:
 
 
 def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
-    """Yield a row of bounds.csv for each result that decodes: clips/s if it did nothing but decode."""
+    """Yield a row of bounds.csv for each result that decodes: items/s if it did nothing but decode."""
     for row in results:
         trials = row["bottleneck_trials"]
         if trials and "decode" in trials["without"]:

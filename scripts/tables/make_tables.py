@@ -162,7 +162,7 @@ def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
     lost = [run for run in runs if run["status"] in ("skipped", "missing")]
-    for same in grouped(lost, "loader", "tier", "slug", "status", "reason"):
+    for same in grouped(lost, "loader", "tier", "slug", "status", "reason").values():
         yield {**same[0], "repeats": len(same)}
     yield from map(_plan_skip, skipped)
 

@@ -14,7 +14,7 @@ from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
-from scripts.tables.groups import grouped, speed_columns
+from scripts.tables.groups import first_of, grouped, speed_columns
 from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]
@@ -44,15 +44,15 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in clips/s and s.
+    """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in items/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
     wrong data. `runs` counts the ok visits that count (scripts/common/counting.py), `left_out` the others, `failed` the
     failed ones, `disturbed` those that count all the same. `outliers` are counted, never dropped; None for fewer than
-    five runs. No columns are `clips`, those of an epoch, and `speeds`: the clips/s of the visits that count, empty
+    five runs. No columns are `clips`, those of an epoch, and `speeds`: the items/s of the visits that count, empty
     where the result has no speed, which `rank` compares.
     """
-    return [_result(same) for same in grouped(runs, *_RESULT)]
+    return [_result(same) for same in grouped(runs, *_RESULT).values()]
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
@@ -62,7 +62,7 @@ def counted(runs: Iterable[Row]) -> list[Row]:
     """
     runs = list(runs)
     conditions: dict[Any, dict[Any, dict[int, Visit]]] = {}
-    for same in grouped((run for run in runs if run["device"]), *_RESULT):
+    for same in grouped((run for run in runs if run["device"]), *_RESULT).values():
         if all(run["status"] != "failed" for run in same):
             visits = {
                 run["repeat"]: Visit(run["clips_per_second"], run["disturbed_percent"] or 0.0)
@@ -129,10 +129,10 @@ def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
     """
     found: Row = {}
     for column in TABLES["ranking"].columns:
-        how, _, name = column.of.partition(": ") if isinstance(column.of, str) else ("", "", "")
-        if how in _OF_RUNS:
-            of_runs = _OF_RUNS[how]([run[name] for run in runs]) if runs else None
-            found[column.name] = _OF_RUNS[how]([run[name] for run in ok]) if runs and of_runs is None else of_runs
+        if column.over_runs:
+            made = _OF_RUNS[column.over_runs]
+            of_runs = made([run[column.of] for run in runs]) if runs else None
+            found[column.name] = made([run[column.of] for run in ok]) if runs and of_runs is None else of_runs
     return found
 
 
@@ -276,4 +276,4 @@ def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
     is seen.
     """
     panelled = [{**row, "condition": panel_of(row)} for row in ranking]
-    return rank((same[0] for same in grouped(panelled, "loader", "tier", "condition")), panelled)
+    return rank(first_of(panelled, "loader", "tier", "condition").values(), panelled)

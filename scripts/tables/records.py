@@ -217,7 +217,7 @@ def disturbed(record: Mapping[str, Any]) -> bool:
 
 
 def ceiling(record: Mapping[str, Any]) -> float | None:
-    """Return the in-memory ceiling of a visit in clips/s, the mean of before and after it; None of other runs."""
+    """Return the in-memory ceiling of a visit in items/s, the mean of before and after it; None of other runs."""
     found = record.get("ceiling")
     return None if found is None else (found["before"] + found["after"]) / 2
 

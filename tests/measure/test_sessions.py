@@ -338,7 +338,7 @@ def test_the_fork_server_may_say_two_lines_at_once():
 
 @pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
 def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(plan, tmp_path, rate, tried):
-    """A batch of 32 at 720 clips/s takes 44 ms: AU is 45 % at most."""
+    """A batch of 32 at 720 items/s takes 44 ms: AU is 45 % at most."""
     session = run_session.Session(plan, "main", [], tmp_path / "session-main.json")
     run = plan.runs[0]
     session.runs = {run.path: replace(run, settings={**run.settings, "batch_size": 32, "workers": 2, "prefetch": 2})}

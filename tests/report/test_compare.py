@@ -101,14 +101,14 @@ def test_sessions_that_do_not_compare_are_refused(tmp_path):
         changes(now, then)
     then = session(tmp_path / "then", SPEEDS)
     then["dataset"]["dataset"] = "mine"
-    with pytest.raises(UserError, match=r"found data set mine with \w+ clips, allowed is data set demo"):
+    with pytest.raises(UserError, match=r"found data set mine with \w+ items, allowed is data set demo"):
         changes(now, then)
 
 
 def test_clips_of_another_kind_do_not_compare_though_they_are_as_many(tmp_path):
     now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
     then["dataset"]["corpus"] = {**then["dataset"]["corpus"], "sample_rate": 48_000}
-    with pytest.raises(UserError, match=r"--baseline: found clips of .* at 48000 Hz, allowed is "):
+    with pytest.raises(UserError, match=r"--baseline: found items of .* at 48000 Hz, allowed is "):
         changes(now, then)
 
 
@@ -129,7 +129,7 @@ def test_files_encoded_otherwise_do_not_compare_though_they_are_as_many(tmp_path
         of_images = {"sample": Kind((224, 224)).sample.as_json(), "options": options}
         tables["dataset"]["corpus"] = {**tables["dataset"]["corpus"], **of_images}
         sessions.append(tables)
-    wanted = r"found clips of images of jpeg, quality 50, .* quality 90, .* same options of the data set"
+    wanted = r"found items of images of jpeg, quality 50, .* quality 90, .* same options of the data set"
     with pytest.raises(UserError, match=wanted):
         changes(*sessions)
 

@@ -111,4 +111,4 @@ def test_runs_of_several_commits_are_told_apart(tmp_path):
 
 def test_a_report_names_its_source_whichever_it_is(tmp_path):
     html = report_of(tmp_path, [Made("a", "ram", [1.0, 2.0])])[2]
-    assert "data set demo (synthetic, 461 clips measured)" in html
+    assert "data set demo (synthetic, 461 items measured)" in html

@@ -131,13 +131,13 @@ def notes(here, there):
 def test_what_differs_beside_the_machine_is_said(tmp_path, here, there):
     assert notes(here, there) == []
     changed(there, "dataset", lambda dataset: dataset["corpus"].update(ids_hash="0"))
-    assert notes(here, there) == ["other clips, of the same number"]
+    assert notes(here, there) == ["other items, of the same number"]
     other = measured(tmp_path / "other", {"alpha": 1.0}, batch_size=64)
     changed(other, "dataset", lambda dataset: dataset["corpus"]["clips"].update(train=400))
     changed(other, "dataset", lambda dataset: dataset["report"].update(step_ms=15))
     changed(other, "host", lambda host: host["versions"].update(torch=["2.10.0", "2.9.0"], more=["1"]))
     assert notes(here, other) == [
-        "data set demo with 400 clips (here data set demo with 461 clips)",
+        "data set demo with 400 items (here data set demo with 461 items)",
         *("batch size 64 (here 32)", "AU at a step of 15 ms (here 20 ms)", "torch 2.10.0 and 2.9.0 (here 2.11.0)"),
     ]
 
@@ -168,7 +168,7 @@ def test_another_protocol_is_refused_with_both_numbers_whatever_its_columns(here
 
 def test_clips_of_another_length_are_refused(here, there):
     changed(there, "dataset", lambda dataset: dataset["corpus"].update(seconds=5))
-    with pytest.raises(UserError, match=r"found clips of 5 s at 16000 Hz, allowed is 10 s at 16000 Hz"):
+    with pytest.raises(UserError, match=r"found items of 5 s at 16000 Hz, allowed is 10 s at 16000 Hz"):
         with_others(asking(here, [str(there)]))
 
 
@@ -193,8 +193,8 @@ def test_the_terminal_says_a_few_lines(here, there):
     changed(there, "host", lambda host: host["versions"].update(torch=["2.10.0"]))
     assert terminal.machines_lines(asking(here, {f"lab{ATTACK}\x1b[31m": str(there)})) == [
         "On other machines, the fastest: CPU",
-        "  Here CPU, 8 cores, 64.0 GB, this machine: alpha on ram, 1,000 clips/s (990 to 1,010), rank 1",
-        f"  lab{ATTACK}?[31m (There CPU, 8 cores, 64.0 GB): beta on nvme, 1,600 clips/s",
+        "  Here CPU, 8 cores, 64.0 GB, this machine: alpha on ram, 1,000 items/s (990 to 1,010), rank 1",
+        f"  lab{ATTACK}?[31m (There CPU, 8 cores, 64.0 GB): beta on nvme, 1,600 items/s",
         "      (1,584 to 1,616), rank 1",
         "    differs beside the machine: torch 2.10.0 (here 2.11.0)",
         "",
@@ -211,8 +211,8 @@ def test_the_page_has_a_section_where_the_config_names_machines(tmp_path, here, 
     write_table(here, "best", [{**row, "step_au_percent": 98} for row in rows])
     html = page_of(tmp_path, asking(here, {"lab": str(there), "old": str(third)}))
     said = section(html, "machines")
-    assert "Here CPU, 8 cores, 64.0 GB , this machine: alpha on ram , 1,000 clips/s (990 to 1,010), rank 1." in said
-    assert "lab (There CPU, 8 cores, 64.0 GB): beta on nvme , 1,600 clips/s (" in said
+    assert "Here CPU, 8 cores, 64.0 GB , this machine: alpha on ram , 1,000 items/s (990 to 1,010), rank 1." in said
+    assert "lab (There CPU, 8 cores, 64.0 GB): beta on nvme , 1,600 items/s (" in said
     assert row_of(html, "machines", "beta CPU").endswith(
         "beta CPU 500 495 to 505 ram , rank 2 AU 98 % 1,600 1,584 to 1,616 nvme , rank 1 reading 84 % failed"
     )

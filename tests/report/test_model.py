@@ -25,7 +25,7 @@ LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
         (FLOATS._replace(share=0.9), SMALL, 3200.0, 72.0, "memory"),
         (FLOATS._replace(measured=(32, 20.0, 77.0)), SMALL, 3200.0, 77.0, "memory"),
         (FLOATS._replace(measured=(32, 10.0, 77.0)), SMALL, 3200.0, 80.0, "memory"),
-        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 clips/s as float32, 409.6 ms a batch
+        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 items/s as float32, 409.6 ms a batch
         (FLOATS, LARGE, 156.25, 100 * 15 / 409.6, "storage"),
         (SHORTS, LARGE, 312.5, 100 * 15 / 204.8, "storage"),
         (PACKED, LARGE, 625.0, 100 * 15 / 102.4, "storage"),
@@ -57,10 +57,10 @@ def test_what_misses_the_target_does_not_read_as_if_it_had_it(au, text):
 
 def test_the_sentences():
     assert (
-        needs_text(LARGE, AUDIO) == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
+        needs_text(LARGE, AUDIO) == "64 items every 15 ms are 4,267 items/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
     )
     assert fits_text(SMALL, AUDIO, PCM).startswith("The data is taken to fit into memory")
-    said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 clips/s"
+    said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 items/s"
     assert fits_text(LARGE, AUDIO, PCM) == f"{said} at most."
     assert fits_text(LARGE._replace(gigabytes=20.0), AUDIO, PCM).startswith(
         "20 GB of 16-bit samples fit into 25 GB: after the"
@@ -92,7 +92,7 @@ def test_other_data_has_other_units():
     assert encoded == size / 6 and smallest([], floats) == smallest([PACKED._replace(clip_bytes=9e9)], floats) == size
     said = "storage is read in each epoch, unless they are encoded: the smallest format here has 50.0 GB of them."
     assert fits_text(fits, floats, encoded).endswith(said)
-    assert fits_text(LARGE, floats, encoded).endswith("at 100 MB/s 3,986 clips/s at most."), "50 GB are too many too"
+    assert fits_text(LARGE, floats, encoded).endswith("at 100 MB/s 3,986 items/s at most."), "50 GB are too many too"
     array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
     assert unit_of({"sample": array}).data == "arrays of float16"
     assert unit_of({"sample": array}).stored_bytes == 48_000

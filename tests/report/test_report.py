@@ -90,7 +90,7 @@ def test_one_run_of_one_loader_and_no_bound(tmp_path):
     _, _, html = report_of(tmp_path, [Made("only", "ram", [1234.0])], drawn=True)
     words = first_screen(html)
     assert "Use only with format memmap on tier ram , with batch 32, 2 workers, prefetch 2." in words
-    assert "1,234 clips/s a single visit" in words
+    assert "1,234 items/s a single visit" in words
     assert "Of what this machine can do not known no bound was measured" in words
     assert re.search(r"Confidence D : only has 1 visit. About \d+ repeats would settle it: snakemake", words)
     assert "A single visit of only on ram says little." in section(html, "delivers")
@@ -99,8 +99,8 @@ def test_one_run_of_one_loader_and_no_bound(tmp_path):
 def test_two_devices_have_two_verdicts(tmp_path):
     made = [Made("a", "ram", [10.0] * 5), Made("a", "ram", [20.0] * 5, device="cuda"), Made("b", "ram", [9.0] * 5)]
     words = section(report_of(tmp_path, made)[2], "goals")
-    assert "Fastest (CPU) a , format memmap on tier ram 10.0 clips/s" in words
-    assert "Fastest (CUDA) a , format memmap on tier ram 20.0 clips/s" in words
+    assert "Fastest (CPU) a , format memmap on tier ram 10.0 items/s" in words
+    assert "Fastest (CUDA) a , format memmap on tier ram 20.0 items/s" in words
 
 
 def test_five_visits_need_no_caution(tmp_path):
@@ -112,8 +112,8 @@ def test_five_visits_need_no_caution(tmp_path):
 def test_the_first_screen_names_the_equal_ones_the_bound_and_what_to_do(drawn):
     words = first_screen(drawn[2])
     assert "numpy_memmap on ram or lazy_memmap on ram: equal here (within 10 %), the first is cheapest." in words
-    assert "23,915 clips/s 95 % interval 22,457 to 25,467 of 3 visits" in words
-    assert "77 % of the in-memory ceiling , 31,000 clips/s (30,000 to 32,000 in 3 control runs)" in words
+    assert "23,915 items/s 95 % interval 22,457 to 25,467 of 3 visits" in words
+    assert "77 % of the in-memory ceiling , 31,000 items/s (30,000 to 32,000 in 3 control runs)" in words
     assert "Against what you have now 158 to 186 times faster than torchaudio on ram" in words
     assert "Confidence B : " in words
     assert re.search(r"3 visits of \w+ on \w+ say little\.", section(drawn[2], "delivers"))
@@ -132,10 +132,10 @@ def test_a_cold_cache_has_a_verdict_and_panels_of_its_own(tmp_path):
     _, figures, html = report_of(tmp_path, made, {("cpu", 32): [200.0]}, drawn=True)
     words = section(html, "goals")
     assert (
-        "Fastest (CPU) a , format memmap on tier disk 120 clips/s" in words and "60 % of the in-memory ceiling" in words
+        "Fastest (CPU) a , format memmap on tier disk 120 items/s" in words and "60 % of the in-memory ceiling" in words
     )
     assert (
-        "cold disk (CPU) a , format memmap on tier disk 12.0 clips/s" in words
+        "cold disk (CPU) a , format memmap on tier disk 12.0 items/s" in words
         and "6.0 % of the in-memory ceiling" in words
     )
     assert " CPU, cold cache 12.0 " in section(html, "ranking")
@@ -218,14 +218,14 @@ def test_a_single_visit_has_no_rank(tmp_path):
 
 def test_the_first_screen_names_bound_bottleneck_and_noise(measured):
     words = first_screen(measured[2])
-    assert "23,998 clips/s 95 % interval 23,743 to 24,255 of 10 visits" in words
-    assert "82 % of the in-memory ceiling , 29,250 clips/s (27,000 to 31,500 in 12 control runs)" in words
+    assert "23,998 items/s 95 % interval 23,743 to 24,255 of 10 visits" in words
+    assert "82 % of the in-memory ceiling , 29,250 items/s (27,000 to 31,500 in 12 control runs)" in words
     assert "Bottleneck reading from memory 62 % of the time" in words
     assert "76.3 to 78.6 times faster than torchaudio on ram" in words
     assert "Confidence A : numpy_memmap has 10 visits, the same work varied by 6.0 %. " in words
     assert " little. Raise" not in words
     cold = section(measured[2], "goals")
-    assert "2,430 clips/s (95 % interval 2,404 to 2,456 of 10 visits), 71 % of what its storage allows." in cold
+    assert "2,430 items/s (95 % interval 2,404 to 2,456 of 10 visits), 71 % of what its storage allows." in cold
 
 
 def test_every_condition_has_a_ranking(measured):
@@ -412,7 +412,7 @@ def test_homes_and_user_names_are_left_out(monkeypatch):
     monkeypatch.setenv("HOME", "/var/lib/dora")
     value = {"a": ["/var/lib/dora/data", "/home/bob/x", "cannot read '/Users/carol/y z'", "/scratch/alice/feedrate"]}
     assert report_names.anonymous(value) == {"a": ["~/data", "~/x", "cannot read '~/y z'", "/scratch/USER/feedrate"]}
-    assert report_names.anonymous("/var/lib/doras/home/x 24 clips/s alice") == "/var/lib/doras/home/x 24 clips/s alice"
+    assert report_names.anonymous("/var/lib/doras/home/x 24 items/s alice") == "/var/lib/doras/home/x 24 items/s alice"
 
 
 def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):

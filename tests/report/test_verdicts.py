@@ -106,7 +106,7 @@ def test_the_reason_names_interval_bound_and_bottleneck(everything):
         "The cheapest surely within 25 % of the fastest: what feeds your step of 20 ms at 90 % AU, the fewest copies "
         "in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
         "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
-        "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
+        "23,998 items/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
         "Bottleneck: reading from memory (62 % of the time)."
     )
     assert "71 % of what its storage allows. Bottleneck: transfer" in everything["fastest_cold"]["reason"]
@@ -590,7 +590,7 @@ def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["cheapest"]
     assert named(verdict) == (("b", "disk"), [("c", "disk")])
-    assert verdict["fact"] == "1.00 seconds to write, 100.0 clips/s"
+    assert verdict["fact"] == "1.00 seconds to write, 100.0 items/s"
     assert "(512 files, 3.00 MB)" in verdict["reason"]
     untimed = by_goal(tables_of(tmp_path / "b", made[-1:], formats=formats))["cheapest"]
     assert untimed["row"] is None and "snakemake --forcerun write_format" in untimed["lacking"]
@@ -792,7 +792,7 @@ def test_what_gives_a_result_more_visits_is_a_command_of_its_own_session(minutes
     [({}, True), ({"batch": 32}, True), ({"batch": 64}, False), ({"batch": 16}, True), ({"gigabytes": 300}, False)],
 )
 def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, asked, fed):
-    """2,000 clips/s feed 32 clips each 20 ms, not 64; 300 GB do not fit into 64 GB, and the disk gives 60 MB/s."""
+    """2,000 items/s feed 32 clips each 20 ms, not 64; 300 GB do not fit into 64 GB, and the disk gives 60 MB/s."""
     tables = tables_of(tmp_path, [Made("a", "disk", [2000.0, 2010.0, 1990.0, 2005.0, 1995.0])])
     own = {"step_ms": 20, "ram_gigabytes": 64, "storage_mbps": 60, **asked}
     tables["dataset"]["report"] = {**(tables["dataset"]["report"] or {}), **own}

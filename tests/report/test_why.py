@@ -31,9 +31,9 @@ def test_another_loader_of_the_same_files_is_an_opportunity_with_its_interval(tm
     same, other, without = found(tmp_path, NOW, SAME_FILES, FASTEST)["What you have now"]["opportunities"]
     assert same.startswith("decoding takes 86 %: soundfile delivers the same wav files 7.")
     assert same.endswith(" times faster here.") and " to " in same
-    assert other.startswith("ring reads the clips as memmap, ") and other.endswith("writing that format took 1.50 s.")
+    assert other.startswith("ring reads the items as memmap, ") and other.endswith("writing that format took 1.50 s.")
     assert (
-        without == "Without decoding torchaudio reached 700 clips/s here: no faster way of doing that alone gains more."
+        without == "Without decoding torchaudio reached 700 items/s here: no faster way of doing that alone gains more."
     )
 
 

@@ -24,7 +24,7 @@ def checked(text):
     head, blank, fence, *lines, last = text.strip().split("\n")
     assert HEAD.fullmatch(head) and (blank, fence, last) == ("", "```", "```")
     assert re.fullmatch(r".+, data set \S+.*", lines[0])
-    assert re.match(r" ?rank loader +tier +settings +clips/s +95 % interval % of bound bottleneck +first s", lines[1])
+    assert re.match(r" ?rank loader +tier +settings +items/s +95 % interval % of bound bottleneck +first s", lines[1])
     use = lines.index("What to use")
     assert lines[use - 1] == "" and lines[use + 1].startswith("  Confidence ")
     assert any(re.match(r"  Fastest \(.+\): ", line) for line in lines[use:])

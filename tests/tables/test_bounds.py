@@ -11,7 +11,7 @@ from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, explained, fio_read, make_results
 from tests.support.report_pages import report_of, spaced
 
-DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # clips/s of the made profile
+DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # items/s of the made profile
 
 
 def tables_of(root, made, **kwargs):
@@ -99,7 +99,7 @@ def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
         tile = spaced(html[html.index("Of what this machine can do") :].split("</div>")[0])
         assert tile.startswith(f"Of what this machine can do {word} ")
         assert f"{speed / 10:.0f} % of the in-memory ceiling" in tile or speed < 1000
-        assert "1,000 clips/s (900 to 1,300 in 3 control runs)" in tile
+        assert "1,000 items/s (900 to 1,300 in 3 control runs)" in tile
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):

@@ -25,7 +25,6 @@ from scripts.tables.columns import (
     read_table,
     read_tables,
     settings_text,
-    tied_with_best,
 )
 from tests.support.made_runs import (
     MEMORY,
@@ -109,7 +108,6 @@ def test_a_rank_is_an_interval_of_what_is_surely_faster_and_surely_slower(tmp_pa
     tables = tables_of(tmp_path, made)
     assert intervals_of(tables) == {"a": (1, 2), "b": (1, 3), "c": (2, 3), "d": (4, 4)}
     assert intervals_of(tables, "best") == intervals_of(tables)
-    assert [tied_with_best(row) for row in tables["ranking"]] == [True, True, False, False]
 
 
 def test_what_differs_between_blocks_alone_takes_no_certainty_from_a_rank(tmp_path):
@@ -691,7 +689,7 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
     rows = {(row["loader"], row["condition"]): row for row in tables["ranking"]}
     first = rows["a", "CPU"]
     assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
-    assert "reading from memory 75 % (400 clips/s without, " in first["evidence"]
+    assert "reading from memory 75 % (400 items/s without, " in first["evidence"]
     held = {
         condition: (row["bottleneck"], row["bottleneck_percent"])
         for (name, condition), row in rows.items()
