@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
 	@snakemake --config dataset=demo preset=quick --quiet rules host
 	@snakemake --config dataset=demo preset=quick --quiet all --report report.html
-	@python -m scripts.report.print_ranking --tables results/tables/demo --reports report/index.html report.html
+	@feedrate ranking --tables results/tables/demo --reports report/index.html report.html
 
 # Three tests at a time, of which many wait, and then one after the other those that measure; it fails where either call does.
 test: $(READY) ## every test
@@ -51,8 +51,8 @@ faults: $(READY) ## every planted fault, some fifteen minutes, most as root; wri
 TABLES := results/tables/demo
 readme: $(READY) ## the README's ranking and picture, from the session of the last `make demo`; wants Chromium
 	@sh envs/test_browser.sh
-	@python -m scripts.report.draw_figures --tables $(TABLES) --out $(VENV)/readme/figures
-	@python -m scripts.report.render_report --tables $(TABLES) --figures $(VENV)/readme/figures --out $(VENV)/readme/index.html
+	@feedrate figures --tables $(TABLES) --out $(VENV)/readme/figures
+	@feedrate report --tables $(TABLES) --figures $(VENV)/readme/figures --out $(VENV)/readme/index.html
 	@python -m tests.support.report_picture --report $(VENV)/readme/index.html --out docs/report.png
 	@python -m scripts.report.write_readme --tables $(TABLES)
 
@@ -69,10 +69,11 @@ lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock, envs/*.yaml and
 isolated: $(READY) ## try again to install what clashes with the other packages, each into a folder of its own
 	@python -m envs.install_isolated
 
-$(READY): requirements.lock $(wildcard envs/isolated/*.lock) envs/system_packages.sh
+$(READY): requirements.lock $(wildcard envs/isolated/*.lock) envs/system_packages.sh envs/feedrate.sh
 	@PYTHON=$(PYTHON) sh envs/system_packages.sh
 	@test -x "$(BIN)/python" || $(PYTHON) -m venv $(VENV)
 	@echo "Installing the pinned packages into $(VENV) (about 8 GB, once) ..."
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@"$(BIN)/python" -m envs.install_isolated
+	@install -m 755 envs/feedrate.sh "$(BIN)/feedrate"
 	@touch $@

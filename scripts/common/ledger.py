@@ -30,6 +30,7 @@ class SourceRequest:
     store: Path  # a folder that no rule deletes: audio that the source brings is here
     prepared: Path | None = None  # the folder that `prepare` wrote for all shards, for a source that has one
     kind_options: Mapping[str, Any] = field(default_factory=dict)  # of data that is no audio
+    call: str = "by hand"  # whose jobs share a rate limit, a lock and a reason to stop
 
 
 @dataclass(frozen=True)

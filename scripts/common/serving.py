@@ -56,7 +56,7 @@ def reached(location: Location) -> Location:
     if found is None:
         raise UserError(
             f"{location.uri}: found nothing that serves it; allowed is a program that does, while it needs it. "
-            "Run it by `python -m scripts.measure.run_loader --run ...`, or by snakemake."
+            "Run it by `feedrate run`, or by snakemake."
         )
     return replace(location, **{name: value for name, value in found.items() if name not in (PROCESSES, TRAFFIC)})
 

@@ -121,16 +121,13 @@ class Stream(io.RawIOBase):
         """Ask for what is left of the object."""
         from scripts.machine.objects import Answer, check, refusal
 
-        url = f"{self._origin()}{self.bucket.target('GET', self.wanted.key)}"
+        url = f"{self.bucket.origin}{self.bucket.target('GET', self.wanted.key)}"
         headers = {"Range": f"bytes={self.at}-{self.wanted.bytes - 1}", "Accept-Encoding": "identity"}
         self.answer = self.pool.request("GET", url, headers=headers, preload_content=False)
         answer = Answer(self.answer.status, {name.lower(): value for name, value in self.answer.headers.items()})
         if answer.status not in (200, 206):
             raise refusal(answer, self.answer.read(), self.wanted.uri)
         check(answer, self.wanted.stored, self.at, self.wanted.bytes)
-
-    def _origin(self):
-        return f"{self.bucket.endpoint.partition('://')[0]}://{self.bucket.host}"
 
     def _drop(self):
         if self.answer is not None:

@@ -29,7 +29,7 @@ PROC = Path("/proc")
 def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (host, versions): the machine in facts without names or paths, and versions of `distributions`."""
     host = {
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "cores_allowed": cores_allowed(),
         "physical_cores_allowed": physical_cores_allowed(),
@@ -83,7 +83,7 @@ def _glibc() -> str | None:
         return None
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -13,15 +13,14 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from scripts.common.errors import UserError, reading
 from scripts.common.location import Location
-from scripts.machine.signing import Credentials, credentials, presigned
+from scripts.machine.signing import VALID_SECONDS, Credentials, credentials, presigned
 
 INDEX = "index.json"
 ATTEMPTS = 6
@@ -32,6 +31,8 @@ LONGEST_PAUSE_SECONDS = 20.0
 FOR_NOW = (429, 500, 502, 503, 504)
 HEAD_BYTES = 16 * 1024  # an answer's head, and as much of the body as has come with it
 ERROR_BYTES = 64 * 1024
+SIGNED_SECONDS = VALID_SECONDS // 2  # after which a key is signed again
+SIGNED_KEYS = 1 << 16  # that are kept, 0.4 kB each: to sign takes half as long as all else that a read takes of a CPU
 
 
 class StoredObject(NamedTuple):
@@ -69,7 +70,7 @@ def read_index(folder: Path) -> Index:
     except FileNotFoundError:
         raise UserError(
             f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. Place it again: "
-            "python -m scripts.prepare.place_format --help"
+            "snakemake --forcerun place_on_TIER, with the name of its tier."
         ) from None
 
 
@@ -85,14 +86,19 @@ class Bucket:
 
     @cached_property
     def host(self) -> str:
-        """The Host header: the bucket is part of it where it is not part of the path."""
-        host = urlsplit(self.endpoint).netloc
+        """The Host header, as botocore signs it: the bucket is part of it where it is not part of the path."""
+        url = urlsplit(self.endpoint)
+        host = url.netloc.lower().removesuffix({"http": ":80", "https": ":443"}[url.scheme])
         return host if self.path_style else f"{self.name}.{host}"
 
+    @property
+    def origin(self) -> str:
+        """What the URL of an object begins with."""
+        return f"{urlsplit(self.endpoint).scheme}://{self.host}"
+
     def target(self, method: str, key: str) -> str:
-        """Return the path and query of a request for the object of this whole key, signed from now on."""
-        path = f"/{self.name}/{key}" if self.path_style else f"/{key}"
-        return presigned(method, self.host, path, self.who, self.region, datetime.now(UTC))
+        """Return the path and query of a request for the object of this whole key, signed."""
+        return _signed(self, method, key, int(time.time() // SIGNED_SECONDS))
 
     def get(self, key: str, etag: str, start: int, stop: int) -> bytes:
         """Return the request for bytes `start` to `stop` of an object, as long as it has this ETag."""
@@ -100,6 +106,12 @@ class Bucket:
             f"GET {self.target('GET', key)} HTTP/1.1\r\nHost: {self.host}\r\nRange: bytes={start}-{stop - 1}\r\n"
             f'If-Match: "{etag}"\r\nAccept-Encoding: identity\r\n\r\n'
         ).encode()
+
+
+@lru_cache(SIGNED_KEYS)
+def _signed(bucket: Bucket, method: str, key: str, _period: int) -> str:
+    path = quote(f"/{bucket.name}/{key}" if bucket.path_style else f"/{key}")
+    return presigned(method, f"{bucket.origin}{path}", bucket.who, bucket.region).removeprefix(bucket.origin)
 
 
 def bucket_and_prefix(uri: str) -> tuple[str, str]:
@@ -121,7 +133,7 @@ def bucket_of(location: Location) -> Bucket:
 def connected(bucket: Bucket, timeout: float = TIMEOUT_SECONDS) -> socket.socket:
     """Return a connection to the bucket's host. Raises OSError."""
     url = urlsplit(bucket.endpoint)
-    secure, host = url.scheme == "https", bucket.host.rpartition(":")[0] if url.port else bucket.host
+    secure, host = url.scheme == "https", bucket.host.removesuffix(f":{url.port}")
     address = (host if secure else url.hostname, url.port or (443 if secure else 80))
     link = socket.create_connection(address, timeout)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,26 +1,18 @@
-"""Signatures of requests to object storage: AWS Signature Version 4 in the query, and the keys that it needs.
-
-https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
-"""
+"""Credentials for object storage, and requests that are signed with them."""
 
 import configparser
-import hashlib
-import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
 
 from scripts.common.errors import UserError
 
 KEY, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 MADE_UP = "feedrate-made-up"
-LONGEST = 7 * 24 * 3600  # seconds that a signature may be valid
+VALID_SECONDS = 3600  # of a signature
 
 
 @dataclass(frozen=True)
@@ -86,47 +78,12 @@ def made_up() -> Iterator[None]:
         os.environ.update(before)
 
 
-def presigned(
-    method: str,
-    host: str,
-    path: str,
-    who: Credentials,
-    region: str,
-    moment: datetime,
-    seconds: int = 3600,
-    query: Mapping[str, str] | None = None,
-) -> str:
-    """Return the target of a request, path and query, signed for so many seconds from the moment (UTC) on.
+def presigned(method: str, url: str, who: Credentials, region: str) -> str:
+    """Return the URL with a signature in its query, valid from now on. Headers other than the host may be added."""
+    from botocore import auth, awsrequest
+    from botocore import credentials as amazons
 
-    `path` begins with a slash and is not encoded yet. Only the host is signed of the headers: others may be added.
-    """
-    day, now = moment.strftime("%Y%m%d"), moment.strftime("%Y%m%dT%H%M%SZ")
-    scope = f"{day}/{region}/s3/aws4_request"
-    given = {
-        **(query or {}),
-        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
-        "X-Amz-Credential": f"{who.access_key}/{scope}",
-        "X-Amz-Date": now,
-        "X-Amz-Expires": str(min(seconds, LONGEST)),
-        "X-Amz-SignedHeaders": "host",
-        **({"X-Amz-Security-Token": who.token} if who.token else {}),
-    }
-    asked = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(given.items()))
-    target = quote(path, safe="/")
-    canonical = f"{method}\n{target}\n{asked}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD"
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    signed = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
-    signature = _hmac(_signing_key(who.secret_key, day, region), signed).hex()
-    return f"{target}?{asked}&X-Amz-Signature={signature}"
-
-
-@lru_cache(maxsize=8)
-def _signing_key(secret: str, day: str, region: str) -> bytes:
-    key = f"AWS4{secret}".encode()
-    for part in (day, region, "s3", "aws4_request"):
-        key = _hmac(key, part)
-    return key
-
-
-def _hmac(key: bytes, text: str) -> bytes:
-    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+    request = awsrequest.AWSRequest(method, url)
+    signer = amazons.Credentials(who.access_key, who.secret_key, who.token)
+    auth.S3SigV4QueryAuth(signer, "s3", region, VALID_SECONDS).add_auth(request)
+    return request.url

@@ -158,7 +158,9 @@ def take_turns(
 
 def main() -> None:
     """Measure all operations in a fresh child process and write their record."""
-    wanted, out = measured_from(Tensors, parser_of(Tensors, __doc__), {"corpus": "--corpus"})
+    wanted, out = measured_from(
+        Tensors, parser_of(Tensors, __doc__).parse_args(), {"corpus": "--corpus", "out": "--out"}
+    )
     wanted = with_settings(wanted)
     check(wanted)
     measure_afresh(wanted, out, new_record, measure)

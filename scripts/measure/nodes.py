@@ -1,5 +1,6 @@
-"""The nodes that a run of ranks is spread over: this machine alone, or what `run_on_nodes` was typed on."""
+"""The nodes that a run of ranks is spread over: this machine alone, or those of `feedrate run --nodes`."""
 
+import ipaddress
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ import psutil
 
 from scripts.common.errors import UserError
 
-TOLD = "FEEDRATE_NODES"  # in the environment of what run_on_nodes starts
+TOLD = "FEEDRATE_NODES"  # in the environment of what `feedrate run --nodes` starts
 LOOPBACK = "127.0.0.1"
 
 
@@ -60,6 +61,20 @@ class Nodes:
                 "on a file system that all nodes share. Name another one, the same on each node."
             )
         yield folder
+
+
+def check_name(host: str) -> None:
+    """Raise UserError where a node's name leads nowhere, or to this machine by an address that is no other's way."""
+    do = "Write its address, as `ip -brief address` there shows it."
+    try:
+        address = socket.gethostbyname(host)
+    except OSError:
+        raise UserError(f"--rendezvous: found {host!r}, which is no name that is known on this machine. {do}") from None
+    if ipaddress.ip_address(address).is_loopback and host not in (address, "localhost"):
+        raise UserError(
+            f"--rendezvous: found {host!r}, which is {address} on this machine (/etc/hosts): the other nodes do not "
+            f"reach it there. {do}"
+        )
 
 
 def told() -> Nodes:

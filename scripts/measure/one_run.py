@@ -1,8 +1,6 @@
 """What one run is, whoever makes it: its loader, its settings, its record, and the request that the loader gets."""
 
 import gc
-import hashlib
-import json
 import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -12,22 +10,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import location, plugins
-from scripts.common.code import closure, file_hash
+from scripts.common import facts, location, plugins
 from scripts.common.errors import UserError
-from scripts.common.files import PROJECT, read_json
+from scripts.common.files import read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
-from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
+from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
 from scripts.measure import child, sampler, tasks
 from scripts.measure.declared import declared
-from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, threads_of, without_speed
+from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
 from scripts.measure.timed_path import timed_code
 from scripts.plan.config import check_loader
 from scripts.plan.runs import Run
+from scripts.plan.suited import never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
@@ -35,7 +33,14 @@ QUEUES = 20  # a run must be longer than this many times what workers and queues
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
-FOUND += ("asked_step", "steady_clips_per_second", "epoch_start_seconds", "epoch_start_from", "ceiling")
+FOUND += (
+    "receipts_hash",
+    "asked_step",
+    "steady_clips_per_second",
+    "epoch_start_seconds",
+    "epoch_start_from",
+    "ceiling",
+)
 
 
 def loader_of(run: Run) -> ModuleType:
@@ -176,7 +181,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     import torch
 
     from scripts.common.corpus import Corpus
-    from scripts.measure import ceiling, run, unsent
+    from scripts.measure import ceiling, receipts, run, unsent
 
     if asked.mode != "proof":  # which times nothing
         preload()
@@ -185,8 +190,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
     record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
-    reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
-    reason = reason or cannot_run(tasks.load(record["task"]), request)
+    found = never(module, request, asked.task, asked.cache)
+    reason = found.reason if found else cannot_run(module, request) or cannot_run(tasks.load(asked.task), request)
     if reason:
         return without_speed(record, "skipped", reason)
     epochs, refused = epochs_for(str(asked.epochs), request)
@@ -194,7 +199,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         return without_speed(record, "skipped", refused)
     owners = 1 if pool is None else 2  # this process, and the server that it is a fork of
     if proof:
-        record["proof"] = relied_on(proof, asked)
+        record["proof"] = facts.relied_on(vars(asked), proof)
         if pool is None and asked.mode == "visit":
             pool = ceiling.pool_of(request.batch_size, request.sample)
     if pool is not None:
@@ -221,7 +226,10 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         rank=rank,
         written=Path(asked.written, SPLIT) if asked.written else None,
     )
-    return run.measure(module, request, corpus, record, wanted)
+    record = run.measure(module, request, corpus, record, wanted)
+    if asked.mode == "proof" and record["status"] == "ok" and rank is None and wanted.receipts:
+        record["receipts_hash"] = receipts.hash_of(wanted.receipts)
+    return record
 
 
 def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
@@ -231,75 +239,13 @@ def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
     return asked.start_seconds
 
 
-def relied_on(proof: Mapping[str, Any], asked: Run) -> dict[str, Any]:
-    """Return what a visit relies on: what was proven of which code, and how it was asked to measure.
-
-    Visits that rely on something else do not compare. A proof that is made again of the same is the same; but not of a
-    user's own file, which may import what nobody watches.
-    """
-    proven = hashlib.sha256(Path(asked.proof).with_suffix(".npy").read_bytes()).hexdigest()[:16]
-    how = {"seconds": asked.seconds, "epochs": asked.epochs, "threads": threads_of(asked.threads)}
-    how["storage"] = hashlib.sha256(json.dumps(storage_of(asked), sort_keys=True).encode()).hexdigest()[:16]
-    how |= {"proven": proof["started"]} if asked.file else {}
-    how |= {"format": _written_by(asked.format, asked.written)} if asked.format else {}
-    verified = proof["verification"]
-    differs = {}
-    if "largest_difference" in verified:
-        differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
-    return {**differs, "code": proof["code"], "receipts": proven, "versions": proof["declared"]["versions"], **how}
-
-
-def _written_by(name: str, written: str) -> str:
-    """Return what changes when a format is written otherwise: by other code of its own, or as another number of files.
-
-    The clips in it are the same, and so are their receipts.
-    """
-    record = Path(f"{written}.json")
-    files = read_json(record)["files"] if record.is_file() else None
-    folder = PROJECT / "scripts" / "formats"
-    own = [file_hash(path) for path in closure(f"scripts.formats.{name}") if path.is_relative_to(folder)]
-    return hashlib.sha256(json.dumps([own, files]).encode()).hexdigest()[:16]
-
-
-def storage_of(asked: Run) -> dict[str, Any]:
-    """Return what a visit's data is on, and how that is slowed down or limited."""
-    limited = {"limited_share": asked.limited_share} if asked.cache == "limited" else {}
-    return {"location": asked.location, "emulate": asked.emulate, **limited}
-
-
 def request_for(
     record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location, share: Share
 ) -> LoaderRequest:
     """Return what the loader is asked for."""
-    settings = record["settings"]
-    return LoaderRequest(
-        location=split,
-        clips=corpus.counts[SPLIT],
-        sample=corpus.sample,
-        classes=corpus.classes,
-        sample_rate=corpus.sample_rate,
-        batch_size=settings["batch_size"],
-        workers=settings["workers"] or 0,
-        prefetch=settings["prefetch"] or 1,
-        pin_memory=bool(settings["pin_memory"]),
-        device_prefetch=settings["device_prefetch"] or 0,
-        threads=record["threads"],
-        device=settings["device"],
-        seed=record["seed"],
-        share=share,
-        options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
-    )
-
-
-def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
-    """Return why the loader cannot read the data, or no epoch of it can have this state of the page cache; or None."""
-    unreadable = placed.unreadable(getattr(module, "READS", (location.PATH,)))
-    if unreadable or cache not in COLD:
-        return unreadable
-    if getattr(module, "PRELOADS", False):
-        return f"it reads everything when it is opened: no epoch is {cache}"
-    never = placed.never(cache)
-    return f"{never}: measure on a tier that is a disk" if never else None
+    known = {"clips": corpus.counts[SPLIT], "classes": corpus.classes, "sample_rate": corpus.sample_rate}
+    of_run = {"threads": record["threads"], "seed": record["seed"], "share": share}
+    return replace(request_of(module, record["settings"], split, corpus.sample), **known, **of_run)
 
 
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:

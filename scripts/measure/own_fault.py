@@ -4,7 +4,6 @@ The first run that fails by a line of the file, or at the gate, leaves a note be
 call have its reason and are not tried while the file, and what it imports beside it, is as it was.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +11,7 @@ from typing import Any
 
 from scripts.common.code import file_hash
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import call_of
 from scripts.common.vocabulary import NOT_TRIED, REASONS
 
 
@@ -20,7 +20,7 @@ def known(note: Path | None, module: ModuleType) -> str | None:
     if note is None or not note.is_file():
         return None
     said = read_json(note)
-    return said["reason"] if said["of"] == _of(module) else None
+    return said["reason"] if said["of"] == _of(note, module) else None
 
 
 def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -36,11 +36,10 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
         f"type: {again}, with the --config of your command"
     )
     note.parent.mkdir(parents=True, exist_ok=True)
-    write_json(note, {"of": _of(module), "reason": reason})
+    write_json(note, {"of": _of(note, module), "reason": reason})
     return {**record, "reason": reason}
 
 
-def _of(module: ModuleType) -> list[str]:
+def _of(note: Path, module: ModuleType) -> list[str]:
     """Return what a note is of: this call of Snakemake, and the hash of each file of the loader."""
-    call = os.environ.get("FEEDRATE_CALL") or f"process {os.getpid()}"
-    return [call, *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.LOCAL_IMPORTS))]
+    return [call_of(note.parent), *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.LOCAL_IMPORTS))]

@@ -38,9 +38,9 @@ class Race:
 
     `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
     block, attempt)` makes an attempt the one that is kept. `say(race)` is called after each visit. `keep` stay until
-    they are far behind. `made` may hold what earlier calls measured; `first_block` is the next number. Of results that
-    are `fresh` only visits from block `since` on count as had: those were made side by side. `names` are those of
-    results whose data is in memory on every tier: loaders are compared over all tiers too (common/choice.py).
+    they are far behind. `made` may hold what an earlier call of the session measured; `first_block` is the next.
+    `names` are those of results whose data is in memory on every tier: loaders are compared over all tiers too
+    (common/choice.py).
     """
 
     conditions: Mapping[Hashable, Hashable]
@@ -54,8 +54,6 @@ class Race:
     keep: Collection[Hashable] = ()
     made: dict[Hashable, dict[int, Visit]] = field(default_factory=dict)
     first_block: int = 0
-    fresh: Collection[Hashable] = ()
-    since: int = 0
     most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
     names: Mapping[Hashable, Name] = field(default_factory=dict)
     live: list[Hashable] = field(default_factory=list)
@@ -106,9 +104,8 @@ class Race:
         return one not in self.failed and (most is None or self._had(one) < most)
 
     def _had(self, one: Hashable) -> int:
-        """Return how many visits a result has had, of those that count for it."""
-        visits = self.made.get(one, ())
-        return sum(block >= self.since for block in visits) if one in self.fresh else len(visits)
+        """Return how many visits a result has had."""
+        return len(self.made.get(one, ()))
 
     def _alone(self) -> bool:
         """Return whether in each condition one result that is still visited is left, or one loader's on all tiers."""

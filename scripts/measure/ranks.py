@@ -3,7 +3,7 @@
 The measuring process becomes the launcher (torch.distributed's elastic agent, by which torchrun works too); each rank
 is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its clips in a
 folder. One rank that fails ends the others. On one machine only its own interface is used; on several nodes
-(`run_on_nodes.py`) each is a launcher, and the one at which they meet makes the record.
+(`feedrate run --nodes`) each is a launcher, and the one at which they meet makes the record.
 """
 
 import json
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from scripts.common import facts
 from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
@@ -186,10 +187,12 @@ def joined(
     if run.mode == "proof":
         of_all = (receipts.load(folder / f"receipts-{rank}.npy") for rank in range(world))
         if run.path:
-            receipts.save(Path(run.path).with_suffix(".npy"), dict(chain(*(one.items() for one in of_all))))
+            kept = Path(run.path).with_suffix(".npy")
+            receipts.save(kept, dict(chain(*(one.items() for one in of_all))))
+            record["receipts_hash"] = receipts.hash_of(kept)
         return record
     if run.proof:
-        record["proof"] = one_run.relied_on(read_json(Path(run.proof)), run)
+        record["proof"] = facts.relied_on(vars(run), read_json(Path(run.proof)))
     return {**record, **_speeds(records, record)}
 
 

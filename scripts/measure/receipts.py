@@ -4,6 +4,7 @@ A receipt says what a clip's tensors held (scripts/measure/sink.py). Those of th
 that a later process need not hash every clip against the manifest again.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,15 +23,13 @@ LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
     """Return (clip, target, data, labels) of each delivered clip, and what is wrong with whole batches.
 
-    The sum of the labels is given as the bits of its float32, so that all are whole numbers; of a task that takes no
-    sums the rows are (clip, target). A batch whose tensors have different numbers of clips has no rows.
+    Of a task that takes no sums the rows are (clip, target). A batch whose tensors have different numbers of clips has
+    no rows.
     """
     rows: list[tuple[int, ...]] = []
     wrong = []
     for receipt in receipts:
-        columns = [column.tolist() for column in receipt[:3] if column is not None]
-        if receipt.labels is not None:
-            columns.append(receipt.labels.cpu().numpy().view(np.int32).tolist())
+        columns = [column.tolist() for column in receipt if column is not None]
         if len({len(column) for column in columns}) > 1:
             wrong.append(f"tensors of {', '.join(str(len(column)) for column in columns)} clips")
             continue
@@ -60,6 +59,11 @@ def load(path: Path) -> dict[int, tuple[int, ...]]:
         if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
             raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
     return {index: tuple(sums) for index, *sums in rows.tolist()}
+
+
+def hash_of(path: Path) -> str:
+    """Return a hash of what `save` wrote: what was proven is the same where it is."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -> bool:

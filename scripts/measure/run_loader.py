@@ -4,24 +4,22 @@ A loader that cannot run, that delivers wrong data or that breaks gives a record
 """
 
 from pathlib import Path
-from typing import Any
 
 from scripts.common import isolated
 from scripts.common.code import commit
-from scripts.common.errors import UserError, run_main
+from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
 from scripts.common.vocabulary import NOT_TRIED
-from scripts.machine import allocator, control_groups, folders
-from scripts.measure import child, one_run, own_fault, proofs, ranks, sampler, visits
+from scripts.machine import allocator, control_groups
+from scripts.measure import by_hand, child, one_run, own_fault, proofs, ranks, sampler, visits
 from scripts.measure.record import threads_of, without_speed
-from scripts.plan.runs import Run, measured_from, parser_of
 
 
 def main() -> None:
     """Measure in a child process, and record its crash if it crashes."""
-    run, out = parse()
+    run, out = by_hand.run_of(by_hand.run_parser(__doc__).parse_args(), out="--out")
     module = one_run.loader_of(run)
     isolated.enter(isolated.env_of(module))
     run = one_run.completed_run(module, run)
@@ -58,24 +56,6 @@ def main() -> None:
     elif crash:
         crash += " (in its limit: measure more clips, or raise measure.limited_share)" * (run.cache == "limited")
         write_json(out, without_speed(one_run.new_record(module, run) | code, "failed", crash))
-
-
-def parse() -> tuple[Run, Path]:
-    """Return the run that the command line asks for, and the path of its record."""
-    parser = parser_of(Run, __doc__)
-    parser.add_argument("--data", dest="location", type=here, help="folder of the format that the loader reads")
-    run, out = measured_from(Run, parser, {"loader": "--loader", "corpus": "--corpus", "location": "--data"})
-    if run.timeline and run.cache == "limited":
-        raise UserError(
-            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
-            "cold: leave --timeline out"
-        )
-    return run, out
-
-
-def here(folder: str) -> dict[str, Any]:
-    """Return the location of a local folder, as the plan has those of tiers."""
-    return folders.location_of(Path(folder)).as_json()
 
 
 if __name__ == "__main__":

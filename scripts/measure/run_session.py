@@ -1,43 +1,46 @@
-"""Measures the proven results of a plan in blocks, one visit after the other, until the time is up.
+"""Measures the proven results of a session in blocks, one visit after the other, until the time is up.
 
-    python -m scripts.measure.run_session --config CONFIG.json --out results/runs/demo/session-main.json
+    python -m scripts.measure.run_session --plan PLAN.json --session main --out results/runs/demo/session-main.json
 
-Each visit writes a record beside the result's others, `BLOCK.json`. What is killed goes on where it was: visits that
-are there count, as long as the proof that they rely on is the same.
+Each visit leaves a record in the session's own folder (scripts/common/facts.py). What was stopped or killed goes on
+from its records; what was measured otherwise stays where it is.
 """
 
 import argparse
 import contextlib
-import hashlib
-import json
 import os
+import platform
 import random
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import facts, sample
 from scripts.common.choice import Compared
 from scripts.common.counting import Name, Visit, visit_of
-from scripts.common.errors import reading, run_main
+from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
-from scripts.common.vocabulary import COLD, PROTOCOL, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, TRAINING, ranks_of
+from scripts.machine import host
+from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
 from scripts.measure.race import Limits, Race, leading
 from scripts.measure.visits import Visitor
-from scripts.plan.experiment import Plan
+from scripts.plan import planned
+from scripts.plan.planned import Planned
 from scripts.plan.runs import Run
 
+BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its finalists
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
@@ -46,69 +49,83 @@ LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of t
 
 
 class Session:
-    """The results of a plan, their files, and a race over them."""
+    """The results of one session of a plan, their facts, and a race over them.
 
-    def __init__(self, plan: Plan, group: str, loaders: Iterable[str], out: Path) -> None:
-        self.plan, self.measure = plan, plan.config["measure"]
-        self.whole = out.with_name(f"state-{group}.json")  # which Snakemake does not delete, as it does an output
-        named = "-".join(sorted(loaders := set(loaders)))
-        named = named if len(named) < 100 else hashlib.sha256(named.encode()).hexdigest()[:16]
-        self.state = out.with_name(f"state-{group}-{named}.json") if named else self.whole
-        self.now = plan.config["report"]["now"]
-        self.asked = asked = loaders
-        every = [run for run in plan.runs if run.group == group]
-        runs = [run for run in every if not asked or run.loader in asked]
-        self.planned = sum(not self._unfit(run) for run in every)  # some may have to be proven yet
-        self.runs = {run.path: run for run in runs if self._proven(run)}
-        self.chance = random.Random(f"{self.measure['seed']}:{group}:{os.getpid()}")
-        self.sample = plan.sample
-        self.name = group
-        self.again: set[str] = set()  # results of which a visit was deleted
-        self.failed: set[str] = set()  # results of which a visit that is there has failed
+    It goes on with the facts of an earlier call where these are of the same results, measured alike on this machine:
+    after Ctrl-C, or where it is to take longer. Else its facts have a folder of their own, and no other is touched.
+    """
+
+    def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False) -> None:
+        self.plan, self.measure, self.name = plan, plan.config["measure"], name
+        self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
+        asked = {result.id: result for result in plan.of_session(name)}
+        self.bases = facts.Bases(plan.content, root)
+        relied = self.bases.among(asked)
+        self.hashes = facts.hashes(relied)
+        self.runs = {result: asked[result] for result in self.hashes}  # what is not proven takes none of the time
+        self.planned = self._planned()
+        self.asked = {key: self.measure[key] for key in LENGTHEN}
+        self.facts = self._shown(root) if explain else self._begun(root, relied)
+        self.chance = random.Random(f"{self.measure['seed']}:{name}:{self._first_block()}")
+        self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
+        self.failed: set[str] = set()  # results of which a visit delivered wrong data
+        self.again: set[str] = set()  # results of which the last visit failed otherwise: the machine may be at fault
         self.starving: set[tuple[Any, ...]] = set()  # of `_waits`: what a trial showed to starve the user's own step
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and block
 
-    @staticmethod
-    def _proven(run: Run) -> bool:
-        proof = Path(run.proof)
-        with reading(proof, "run_loader"):
-            return proof.is_file() and read_json(proof)["status"] == "ok"
+    def _begun(self, root: Path, relied: Mapping[str, Any]) -> facts.Session:
+        """Return the session to go on with: the latest of this name, or a new one where that is of something else."""
+        machine = {"cores": cores_allowed(), "python": platform.python_version(), "cpu": host.cpu_model()}
+        same = [one for one in facts.sessions(root, self.plan.dataset) if one.name == self.name]
+        for one in same[-1:]:
+            if one.results == self.hashes and one.state["machine"] == machine:
+                return one
+        return facts.begin(root, self.plan.dataset, self.name, relied, machine)
 
-    @staticmethod
-    def _unfit(run: Run) -> bool:
-        """Return whether a result is known to have no proof that went well: it takes none of the session's time."""
-        return Path(run.proof).is_file() and not Session._proven(run)
+    def _shown(self, root: Path) -> facts.Session:
+        """Return the session that the tables show. Raises UserError where there is none."""
+        found = facts.shown(facts.sessions(root, self.plan.dataset), self.hashes)
+        if found is None:
+            raise UserError(
+                f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "
+                "that is there. Measure it first: leave --explain out."
+            )
+        return found
+
+    def _planned(self) -> int:
+        """Return how many results of the plan share the session's time: all of its groups but what cannot be proven."""
+        groups = {run.group for run in self.runs.values()}
+        rows = [row for row in self.plan.content["results"] if row["group"] in groups]
+        return sum(self.bases.proof(row) is None or self.bases.of(row) is not None for row in rows)
 
     def known(self) -> dict[str, dict[int, Visit]]:
-        """Return earlier visits by result and block; what was measured otherwise is deleted, what has failed noted."""
-        found: dict[str, dict[int, Visit]] = {}
-        for path, run in self.runs.items():
-            proof = read_json(Path(run.proof))
-            said = one_run.relied_on(proof, run)
-            for file in visits_of(path):
-                with reading(file, "run_session"):
-                    record = read_json(file)
-                tried_again = record["status"] == "failed" and proof["started"] > record["started"]
-                if record["protocol"] != PROTOCOL or record["proof"] != said or tried_again:
-                    file.unlink()
-                    self.again.add(path)
-                    Path(path).with_name("trials.json").unlink(missing_ok=True)
-                elif record["clips_per_second"]:
-                    found.setdefault(path, {})[int(file.stem)] = visit_of(record)
-                    self._note_start(path, int(file.stem), record)
-                elif record["status"] == "failed":
-                    self.failed.add(path)
-            self._note_starving(path)
-        return {path: visits for path, visits in found.items() if path not in self.failed}
+        """Return the visits that this session has already, by result and block.
 
-    def _note_starving(self, path: str) -> None:
+        A result of which one delivered wrong data stays failed. What failed otherwise is tried again.
+        """
+        found: dict[str, dict[int, Visit]] = {}
+        self.again.clear()
+        for result in self.runs:
+            for block, file in self.facts.rounds(result).items():
+                record = self.facts.record(result, file)
+                self.again.discard(result)
+                if record["clips_per_second"]:
+                    found.setdefault(result, {})[block] = visit_of(record)
+                    self._note_start(result, block, record)
+                elif facts.wrong_data(record):
+                    self.failed.add(result)
+                elif record["status"] == "failed":
+                    self.again.add(result)
+            self._note_starving(result)
+        return {result: visits for result, visits in found.items() if result not in self.failed}
+
+    def _note_starving(self, result: str) -> None:
         """Note what an earlier trial says of the user's own step."""
-        file = Path(path).with_name("trials.json")
-        with reading(file, "run_session"):
-            tried = read_json(file)["asked_step"] if file.is_file() else None
-        known = tried and tried["step_ms"] == self.plan.config["report"]["step_ms"]
+        file = self.facts.trials(result)
+        tried = self.facts.record(result, file)["asked_step"] if file else None
+        known = tried and tried["step_ms"] == self.step_ms
         if known and tried["au_percent"] < TARGET_AU_PERCENT:
-            self.starving.add(_waits(self.runs[path]))
+            self.starving.add(_waits(self.runs[result]))
 
     def run(self, visitor: Visitor, say: Any) -> dict[str, Any]:
         """Take the race to its end, look for what explains the finalists, and return what the session's file holds.
@@ -116,164 +133,113 @@ class Session:
         A session that was stopped or killed goes on with the time that it had left: what it has spent is noted after
         each visit.
         """
-        known, asked = self.known(), {key: self.measure[key] for key in LENGTHEN}
-        before, apart = self._before(asked), self._apart(known)
-        new = (set(self.runs) - set(known) - self.failed) | self.again | apart
-        taking, spent = set(self.runs), 0.0
-        others = self._race(visitor, say, {path: visits for path, visits in known.items() if path not in new})
-        beside = new | (self._companions(others, new) if new else set())
-        fresh, since = beside, self._first_block()  # earlier visits of theirs were not side by side
-        if before and before["asked"] != asked:
-            spent = before["race_seconds"]
-        elif before and before["ended"]:  # only what is new, beside what leads of the others
-            taking = beside
-        elif before:
-            taking, spent = new | (taking & set(before["taking"])), before["spent"]
-            fresh, since = new | set(before.get("fresh", ())), before.get("since", since)
-        whole = before["race_seconds"] if before and taking != set(self.runs) else None  # of a race of all
+        made, spent = self.known(), self.facts.state["spent"]
+        if self._complete(made):
+            return self.explained(visitor, say)
 
         def noted(race: Race) -> None:
-            now = {"asked": asked, "ended": "", "taking": sorted(taking), "spent": spent + race.seconds}
-            now |= {"fresh": sorted(fresh), "since": since}
-            write_json(self.state, {**now, "race_seconds": now["spent"] if whole is None else whole})
+            self.facts.say(asked=self.asked, ended="", spent=spent + race.seconds)
             say(race)
 
-        race = self._race(visitor, noted, known, taking, spent)
-        race.fresh, race.since = fresh, since
-        began = time.monotonic()
-        if taking:
-            race.run()
-        race_seconds = time.monotonic() - began
-        every = self._race(visitor, say, race.made)  # with what was not in this race
-        finalists = self._explained(visitor, every)
-        ended = race.ended or "nothing to measure"
-        return {
-            "group": self.name,
-            "ended": ended,
-            "asked": asked,
-            "race_seconds": spent + race_seconds if whole is None else whole,
-            "seconds": time.monotonic() - began,
-            "blocks": race.block,
-            "visits": race.visits,
-            "made_again": race.made_again,
-            "left_early": sorted(set(race.conditions) - set(race.live)),
-            "finalists": finalists,
-            "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
+        race = self._race(visitor, noted, made, spent)
+        race.run()
+        self.facts.say(
+            asked=self.asked,
+            ended=race.ended,
+            spent=spent + race.seconds,
+            blocks=race.block,
+            visits=self.facts.records,
+            made_again=self.facts.state.get("made_again", 0) + race.made_again,
+            left_early=sorted(set(race.conditions) - set(race.live)),
+            finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        return self.explained(visitor, say)
 
-    def _before(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return how far an earlier session came: one of the same loaders, or a whole one that has ended.
+    def _complete(self, made: Mapping[str, Any]) -> bool:
+        """Return whether nothing is left to measure: it ended after as long as is asked for, and nothing failed."""
+        ended = self.facts.state["ended"] and self.facts.state["asked"] == self.asked
+        return bool(ended) and not self.again and made.keys() | self.failed == self.runs.keys()
 
-        Of the time of a whole one these loaders had their share.
-        """
-        found = []
-        for file in (self.state, self.whole):
-            with reading(file, "run_session"):
-                found.append(read_json(file) if file.is_file() else None)
-        own, whole = found
-        if not whole or not whole["ended"] or (own and (not own["ended"] or own["asked"] == asked)):
-            return own
-        share = len(self.runs) / self.planned if self.asked and self.planned else 1.0
-        return {**whole, "race_seconds": share * whole["race_seconds"]}
+    def explained(self, visitor: Visitor, say: Any) -> dict[str, Any]:
+        """Look for what explains the finalists of the visits that are there; return what the session's file holds."""
+        every = self._race(visitor, say, self.known())
+        self.facts.say(finalists=self._explained(visitor, every))
+        return {"session": self.facts.folder.name, **self.facts.state}
 
-    def _race(
-        self,
-        visitor: Visitor,
-        say: Any,
-        made: Mapping[str, dict[int, Visit]],
-        taking: Iterable[str] | None = None,
-        spent: float = 0.0,
-    ) -> Race:
-        """Return a race over the results `taking` (default: all) that has the visits `made`, before it is run."""
-        taking = set(self.runs if taking is None else taking)
+    def _race(self, visitor: Visitor, say: Any, made: Mapping[str, dict[int, Visit]], spent: float = 0.0) -> Race:
+        """Return a race over all results that has the visits `made`, before it is run."""
         return Race(
-            conditions={path: condition(self.runs[path]) for path in sorted(taking)},
-            visit=lambda path, block, attempt: self._visit(visitor, path, block, attempt),
+            conditions={result: condition(self.runs[result]) for result in sorted(self.runs)},
+            visit=lambda result, block, attempt: self._visit(visitor, result, block, attempt),
             control=lambda block, number: self._control(visitor, block, number),
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                self._race_seconds(len(taking), spent),
+                self._race_seconds(spent),
                 self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
                 self.measure["attempts"],
             ),
             chance=self.chance,
             say=say,
-            keep={path for path in taking if self.runs[path].loader == self.now},
-            made={path: dict(visits) for path, visits in made.items() if path in self.runs},
+            keep={result for result in self.runs if self.runs[result].loader == self.now},
+            made={result: dict(visits) for result, visits in made.items()},
             first_block=self._first_block(),
-            failed=taking & self.failed,
-            most_visits={path: self.measure["train_repeats"] for path in taking if self.runs[path].task in TRAINING},
+            failed=set(self.failed),
+            most_visits={
+                result: self.measure["train_repeats"] for result in self.runs if self.runs[result].task in TRAINING
+            },
             names=compared_over_tiers(self.runs),
         )
 
     def _first_block(self) -> int:
-        """Return a block that no session of this data set has used, whatever its loaders: what has the same block
-        was measured side by side.
-        """
-        folder = Path(self.plan.folder("runs"))
+        """Return the first block that this session has not used: what an ended call has begun stays as it is."""
         used = [-1]
-        for file in folder.glob("*/*/*/*.json"):
-            if file.stem.isdigit():  # of a control run ten times the block, and its number
-                used.append(int(file.stem) // (10 if file.relative_to(folder).parts[0] == "bounds" else 1))
+        for file in self.facts.folder.rglob("*.json"):
+            number = file.name.partition(".")[0]
+            if number.isdigit():  # of a control run ten times the block, and its number
+                of_control = file.relative_to(self.facts.folder).parts[0] == BOUNDS
+                used.append(int(number) // (10 if of_control else 1))
         return max(used) + 1
 
-    def _apart(self, known: Mapping[str, Mapping[int, Visit]]) -> set[str]:
-        """Return the results that were measured without those that most others of their condition were beside.
-
-        A session of single loaders (`snakemake results/NAME.json`) leaves such; one of the same loaders has none.
-        """
-        if self.asked:
-            return set()
-        beside: dict[tuple[Any, ...], list[set[str]]] = {}  # of each condition, who is compared, directly or by others
-        for path, visits in known.items():
-            groups = beside.setdefault(condition(self.runs[path]), [])
-            met = [group for group in groups if any(visits.keys() & known[one].keys() for one in group)]
-            groups[:] = [group for group in groups if group not in met] + [{path}.union(*met)]
-        return {path for groups in beside.values() for group in sorted(groups, key=len)[:-1] for path in group}
-
-    def _companions(self, race: Race, new: Iterable[str]) -> set[str]:
-        """Return what new results are visited beside: the fastest of their conditions, and what is explained."""
-        fastest = (
-            max(leaders, key=lambda one, table=table: table.center(one).speed) for table, leaders in race.leaders()
-        )
-        theirs = {condition(self.runs[path]) for path in new}
-        return {path for path in (*fastest, *self._finalists(race)) if condition(self.runs[path]) in theirs}
-
-    def _visit(self, visitor: Visitor, path: str, block: int, attempt: int) -> Visit:
-        run = self.runs[path]
-        file = attempt_of(Path(path), block, attempt)
+    def _visit(self, visitor: Visitor, result: str, block: int, attempt: int) -> Visit:
+        run = self.runs[result]
+        file = attempt_of(self.facts.folder / result, block, attempt)
         asked = replace(run, repeat=block, attempt=attempt, path=str(file), seed=run.seed + block)
-        record = visitor.make(replace(asked, **self._start(path, block)), file)
-        self._note_start(path, block, record)
+        record = visitor.make(replace(asked, **self._start(result, block)), file)
+        self.facts.note(result, file, record)
+        if record["status"] == "failed" and not facts.wrong_data(record):
+            self.facts.say(failures=self.facts.state["failures"] + 1)
+        self._note_start(result, block, record)
         return visit_of(record)
 
-    def _start(self, path: str, block: int) -> dict[str, Any]:
+    def _start(self, result: str, block: int) -> dict[str, Any]:
         """Return what a visit is told of an epoch start: what it took in other blocks, and how long to wait for one.
 
         A proof saw one too, but beside other jobs; it stands where an epoch is too long to be waited for.
         """
-        known = [seconds for other, seconds in self.starts.get(path, {}).items() if other != block]
+        known = [seconds for other, seconds in self.starts.get(result, {}).items() if other != block]
         within = START_WITHIN[len(known)] if len(known) < len(START_WITHIN) else 0.0
         return {"start_seconds": median(known) if known else None, "start_within": within}
 
-    def _note_start(self, path: str, block: int, record: Mapping[str, Any]) -> None:
+    def _note_start(self, result: str, block: int, record: Mapping[str, Any]) -> None:
         """Note what an epoch start took, where one was in the window of this visit."""
         if record.get("epoch_start_from") == "window":
-            self.starts.setdefault(path, {})[block] = record["epoch_start_seconds"]
+            self.starts.setdefault(result, {})[block] = record["epoch_start_seconds"]
 
-    def _accept(self, path: str, block: int, attempt: int) -> None:
-        os.replace(attempt_of(Path(path), block, attempt), Path(path).with_name(f"{block}.json"))
+    def _accept(self, result: str, block: int, attempt: int) -> None:
+        folder = self.facts.folder / result
+        os.replace(attempt_of(folder, block, attempt), folder / f"{block}.json")
 
     def _control(self, visitor: Visitor, block: int, number: int) -> None:
-        for bound in self.plan.bounds:
-            if bound.group == self.name:
-                visitor.control(bound, Path(bound.path).with_name(f"{block * 10 + number}.json"))
+        groups = {run.group for run in self.runs.values()}
+        for bound in self.plan.bounds.values():
+            if bound.group in groups:
+                visitor.control(bound, self.facts.folder / bound.id / f"{block * 10 + number}.json")
 
     def _finalists(self, race: Race) -> list[str]:
         """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
-        what one has now; of a session of a few loaders only what the report will name first.
+        the current loader.
         """
         found, names = [], compared_over_tiers(self.runs)
         for speeds in filter(None, race.speeds()):
@@ -296,7 +262,7 @@ class Session:
             fastest = max(first, key=middle.__getitem__)
             if compared.loaders and self.runs[fastest].loader == self.runs[chosen].loader:
                 fastest = chosen  # on another tier, whose files are in memory too
-            found += dict.fromkeys([chosen] if self.asked else [fastest, chosen, *had])
+            found += dict.fromkeys([fastest, chosen, *had])
         return found
 
     def _explained(self, visitor: Visitor, race: Race) -> list[str]:
@@ -311,60 +277,69 @@ class Session:
 
     def _starves(self, path: str, rate: float) -> bool:
         """Return whether a result, of so many clips/s, does not feed the user's own step, as far as is known by now."""
-        run, step_ms = self.runs[path], self.plan.config["report"]["step_ms"]
+        run, step_ms = self.runs[path], self.step_ms
         if step_ms is None:
             return False
         return _most_au(run, step_ms, rate) < TARGET_AU_PERCENT or _waits(run) in self.starving
 
-    def _expense(self, path: str) -> tuple[int, bool, int]:
+    def _expense(self, result: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
-        run = self.runs[path]
-        module, settings = self.plan.loaders[run.loader], run.settings
-        copies = self.plan.in_memory(run.tier) + bool(getattr(module, "PRELOADS", False))
-        return copies, plugins.lifetime(module, settings) != "lasting", settings["workers"] or 0
+        run = self.runs[result]
+        declared = self.bases.proof(vars(run))["declared"]
+        copies = bool(run.location.get("in_memory")) + declared["preloads"]
+        return copies, declared["lifetime"] != "lasting", run.settings["workers"] or 0
 
     @property
     def explains(self) -> bool:
         """Whether what explains the finalists is looked for."""
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
-    def _race_seconds(self, results: int, spent: float) -> float | None:
-        """Return how long a race of so many of the plan's results may take; None where blocks end it."""
+    def _race_seconds(self, spent: float) -> float | None:
+        """Return how long the race may take; None where blocks end it. Some of the plan's results have their share."""
         if self.measure["minutes"] == "none":
             return None
         whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
-        return max(min(LEAST_SECONDS, whole), whole * results / max(1, self.planned)) - spent
+        share = len(self.runs) / max(1, self.planned)
+        return max(min(LEAST_SECONDS, whole), whole * share) - spent
 
-    def _search(self, visitor: Visitor, path: str, leads: bool, rate: float) -> None:
+    def _search(self, visitor: Visitor, result: str, leads: bool, rate: float) -> None:
         """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
         already; of what leads for the minimum step too. `rate`: its speed in clips/s.
-        """
-        out = Path(path).with_name("trials.json")
-        if not self.explains:
-            return
-        trials = read_json(out) if out.is_file() else None
-        asked = self._trials(path, out, leads, rate)
-        if not trials or not _answers(trials, asked):
-            trials = visitor.make(asked, out)
-        self._note_starving(path)
 
-    def _trials(self, path: str, out: Path, leads: bool, rate: float) -> Run:
+        A result whose copy in RAM is gone is left out: its speed stands.
+        """
+        run = self.runs[result]
+        if not self.explains or not is_there(run):
+            return
+        before = self.facts.trials(result)
+        asked = self._trials(result, self.facts.folder / result / facts.trials_name(before), leads, rate)
+        if before is None or not _answers(self.facts.record(result, before), asked):
+            self.facts.note(result, Path(asked.path), visitor.make(asked, Path(asked.path)))
+        self._note_starving(result)
+
+    def _trials(self, result: str, out: Path, leads: bool, rate: float) -> Run:
         """Return the trials of a result, whose record is `out`.
 
         The user's own step is not tried with what is so slow that its rate says enough.
         """
-        asked, step_ms = self.measure, self.plan.config["report"]["step_ms"]
-        hopeless = step_ms is not None and _most_au(self.runs[path], step_ms, rate) < HOPELESS_AU_PERCENT
+        asked, step_ms = self.measure, self.step_ms
+        hopeless = step_ms is not None and _most_au(self.runs[result], step_ms, rate) < HOPELESS_AU_PERCENT
         return replace(
-            self.runs[path],
+            self.runs[result],
             mode="trials",
             path=str(out),
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
             asked_step_ms=0.0 if hopeless else step_ms,
-            start_seconds=median(starts) if (starts := list(self.starts.get(path, {}).values())) else None,
+            start_seconds=median(starts) if (starts := list(self.starts.get(result, {}).values())) else None,
         )
+
+
+def is_there(run: Run) -> bool:
+    """Return whether the data that a result reads is where the plan says: a copy in RAM is given back."""
+    place = from_json(run.location).held_in
+    return place is None or place.exists()
 
 
 def _waits(run: Run) -> tuple[Any, ...]:
@@ -421,15 +396,9 @@ def compared_over_tiers(runs: Mapping[str, Run]) -> dict[str, Name]:
     return {path: name_of(run) for path, run in runs.items() if condition(run) not in away}
 
 
-def visits_of(path: str) -> list[Path]:
-    """Return the records of a result's visits that count, in the order of their blocks."""
-    found = [file for file in Path(path).parent.glob("*.json") if file.stem.isdigit()]
-    return sorted(found, key=lambda file: int(file.stem))
-
-
-def attempt_of(path: Path, block: int, attempt: int) -> Path:
+def attempt_of(folder: Path, block: int, attempt: int) -> Path:
     """Return where an attempt of a visit is written; the one that counts is renamed to BLOCK.json."""
-    return path.with_name(f"{block}.attempt-{attempt}.json")
+    return folder / f"{block}.attempt-{attempt}.json"
 
 
 class Display:
@@ -465,8 +434,8 @@ class Display:
     @staticmethod
     def _called(path: Any, race: Race) -> str:
         """Return what names a result among those of the race: its settings too, where a loader has several."""
-        tier, loader, slug = Path(path).parts[-4:-1]
-        same = [one for one in race.conditions if Path(one).parts[-4:-2] == (tier, loader)]
+        tier, loader, slug = path.split("/")
+        same = [one for one in race.conditions if one.startswith(f"{tier}/{loader}/")]
         return f"{loader} on {tier}{f' ({slug})' if len(same) > 1 else ''}"
 
     def close(self) -> None:
@@ -478,26 +447,31 @@ class Display:
 def main() -> None:
     """Measure one session."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", required=True, type=json.loads, help="the config as JSON")
-    parser.add_argument("--group", default="main", help="of the results that are there at the same time")
-    parser.add_argument("--loaders", nargs="*", default=[], help="only these (default: all of the group)")
-    parser.add_argument("--out", required=True, type=Path, help="JSON file of the session")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as the workflow wrote it")
+    parser.add_argument("--session", default="main", help="the name of one of the plan's sessions")
+    parser.add_argument("--out", required=True, type=Path, help="JSON file that says how the session ended")
     parser.add_argument("--log", type=Path, help="file for what the visits print (default: stderr)")
+    parser.add_argument("--explain", action="store_true", help="only what explains the finalists of what was measured")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
-    session = Session(Plan(arguments.config), arguments.group, arguments.loaders, arguments.out)
+    plan = planned.read(arguments.plan)
+    if arguments.session not in plan.sessions:
+        known = ", ".join(plan.sessions)
+        near = nearest(arguments.session, plan.sessions)
+        raise UserError(f"--session: found {arguments.session!r}, allowed are {known}.{near} Name one of them.")
+    session = Session(plan, arguments.session, explain=arguments.explain)
     display = Display(len(session.runs), SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         if arguments.log:
             _log_to(arguments.log, stack)
-        stack.enter_context(serving(from_json(run.location) for run in session.runs.values()))
+        there = [run for run in session.runs.values() if is_there(run)]
+        stack.enter_context(serving(from_json(run.location) for run in there))
         visitor = stack.enter_context(Visitor(session.sample, session.chance))
         try:
-            found = session.run(visitor, display)
+            found = (session.explained if arguments.explain else session.run)(visitor, display)
         except KeyboardInterrupt:  # the visits that are there count, and the same command goes on
             sys.exit(128 + signal.SIGINT)
-    write_json(session.state, found)
     write_json(arguments.out, found)
 
 

@@ -46,9 +46,8 @@ def forkable(run: Run) -> bool:
     )
 
 
-def _no_record(run: Run, status: str = "") -> str:
-    again = f"snakemake --forcerun measure_session_{run.group}, with the --config of your command"
-    return f"{NO_RECORD}{status}. To measure it again, type: {again}"
+def _no_record(status: str = "") -> str:
+    return f"{NO_RECORD}{status}. The same command measures it again"
 
 
 def _ended_with(parent: int) -> Callable[[], None]:
@@ -189,7 +188,7 @@ class Visitor:
             aside.unlink()
         else:
             begun = one_run.new_record(module, run)
-            record = {**without_speed(begun, "failed", crash or _no_record(run)), **self.code}
+            record = {**without_speed(begun, "failed", crash or _no_record()), **self.code}
         write_json(out, record)
         return record
 
@@ -209,7 +208,7 @@ class Visitor:
         if out.is_file():
             return read_json(out)
         begun = one_run.new_record(one_run.loader_of(run), run)
-        record = without_speed(begun, "failed", _no_record(run, f" (status {status})"))
+        record = without_speed(begun, "failed", _no_record(f" (status {status})"))
         write_json(out, record)
         return record
 

@@ -69,7 +69,7 @@ def in_words(minutes: float) -> str:
 def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     """Return how long what the plan lists, and has no visit, will take; only of `loaders`, where some are given."""
     runs = [run for run in plan.runs if run.loader in (loaders or plan.loaders)]
-    left = [run for run in runs if not plan.visited(run)]
+    left = [run for run in runs if not plan.settled(run)]
     clips, counted = _clips(plan)
     epoch_bytes = clips * plan.sample.bytes
     proofs = {run.proof for run in left if not (plan.project / run.proof).exists()}

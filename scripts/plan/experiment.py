@@ -13,10 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import isolated, plugins
-from scripts.common.code import file_hash
-from scripts.common.errors import UserError
-from scripts.common.files import PROJECT
+from scripts.common import facts, isolated, plugins
+from scripts.common.errors import UserError, nearest
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
@@ -25,13 +23,28 @@ from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
 from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.suited import Never, never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
 PLACING = 3000  # priority of what must be there before a session begins
+MAIN = "main"  # the session of all results whose data can be there at the same time
+
+
+def by_itself(loader: str) -> str:
+    """Return the name of the session that measures one loader, for a call that asks for its results alone."""
+    return f"only-{loader}"
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
+NO_GPU = "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)"
+# What to type where nothing can be measured, by the last setting that is the reason.
+ADVICE = {
+    "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
+    "task": "Type: --config 'sweep={task: [read]}'.",
+    "cache": "Name another state of the page cache, or another tier.",
+    "world": "Type: --config 'sweep={world: [1]}'.",
+}
 
 
 class Plan:
@@ -48,6 +61,7 @@ class Plan:
         asked: Iterable[str] = (),
     ) -> None:
         raw, notices = renamed(raw)
+        self.given = configuration.with_overrides({}, overrides or {})  # what the command line says
         overrides, more = renamed(overrides or {})
         self.notices = list(dict.fromkeys([*notices, *more]))  # of names that were changed, and of words for workers
         wanted = configuration.requested(raw, overrides, asked)
@@ -62,16 +76,29 @@ class Plan:
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
-        self.entries = self._of_this_kind(configuration.named(self.config["loaders"]), set(asked))
+        self.entries = self._of_this_kind(self._only(configuration.named(self.config["loaders"]), asked), set(asked))
         self._locations: dict[tuple[str, str | None], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
-        others = [entry for entry in configuration.named(raw["loaders"]) if entry["name"] not in self.loaders]
-        self.left_out = [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        self.left_out = self._left_out(configuration.named(raw["loaders"]))
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
+        if not self.runs:
+            raise UserError(self._nothing())
+
+    def _only(self, entries: list[dict[str, Any]], asked: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the entries of `loaders` that `measure.only` names, and those asked for; without that all."""
+        only = self.config["measure"]["only"]
+        names = [entry["name"] for entry in entries]
+        for name in only:
+            if name not in names:
+                raise UserError(
+                    f"config: measure.only: found {name!r}, allowed are the entries of loaders: {', '.join(names)}."
+                    f"{nearest(name, names)} Name some of them."
+                )
+        return [entry for entry in entries if not only or entry["name"] in {*only, *asked}]
 
     def _of_this_kind(self, entries: list[dict[str, Any]], asked: set[str]) -> list[dict[str, Any]]:
         """Return the entries of `loaders` that read this kind of data; note the others. Raises UserError for none."""
@@ -96,6 +123,14 @@ class Plan:
             self.notices.append(f"Left out, since {self.dataset} is of the kind {self.kind}: {', '.join(others)}.")
         return fit
 
+    def _left_out(self, entries: list[dict[str, Any]]) -> list[str]:
+        """Return which entries of the file's `loaders` read this kind of data, and are not measured."""
+        others = [entry for entry in entries if entry["name"] not in self.loaders]
+        try:
+            return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        except UserError as error:
+            raise UserError(f"config: loaders: {error}") from None
+
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
         entries = [{**self.config["sweep"], **entry} for entry in configuration.named(self.config["loaders"])]
@@ -116,11 +151,6 @@ class Plan:
         assert 1 <= count <= HIGHEST_SHARDS, count
         return count
 
-    @cached_property
-    def shard_names(self) -> list[str]:
-        """``0000``, ``0001``, ... one a shard."""
-        return [f"{shard:04d}" for shard in range(self.shards)]
-
     @property
     def _source(self) -> ModuleType:
         return plugins.load("sources", self.source)
@@ -137,25 +167,9 @@ class Plan:
         return {key: value for key, value in self.options.items() if key not in beside}
 
     @property
-    def _of_kind(self) -> dict[str, Any]:
-        """What a data set's entry has of its kind of data, where that is no audio."""
-        return {} if self.kind == "audio" else {"kind": self.kind, **self.kind_options}
-
-    @property
     def fetch_options(self) -> dict[str, Any]:
         """The source's options that say how clips are fetched: a change of them makes nothing again."""
         return {key: self.options[key] for key in getattr(self._source, "FETCH_OPTIONS", ())}
-
-    @property
-    def session_config(self) -> dict[str, Any]:
-        """The config of a session: without other data sets, how clips are fetched, and what only the report asks.
-
-        Snakemake compares its text: `report` stands in one place, whether config.yaml has that section or not.
-        """
-        asked = {key: self.config["report"][key] for key in ("now", "step_ms")}
-        rest = {key: value for key, value in self.config.items() if key not in ("report", "ladder", "container")}
-        named = {"preset": "none", "datasets": {self.dataset: self.choice | self._of_kind}}
-        return {**rest, **named, "report": asked, "ladder": self.config["ladder"]}
 
     @property
     def prepared(self) -> list[str]:
@@ -172,13 +186,6 @@ class Plan:
         """How many clips are enough to start with; `all`: as many as there can be."""
         return self.options.get("min_clips", "all")  # most sources have no such option
 
-    def ended_early(self, shard: str) -> int:
-        """Return how many calls ended a shard before each of its clips was asked for."""
-        try:
-            return (self.project / self.folder("clips") / "store" / "ended-early" / shard).stat().st_size
-        except FileNotFoundError:
-            return 0
-
     @property
     def source_inputs(self) -> list[str]:
         """The files and folders of the user's own whose change makes the clips be looked for again."""
@@ -186,10 +193,9 @@ class Plan:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
-        seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
-        return seen and not hidden
+        """Whether the machine that measures has an NVIDIA GPU: as the config says, or as this one shows."""
+        said = self.config["measure"]["gpu"]
+        return gpu_is_visible() if said == "auto" else said == "present"
 
     def devices(self, wanted: list[str]) -> list[str]:
         """Return the devices that a sweep's list stands for, each once."""
@@ -220,19 +226,17 @@ class Plan:
         own = self._entry(loader).get("file")
         return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
 
-    def loader_code(self, loader: str) -> str:
-        """Return a hash of a loader's own file, and of what it imports beside it where it is the user's."""
-        files = [self.project / self.code(loader), *getattr(self.loaders[loader], "LOCAL_IMPORTS", ())]
-        return "-".join(file_hash(Path(file))[:16] for file in files)
+    def own_code(self, loader: str) -> str:
+        """Return a hash of the bytes of a file of the user's own, and of what it imports beside it; else nothing."""
+        if (own := self.own_file(loader)) is None:
+            return ""
+        files = [self.project / own, *self.loaders[loader].LOCAL_IMPORTS]
+        return "-".join(hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files)
 
     @property
     def declared(self) -> dict[str, Any]:
         """What each loader says of itself today: of what was measured the records say it."""
         return {name: plugins.declared(module) for name, module in self.loaders.items()}
-
-    def task_code(self, task: str) -> str:
-        """Return a hash of the file that a task is."""
-        return file_hash(PROJECT / "scripts" / "measure" / "tasks" / f"{task}.py")[:16]
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
@@ -244,24 +248,34 @@ class Plan:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
-        swept = [
-            run
-            for loader in self.loaders
-            for tier in self.tiers
-            if not self.unreadable(loader, tier)
-            for conditions in self.conditions(loader, tier)
-            for settings in self.settings(loader, conditions.task)
-            if not conditions.unshared(ranks_of(settings))
-            for run in [self._result(loader, tier, conditions, settings)]
-        ]
-        known = {run.path for run in swept}
+        swept = [self._result(*asked) for asked, reason in self._asked if reason is None]
+        known = {run.id for run in swept}
         in_ladder = {
-            run.path: run
+            run.id: run
             for ladder_step in self.ladder_steps
             if not ladder_step.reason
             for run in [self._result(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)]
         }
-        return [*swept, *(run for path, run in in_ladder.items() if path not in known)]
+        return [*swept, *(run for result, run in in_ladder.items() if result not in known)]
+
+    @cached_property
+    def _asked(self) -> list[tuple[tuple[str, str, Conditions, dict[str, Any]], Never | None]]:
+        """Each (loader, tier, conditions, settings) that the sweep asks for, and why it can never run."""
+        return [
+            ((loader, tier, conditions, settings), self._never_runs(loader, tier, conditions, settings))
+            for loader in self.loaders
+            for tier in self.tiers
+            for conditions in self.conditions(loader, tier)
+            for settings in self.settings(loader, conditions.task)
+        ]
+
+    def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
+        """Return why a result can never run, or None."""
+        if settings["device"] == "cuda" and not self.has_gpu:
+            return Never(NO_GPU, ("device",))
+        module = self.loaders[loader]
+        request = request_of(module, settings, self.location(tier, loader), self.sample)
+        return never(module, request, conditions.task, conditions.cache)
 
     def _ladder_steps(self) -> list[ladder.LadderStep]:
         """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
@@ -290,21 +304,23 @@ class Plan:
             lists["device"] = self.devices(lists["device"])[-1:]
             return next(combinations(self.loaders[loader], lists))
 
-        return list(ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
+        steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
+        found = ((step, self._never_runs(step.loader, step.tier, Conditions(), step.settings)) for step in steps)
+        return [replace(step, reason=reason.reason) if reason else step for step, reason in found]
 
     def _result(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Run:
-        """Return the first visit of a result; a session makes others, BLOCK.json beside it."""
+        """Return a result: what a session measures in each of its rounds."""
         name = slug(settings, conditions)
-        measure, folder = self.config["measure"], f"{self.folder('runs')}/{tier}/{loader}"
-        path = f"{folder}/{name}/0.json"
+        measure, result = self.config["measure"], f"{tier}/{loader}/{name}"
         warm = conditions.cache == "warm" and not self.slowed_down(tier)
         plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
         return Run(
-            **self._measured(path, name, settings),
+            **self._measured(result, name, settings),
             **vars(conditions),
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
+            code=self.own_code(loader),
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
             location=self.location(tier, loader).as_json(),
@@ -314,29 +330,44 @@ class Plan:
             seconds=measure["seconds"],
             limited_share=measure["limited_share"],
             emulate=self.tiers[tier].get("emulate"),
-            logs=f"results/tensorboard/{path.removeprefix('results/runs/').removesuffix('/0.json')}",
+            logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="visit" if plain else "run",
-            proof=f"{folder}/{slug(settings)}/proof.json",
+            proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings)}/proof.json",
         )
 
-    def visited(self, run: Run) -> bool:
-        """Return whether a result has a visit, in whatever block: a session that goes on counts its own."""
-        return any(file.stem.isdigit() for file in (self.project / run.path).parent.glob("*.json"))
+    def settled(self, run: Run) -> bool:
+        """Return whether nothing is left to measure of a result: a session that is shown has it, or it has no proof."""
+        proof = self._bases.proof(vars(run))
+        if proof and proof["status"] != "ok":
+            return True
+        session = self._shown.get(run.group)
+        return session is not None and run.id in session.results and bool(session.rounds(run.id))
+
+    @cached_property
+    def _rows(self) -> dict[str, Any]:
+        return {"dataset": self.dataset, "results": [vars(run) for run in self.runs]}
+
+    @cached_property
+    def _bases(self) -> facts.Bases:
+        return facts.Bases(self._rows, self.project)
+
+    @cached_property
+    def _shown(self) -> dict[str, facts.Session]:
+        return facts.shown_by_group(self._rows, self.project)
 
     @cached_property
     def proofs(self) -> dict[str, Run]:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
         plain = {**vars(Conditions()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
-        return {run.proof: replace(run, slug=slug(run.settings), path=run.proof, **plain) for run in self.runs}
-
-    @property
-    def task_codes(self) -> dict[str, str]:
-        """The hash of the file of each task that is measured."""
-        return {task: self.task_code(task) for task in sorted({run.task for run in self.runs})}
+        return {
+            run.proof: replace(run, id=f"{run.tier}/{run.loader}/{name}", slug=name, path=run.proof, **plain)
+            for run in self.runs
+            for name in [slug(run.settings)]
+        }
 
     def group(self, tier: str, loader: str) -> str:
         """Return the session that measures a result: copies in RAM that are there one at a time have their own."""
-        return f"{tier}_{loader}" if self._one_at_a_time(tier) else "main"
+        return f"{tier}_{loader}" if self._one_at_a_time(tier) else MAIN
 
     @cached_property
     def groups(self) -> list[str]:
@@ -346,12 +377,12 @@ class Plan:
     def _one_at_a_time(self, tier: str) -> bool:
         return self.config["measure"]["ram_copies"] == "one" and self.in_memory(tier)
 
-    def _measured(self, path: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _measured(self, result: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the plan says of every measurement."""
         return {
             **{key: self.config["measure"][key] for key in ("limit_minutes", "threads", "seed")},
             **{"corpus": self.folder("corpus"), "dataset": self.dataset, "slug": name, "settings": settings},
-            "path": path,
+            "id": result,
         }
 
     def conditions(self, loader: str, tier: str) -> list[Conditions]:
@@ -396,8 +427,8 @@ class Plan:
             of_group = [run.settings for run in self.runs if run.group == group]
             for device, batch_size in dict.fromkeys((one["device"], one["batch_size"]) for one in of_group):
                 settings = {"device": device, "batch_size": batch_size}
-                path = f"{self.folder('runs')}/bounds/{group}/{slug(settings)}/0.json"
-                found.append(Bound(**self._measured(path, slug(settings), settings), group=group, seconds=0.2))
+                bound = f"bounds/{group}/{slug(settings)}"
+                found.append(Bound(**self._measured(bound, slug(settings), settings), group=group, seconds=0.2))
         return found
 
     @cached_property
@@ -409,21 +440,17 @@ class Plan:
         found = []
         for (device, batch_size), repeat in itertools.product(pairs, range(self.config["measure"]["repeats"])):
             settings = {"device": device, "batch_size": batch_size}
-            path = f"{self.folder('runs')}/tensors/{slug(settings)}/{repeat}.json"
+            moves = f"tensors/{slug(settings)}/{repeat}"
             data = next((f"{self.folder('formats')}/{name}" for name in self.single_file), None)
             what = {"repeat": repeat, "workers": max(self.readers_at_once), "data": data}
-            found.append(Tensors(**self._measured(path, slug(settings), settings), **what))
+            what["path"] = f"{self.folder('runs')}/{moves}.json"
+            found.append(Tensors(**self._measured(moves, slug(settings), settings), **what))
         return found
 
     @property
     def single_file(self) -> list[str]:
         """The format whose file of all clips the micro-benchmarks read from, where one is asked for."""
         return [name for name, module in self.formats.items() if hasattr(module, "SINGLE_FILE")][:1]
-
-    @cached_property
-    def by_path(self) -> dict[str, Run | Tensors]:
-        """Proofs and tensors by the path of their record."""
-        return self.proofs | {item.path: item for item in self.tensors}
 
     @property
     def skipped(self) -> list[dict[str, Any]]:
@@ -439,9 +466,8 @@ class Plan:
         entry = self._entry(loader)
         keys = ("device", "device_prefetch", "cache", "world")
         asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
-        if "auto" in asked["device"] and not self.has_gpu:
-            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
-            yield None, {"device": "cuda"}, reason
+        if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
+            yield None, {"device": "cuda"}, NO_GPU
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
@@ -452,9 +478,26 @@ class Plan:
             for cache in asked["cache"]:
                 if reason := self.unfit(tier, cache):
                     yield tier, {"cache": cache}, reason
-            for world, conditions in itertools.product(asked["world"], self.conditions(loader, tier)):
-                if reason := conditions.unshared(world):
-                    yield tier, {"task": conditions.task, "cache": conditions.cache, "world": world}, reason
+            rows = []
+            for (name, place, conditions, settings), found in self._asked:
+                if found and found.reason != NO_GPU and (name, place) == (loader, tier):
+                    of_result = vars(conditions) | settings
+                    rows.append(({key: of_result[key] for key in found.settings}, found.reason))
+            yield from ((tier, *row) for number, row in enumerate(rows) if row not in rows[:number])
+
+    def _nothing(self) -> str:
+        """Return what is wrong with a config of which no result can run."""
+        lost = [found for _, found in self._asked if found]
+        lost = lost or [Never(row["reason"], tuple(row["settings"])) for row in self.skipped if row["tier"]]
+        reason, settings = min(lost, key=lambda found: found.reason == NO_GPU)
+        key = next(reversed(settings), None)
+        advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
+        where, values = "loaders", list(self.loaders)
+        if key in ADVICE:
+            lists = (entry.get(key, self.config["sweep"][key]) for entry in self.entries)
+            where, values = f"sweep.{key}", list(dict.fromkeys(itertools.chain(*lists)))
+        listed = ", ".join(map(str, values))
+        return f"config: {where}: found {listed}, with which no result can be measured: {reason}. {advice}"
 
     @property
     def readers_at_once(self) -> list[int]:
@@ -536,14 +579,46 @@ class Plan:
         """What a delivered clip is."""
         return plugins.kind_of(plugins.load("kinds", self.kind), self.kind_options).sample
 
+    @property
+    def sessions(self) -> dict[str, list[str]]:
+        """The ids of the results that each session measures: a session a group, and one for a loader by itself.
+
+        That has the current loader beside it, which is what the loader is to be compared with.
+        """
+        found = {group: [run.id for run in self.runs if run.group == group] for group in self.groups}
+        for loader in self.loaders:
+            if any(run.group == MAIN and run.loader == loader for run in self.runs):
+                beside = (loader, self.config["report"]["now"])
+                found[by_itself(loader)] = [r.id for r in self.runs if r.group == MAIN and r.loader in beside]
+        return found
+
     def as_json(self) -> dict[str, Any]:
-        """Return the plan as docs/architecture.md describes plan.json."""
+        """Return plan.json: a row a result, and what the rules need to make and place its data."""
+        preset = self.config["preset"]
         return {
             "dataset": self.dataset,
-            "config": self.config,
-            "runs": [vars(run) for run in self.runs],
+            "given": self.given,
+            "presets": configuration.presets_for(self.kind, self.dataset, preset),
+            "config": {**self.config, "datasets": {self.dataset: self.options}},
+            "source": self._source_json(),
+            "kind": self.kind,
+            "kind_options": self.kind_options,
+            "loaders": {
+                name: {**about, "env": isolated.env_of(self.loaders[name])} for name, about in self.declared.items()
+            },
+            "formats": {
+                name: {"env": isolated.env_of(module), "readers": self.readers(name)}
+                for name, module in self.formats.items()
+            },
+            "tiers": {name: self._tier_json(name) for name in self.tiers},
+            "emulated": [tier for tier in self.tiers if self.emulated(tier)],
+            "reads": {"clip_bytes": self.clip_sizes, "readers": self.readers_at_once},
+            "results": [vars(run) for run in self.runs],
+            "proofs": [vars(proof) for proof in self.proofs.values()],
+            "sessions": self.sessions,
             "bounds": [vars(bound) for bound in self.bounds],
             "tensors": [vars(move) for move in self.tensors],
+            "single_file": self.single_file,
             "skipped": self.skipped,
             "ladder": [
                 {
@@ -555,8 +630,39 @@ class Plan:
                 }
                 for ladder_step in self.ladder_steps
             ],
-            "loaders": self.declared,
-            "formats": list(self.formats),
-            "tiers": list(self.tiers),
-            "emulated": [tier for tier in self.tiers if self.emulated(tier)],
         }
+
+    def _source_json(self) -> dict[str, Any]:
+        """Return what the rules of the clips need of the source."""
+        return {
+            "name": self.source,
+            "env": self.source_env,
+            "inputs": self.source_inputs,
+            "choice": self.choice,
+            "fetch_options": self.fetch_options,
+            "prepared": self.prepared,
+            "downloads": self.downloads,
+            "shards": self.shards,
+            "min_clips": self.min_clips,
+            "clip_seconds": self.config["audio"]["seconds"],
+        }
+
+    def _tier_json(self, tier: str) -> dict[str, Any]:
+        """Return what the rules that place copies on a tier need of it; {loader} and {format} stand for themselves."""
+        return {
+            "kind": self.tiers[tier]["kind"],
+            "options": self.tiers[tier],
+            "place": self.place_of(tier),
+            "copy": self.copy(tier),
+            "copy_name": self.copy_name(tier),
+            "local": str(self.location(tier).local or "") or None,
+            "in_memory": self.in_memory(tier),
+            "order": self.placing_order(tier),
+        }
+
+
+def gpu_is_visible() -> bool:
+    """Return whether this machine shows an NVIDIA GPU to this process; asks no library."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
+    seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
+    return seen and not hidden

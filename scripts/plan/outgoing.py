@@ -50,7 +50,7 @@ def _of_tier(plan: Plan, tier: str, loaders: Collection[str]) -> Iterator[Outgoi
     if prices is None:
         return
     found = estimate(plan, loaders)
-    every = [run for run in plan.runs if run.loader in loaders and not plan.visited(run)]
+    every = [run for run in plan.runs if run.loader in loaders and not plan.settled(run)]
     left = [run for run in every if run.tier == tier]
     proofs = {run.proof: run for run in left if not (plan.project / run.proof).exists()}
     record = plan.project / plan.folder("placed") / f"{tier}.json"

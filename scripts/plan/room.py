@@ -36,7 +36,7 @@ def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
     """
     clips, _ = all_clips(plan)
     left = [run for run in plan.runs if run.loader in (loaders or plan.loaders)]
-    left = [run for run in left if not plan.visited(run)]
+    left = [run for run in left if not plan.settled(run)]
     found: dict[int, Room] = {}
 
     def add(place: str, path: Path, bytes_per_clip: int) -> None:

@@ -1,4 +1,4 @@
-"""What a program measures, as one object: the plan writes it down (plan.json), and the program takes it by `--run`.
+"""What a program measures, as one object: a row of the plan, which the program takes by `--plan FILE --result ID`.
 
 By hand each field that has a help text is an option of its own.
 """
@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError, nearest
+from scripts.common.plan_file import read_plan
 from scripts.common.vocabulary import COLD, TASKS
+
+SHOWN = 5  # ids that an error names
 
 
 def _option(default: Any, words: str, **how: Any) -> Any:
@@ -30,8 +33,9 @@ class Measurement:
         default_factory=dict,
         metadata={"help": 'JSON, such as {"batch_size": 32, "workers": 2}', "type": json.loads},
     )
-    repeat: int = _option(0, "number of the repeat", type=int)
-    path: str = ""  # of the record, relative to the project
+    repeat: int = _option(0, "number of the round", type=int)
+    id: str = ""  # in the plan, among others of its kind; of a result TIER/LOADER/SLUG
+    path: str = ""  # of the record, relative to the project; of a result it is the session's to say
     group: str = "main"  # of what is measured in one session, since it is there at the same time
     seconds: float = _option(1.0, "measure for at least this long", type=float)
     limit_minutes: float = _option(120.0, "what takes longer is ended, and failed", type=float)
@@ -45,6 +49,7 @@ class Run(Measurement):
 
     loader: str = _option("", "a file in scripts/loaders, without .py")
     file: str | None = _option(None, "the loader is this file of your own (docs/own_loader.md)")
+    code: str = ""  # hash of that file, and of what it imports beside it
     broken: str | None = _option(None, "where a run notes that --file is broken, for those after it")
     tier: str = _option("by_hand", "the tier's name")
     location: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the format on its tier, as JSON has it
@@ -93,11 +98,16 @@ class Tensors(Bound):
 
 
 def parser_of(kind: type[Measurement], description: str | None) -> argparse.ArgumentParser:
-    """Return the parser of a program that takes `--run`, `--out` and an option for each field of `kind` with a help."""
-    parser = argparse.ArgumentParser(description=description, argument_default=argparse.SUPPRESS)
-    words = "what to measure, as plan.json has it: a JSON object, or a file that holds one; other options override it"
-    parser.add_argument("--run", type=_read, metavar="JSON", help=words)
-    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the run's own path)")
+    """Return the parser of a program that takes a row of a plan, and an option for each field of `kind` with a help."""
+    parser = argparse.ArgumentParser(
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--plan", type=Path, metavar="FILE", help="plan.json, as the workflow wrote it")
+    parser.add_argument("--result", metavar="ID", help="the id of a row of the plan; other options override its fields")
+    parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)  # a row as a session has it, of one round
+    parser.add_argument("--out", type=Path, help="the JSON record to write (default: the row's own path, if any)")
     for field in dataclasses.fields(kind):
         if field.metadata:
             how = {key: value for key, value in field.metadata.items() if key != "help"}
@@ -107,35 +117,32 @@ def parser_of(kind: type[Measurement], description: str | None) -> argparse.Argu
     return parser
 
 
-def measured_from(kind: type[Measurement], parser: argparse.ArgumentParser, needed: Mapping[str, str]) -> Any:
-    """Return (measurement, path of its record) of the command line. Raises UserError for an unknown key in `--run`.
+def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed: Mapping[str, str]) -> Any:
+    """Return (measurement, path of its record) of the command line; a record that it does not name is None.
 
-    Ends the program, as argparse does, where one of the `needed` fields is in neither `--run` nor its option.
+    Raises UserError where the plan has no such row, and for a `needed` field in neither the row nor its option.
     """
-    options = vars(parser.parse_args())
-    given = {**options.pop("run", {}), **{name: value for name, value in options.items() if name != "out"}}
-    known = [field.name for field in dataclasses.fields(kind)]
-    for name in given:
-        if name not in known:
-            raise UserError(
-                f"--run: found the key {name!r}, allowed are {', '.join(known)}.{nearest(name, known)} Rename or "
-                "remove it."
-            )
+    options = dict(vars(arguments))
+    plan, result = options.pop("plan", None), options.pop("result", None)
+    if (plan is None) != (result is None):
+        raise UserError("--plan and --result: found one of them, needed are both: a plan, and the id of a row. Add it.")
+    row = _row(kind, plan, result, options.get("mode")) if plan else options.pop("run", {})
+    given = {**row, **{name: value for name, value in options.items() if name not in ("out", "run")}}
     out = options.get("out") or (Path(given["path"]) if given.get("path") else None)
-    absent = [option for name, option in needed.items() if not given.get(name)] + ([] if out else ["--out"])
+    absent = [option for name, option in needed.items() if not {**given, "out": out}.get(name)]
     if absent:
-        parser.error(f"needed are --run, or the options that are absent: {', '.join(absent)}")
+        raise UserError(f"found no {', '.join(absent)}, nor --plan and --result; needed is either. Add it.")
     return kind(**given), out
 
 
-def _read(text: str) -> dict[str, Any]:
-    """Return the object that a JSON text is, or that the file of this name holds."""
-    try:
-        found = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(
-            f"found {text[:60]!r}, which is no JSON object and no such file: {error}"
-        ) from None
-    if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError(f"found {type(found).__name__}, allowed is an object: one of plan.json's runs")
-    return found
+def _row(kind: type[Measurement], path: Path, result: str, mode: str | None) -> dict[str, Any]:
+    """Return the row of a plan that is a measurement of this kind; of a proof that of the proof."""
+    table = {Bound: "bounds", Tensors: "tensors", Run: "proofs" if mode == "proof" else "results"}[kind]
+    rows = {row["id"]: row for row in read_plan(path)[table]}
+    if result not in rows:
+        shown = ", ".join(list(rows)[:SHOWN]) + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+        raise UserError(
+            f"--result: found {result!r}, allowed are the ids of {table} in {path}: {shown or 'none'}."
+            f"{nearest(result, rows)} Name one of them."
+        )
+    return rows[result]

@@ -41,6 +41,7 @@ def main() -> None:
         arguments.store.absolute(),
         arguments.prepared,
         json.loads(arguments.kind_options),
+        arguments.call,
     )
     counts: Counter[str] = Counter()
     total = source.count(request) if hasattr(source, "count") else None

@@ -1,7 +1,7 @@
 """Makes the index of a data set: a JSON file with the keys in a bucket, or the paths below a folder, by ending.
 
-    python -m scripts.prepare.make_index --folder /mnt/audio --endings .wav .flac --out index.json
-    python -m scripts.prepare.make_index --bucket clips --prefix speech/ --out index.json
+    feedrate index --folder /mnt/audio --endings .wav .flac --out index.json
+    feedrate index --bucket clips --prefix speech/ --out index.json
 
 Credentials are taken from the environment, or from a file. The list is written as it comes, page by page, in any
 length. The source `indexed` reads it.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from scripts.common.errors import UserError, run_main
+from scripts.common.errors import UserError
 from scripts.common.files import whole_file
 from scripts.machine.bucket_client import client_of, listed
 from scripts.machine.objects import Bucket
@@ -23,20 +23,24 @@ from scripts.machine.signing import credentials, credentials_in
 ENDINGS = (".wav", ".flac", ".mp3", ".m4a", ".ogg", ".opus", ".aac")
 
 
-def main() -> None:
-    """Read the command line and write the index."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    where = parser.add_mutually_exclusive_group(required=True)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = options.add_mutually_exclusive_group(required=True)
     where.add_argument("--bucket", help="the bucket that holds the objects")
     where.add_argument("--folder", type=Path, help="the folder that holds the files")
-    parser.add_argument("--endpoint", help="of the bucket, such as https://storage.example (default: Amazon's)")
-    parser.add_argument("--region", default="us-east-1", help="of the bucket (default: us-east-1)")
-    parser.add_argument("--credentials", type=Path, help="file of credentials (default: the environment's)")
-    parser.add_argument("--profile", default="default", help="the part of that file (default: default)")
-    parser.add_argument("--prefix", default="", help="only what begins so")
-    parser.add_argument("--endings", nargs="+", default=ENDINGS, help=f"only these (default: {' '.join(ENDINGS)})")
-    parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
-    args = parser.parse_args()
+    options.add_argument("--endpoint", help="of the bucket, such as https://storage.example (default: Amazon's)")
+    options.add_argument("--region", default="us-east-1", help="of the bucket (default: us-east-1)")
+    options.add_argument("--credentials", type=Path, help="file of credentials (default: the environment's)")
+    options.add_argument("--profile", default="default", help="the part of that file (default: default)")
+    options.add_argument("--prefix", default="", help="only what begins so")
+    options.add_argument("--endings", nargs="+", default=ENDINGS, help=f"only these (default: {' '.join(ENDINGS)})")
+    options.add_argument("--out", required=True, type=Path, help="JSON file to write")
+    return options
+
+
+def main(args: argparse.Namespace) -> None:
+    """Read the command line and write the index."""
     keys = _below(args.folder) if args.folder else _in_bucket(args)
     count = write_index(args.out, chosen(keys, args.prefix, args.endings))
     print(f"{args.out}: {count:,} keys", file=sys.stderr)
@@ -91,7 +95,3 @@ def _below(folder: Path) -> Iterator[str]:
                 continue
             if not name.startswith("."):
                 yield path
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -28,7 +28,7 @@ def main() -> None:
     if not args.source.is_dir():
         raise UserError(
             f"--source {args.source}: found no folder; allowed is one that write_format has written. "
-            "Type `python -m scripts.prepare.write_format --help` to see how."
+            "Type snakemake results/formats/DATASET/FORMAT.json to write one."
         )
     kind = plugins.load("tiers", args.kind)
     start = time.perf_counter()

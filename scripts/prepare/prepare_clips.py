@@ -26,8 +26,9 @@ def main() -> None:
             f"--source: found {arguments.source!r}, which needs no preparation. Type fetch_clips.py instead."
         )
     with whole_directory(arguments.out) as folder:
+        store = arguments.store.absolute()
         source.prepare(
-            SourceRequest(options, arguments.clip_seconds, 0, arguments.shards, arguments.store.absolute(), folder)
+            SourceRequest(options, arguments.clip_seconds, 0, arguments.shards, store, folder, call=arguments.call)
         )
 
 

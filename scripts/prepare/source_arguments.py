@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common.errors import UserError, nearest
+from scripts.common.plan_file import read_plan
 from scripts.common.plugins import load
 
 
@@ -15,12 +16,9 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name a source and its options."""
     parser.add_argument("--source", required=True, help="name of a file in scripts/sources/")
     parser.add_argument("--options", default="{}", help="the source's options as a JSON object")
-    fetch_options = os.environ.get(
-        "FEEDRATE_FETCH_OPTIONS", "{}"
-    )  # of the workflow, where it is no parameter of a rule
-    parser.add_argument(
-        "--fetch-options", default=fetch_options, help="more of them: those that say how clips are fetched, not which"
-    )
+    parser.add_argument("--fetch-options", default="{}", help="more of them: how clips are fetched, not which")
+    parser.add_argument("--plan", type=Path, help="plan.json that has these: a change of them makes nothing again")
+    parser.add_argument("--call", default=f"process {os.getpid()}", help="name of the call that this is a job of")
     parser.add_argument("--kind-options", default="{}", help="of data that is no audio: its options as a JSON object")
     parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
@@ -30,7 +28,9 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 def load_source(arguments: argparse.Namespace) -> tuple[ModuleType, dict[str, Any]]:
     """Return the source and its checked options. Raises UserError for what is wrong with them."""
     source = load("sources", arguments.source)
-    given = {**_read_object("--options", arguments.options), **_read_object("--fetch-options", arguments.fetch_options)}
+    planned = read_plan(arguments.plan)["source"]["fetch_options"] if arguments.plan else {}
+    given = {**_read_object("--options", arguments.options), **planned}
+    given |= _read_object("--fetch-options", arguments.fetch_options)
     options = complete_options(given, source)
     source.check(options)
     return source, options

@@ -1,7 +1,6 @@
 """The commands that the report tells its reader to type: those of its own session, with what they change.
 
-A command names the data set and the preset of the session: without them another one would be measured, and what a
-preset says stands above what config.yaml says.
+A command repeats all that the session's own call said: without it another session would be measured.
 """
 
 import shlex
@@ -9,20 +8,25 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
+from scripts.common import given
+from scripts.common.given import config_words
 from scripts.common.vocabulary import TRAINING
 
 Tables = Mapping[str, Any]
 
 
 def of_session(tables: Tables) -> list[str]:
-    """Return what names the data set and the preset of a session, each as `--config` takes it."""
+    """Return all that the session's call said behind `--config`, and its data set and preset, a word a key."""
     dataset, preset = tables["dataset"]["dataset"], tables["dataset"]["config"].get("preset", "none")
-    return [f"dataset={dataset}", *([f"preset={preset}"] if preset != "none" else [])]
+    named = {"dataset": dataset, **({} if preset == "none" else {"preset": preset})}
+    return config_words({**named, **tables["dataset"].get("given", {})})
 
 
 def typed(parts: list[str], more: str = "") -> str:
-    """Return the call of Snakemake with these parts of its `--config`, and with what is quoted already."""
-    return " ".join(filter(None, ("snakemake --config", *map(shlex.quote, parts), more)))
+    """Return the call of Snakemake with these parts of its `--config`, and with what is quoted already in place of
+    theirs.
+    """
+    return given.typed(given.merged(given.read_words(parts), given.read_words(shlex.split(more))))
 
 
 def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[str, str]:

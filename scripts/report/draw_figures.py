@@ -1,6 +1,6 @@
 """Draws the report's charts from the tables, each as SVG and PNG, with its caption: see scripts/report/charts.
 
-    python -m scripts.report.draw_figures --tables results/tables/demo --out report/figures
+    feedrate figures --tables results/tables/demo --out report/figures
 
 Tiers and loaders differ in colour and in marker, so that the figures survive a grey printer. The same tables give the
 same bytes.
@@ -101,14 +101,18 @@ def _write(name: str, tables: Tables, out: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--tables", required=True, type=Path, help="folder of tables, such as results/tables/demo")
+    options.add_argument("--out", required=True, type=Path, help="folder for the figures")
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
     """Draw all figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the figures")
-    arguments = parser.parse_args()
     draw(shown_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(lambda: main(parser().parse_args()))

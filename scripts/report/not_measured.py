@@ -125,7 +125,7 @@ def _command(tables: Tables, name: str) -> str:
     parts = of_session(tables)
     if preset := _PRESETS.get(name):
         suits = tables["dataset"].get("presets")
-        return typed([parts[0], f"preset={preset}"]) if suits is None or preset in suits else ""
+        return typed(parts, f"preset={preset}") if suits is None or preset in suits else ""
     if name not in _COMMANDS:
         return ""
     command = _COMMANDS[name]

@@ -1,6 +1,6 @@
 """Prints the ranking on the terminal: the best settings of each loader and tier, what could not run, what to use.
 
-python -m scripts.report.print_ranking --tables results/tables/demo --reports report/index.html
+feedrate ranking --tables results/tables/demo --reports report/index.html
 """
 
 import argparse
@@ -13,12 +13,16 @@ from scripts.report.shown import shown_tables
 from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--tables", required=True, type=Path, help="folder of tables, such as results/tables/demo")
+    options.add_argument("--reports", nargs="*", default=[], help="paths to name at the end")
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
     """Print the ranking, the verdict, and where the reports are."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
-    parser.add_argument("--reports", nargs="*", default=[], help="paths to name at the end")
-    arguments = parser.parse_args()
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
     tables = shown_tables(arguments.tables)
@@ -29,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(lambda: main(parser().parse_args()))

@@ -1,9 +1,8 @@
 """Renders the tables and figures as one HTML file that opens offline, on any screen, with or without scripts.
 
-With --light it writes a second one, small enough for Snakemake's report, see light.py. Beside the page it writes what
-programs read of it, see page.py.
+With --light it writes a second one, small enough for Snakemake's report, see light.py.
 
-python -m scripts.report.render_report --tables results/tables/demo --figures report/figures --out report/index.html
+    feedrate report --tables results/tables/demo --figures report/figures --out report/index.html
 """
 
 import argparse
@@ -49,10 +48,9 @@ from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
-from scripts.report.page import write_about
 from scripts.report.published import published
 from scripts.report.shown import shown_tables
-from scripts.report.snippets import companions, snippet
+from scripts.report.snippets import companions, placed_program
 from scripts.report.verdict_texts import (
     au_text,
     bound_text,
@@ -86,7 +84,7 @@ _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 def render(tables: Mapping[str, Any], figures: Path, records: Path | None = None, light_of: str = "") -> str:
     """Return the report as HTML. Whatever comes from outside the template is escaped.
 
-    `figures` is the folder that draw_figures.py wrote, `records` that of the tables, whose raw records are embedded
+    `figures` is the folder of figures, `records` that of the tables, whose raw records are embedded
     where they are there and small enough. `light_of` is the path of the full report where the page is the light one
     for Snakemake's report, which names it. Raises UserError where a figure is absent.
     """
@@ -244,17 +242,10 @@ def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str
     goal = {**goal, "program": "", "no_program": ""}
     if row is None:
         return goal
-    program = snippet(row)
+    program = placed_program(row, tables["tiers"])
     if program is None:
         return goal | {"no_program": "Its records hold no program: they were written before records did."}
-    return goal | {"program": _place_text(row["tier"], tables["tiers"]) + program}
-
-
-def _place_text(tier: str, tiers: Iterable[Mapping[str, Any]]) -> str:
-    """Return the comment that says where the data was: the workflow's copies on a tier need not last."""
-    path = next((row["path"] for row in tiers if row["tier"] == tier), None)
-    where = " ".join(f"tier {tier}, {path}".split()) if path else f"tier {tier}"  # one line, whatever the path
-    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n"
+    return goal | {"program": program}
 
 
 def choice_heading(verdict: Mapping[str, Any]) -> str:
@@ -332,7 +323,7 @@ def picture(path: Path) -> str:
     """Return an SVG file that follows the reader's dark mode. Raises UserError where it is absent."""
     if not path.is_file():
         raise UserError(
-            f"{path} is not there. Figures are made by: python -m scripts.report.draw_figures --out {path.parent}"
+            f"{path} is not there. Draw it: feedrate figures --tables results/tables/DATASET --out {path.parent}"
         )
     svg = path.read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :]
@@ -345,14 +336,18 @@ def picture(path: Path) -> str:
     return f"{svg[:opening]}<style>@media screen and (prefers-color-scheme:dark){{{rules}}}</style>{svg[opening:]}"
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--tables", required=True, type=Path, help="folder of tables, such as results/tables/demo")
+    options.add_argument("--figures", required=True, type=Path, help="folder of figures, such as report/figures")
+    options.add_argument("--out", required=True, type=Path, help="HTML file to write")
+    options.add_argument("--light", type=Path, help="a small HTML file without charts to hover, for Snakemake's report")
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
     """Write the report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
-    parser.add_argument("--figures", required=True, type=Path, help="folder that draw_figures.py wrote")
-    parser.add_argument("--out", required=True, type=Path, help="HTML file to write")
-    parser.add_argument("--light", type=Path, help="a small HTML file without charts to hover, for Snakemake's report")
-    arguments = parser.parse_args()
     sources = (shown_tables(arguments.tables), arguments.figures, arguments.tables)
     pages = {arguments.out: render(*sources)}
     if arguments.light:
@@ -360,8 +355,7 @@ def main() -> None:
     for path, html in pages.items():
         with whole_file(path) as file:
             file.write(html)
-    write_about(arguments.out, sources[0])
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(lambda: main(parser().parse_args()))

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,19 @@ def snippet(row: Mapping[str, Any]) -> str | None:
         text = f"{row['loader']} is your own loader: {declared['own_file']} is its program."
         return textwrap.fill(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n"
     return declared.get("program")
+
+
+def placed_program(row: Mapping[str, Any], tiers: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the `snippet` of a result below a comment that says where its data was; None where there is no snippet.
+
+    The workflow's copies on a tier need not last.
+    """
+    program = snippet(row)
+    if program is None:
+        return None
+    path = next((tier["path"] for tier in tiers if tier["tier"] == row["tier"]), None)
+    where = " ".join(f"tier {row['tier']}{f', {path}' if path else ''}".split())  # one line, whatever the path
+    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n{program}"
 
 
 def companions(program: str) -> list[Path]:

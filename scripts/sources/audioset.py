@@ -237,7 +237,7 @@ def prepare(request: SourceRequest) -> None:
 
     options, store = request.options, _store(request)
     check(options)
-    with store.at_work(call_name()) as work, open_client(options, work, store.root / "cache") as client:
+    with store.at_work(request.call) as work, open_client(options, work, store.root / "cache") as client:
         print(preflight.check_programs(client, options["url"]), flush=True)
         list_path, classes_path = find_lists(options, store.root / "lists", client)
         names = read_classes(classes_path)
@@ -264,7 +264,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield a row per segment of the shard as it is settled; what an earlier call has settled is not asked for."""
     from scripts.sources._audioset.videos import serve
 
-    options, store, call = request.options, _store(request), call_name()
+    options, store, call = request.options, _store(request), request.call
     with store.at_work(call) as work:
         pace = Pace(
             store.root / "pace.json",
@@ -286,11 +286,6 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
 def count(request: SourceRequest) -> int:
     """Return the number of segments of the shard."""
     return len(read_shard(request.prepared, request.shard))
-
-
-def call_name() -> str:
-    """Return the name of this call of Snakemake, which all its jobs share; by hand, of this process."""
-    return os.environ.get("FEEDRATE_CALL") or f"process {os.getpid()}"
 
 
 def _store(request: SourceRequest) -> Store:

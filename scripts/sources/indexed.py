@@ -1,7 +1,7 @@
 """Recordings that a JSON index names, in a bucket or below a folder: data sets of others, as they have them.
 
 The index is a list of keys, or an object that has them as `files`; keys are relative to the bucket or the folder.
-`python -m scripts.prepare.make_index` makes one. Objects are brought into the store once; files stay where they are.
+`feedrate index` makes one. Objects are brought into the store once; files stay where they are.
 """
 
 import hashlib
@@ -114,7 +114,7 @@ def keys_of(index: Path) -> list[str]:
         )
         raise UserError(
             f"index: found {kind} in {str(index)!r}; allowed is a list of keys, or an object that has it as files. "
-            "Make one: python -m scripts.prepare.make_index --help"
+            "Make one: feedrate index --help"
         )
     wrong = next((number for number, key in enumerate(keys) if not isinstance(key, str) or not key), None)
     if wrong is not None:

@@ -27,7 +27,7 @@ def rows(
     `records`: those of the control runs. `tiers`: the profiles. `sizes`: the bytes that a clip takes in each format.
     """
     yield from _memory_rows(plan, records)
-    readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["runs"]})
+    readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
         yield from _get_rows(tier, reads, sizes)

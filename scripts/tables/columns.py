@@ -205,7 +205,7 @@ _SHARED = {
         Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
                "the process tree, in a batch: new memory costs one for each page; blank of a cold cache"),
         Column("requests_per_epoch", float, _an_epoch("requests"), "Requests an epoch", number_text,
-               "to object storage; blank of other storage, and of your own, before which nothing counts"),
+               "to object storage; blank of other storage, and where no latency or bandwidth is emulated"),
         Column("answer_bytes_per_epoch", float, _an_epoch("answer_bytes"), "Bytes an epoch", bytes_text,
                "of the answers to them"),
         Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
@@ -530,8 +530,7 @@ def _present(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise UserError(
-            f"{path} is not there. Tables are made by: python -m scripts.tables.make_tables --plan "
-            f"results/runs/DATASET/plan.json --out {folder}"
+            f"{path} is not there. Make it: feedrate tables --plan results/runs/DATASET/plan.json --out {folder}"
         )
     return path
 

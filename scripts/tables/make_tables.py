@@ -1,6 +1,6 @@
 """Gathers the records that the plan lists into tables: runs, ranking, bounds, noise, formats, tiers, what is not there.
 
-    python -m scripts.tables.make_tables --plan results/runs/demo/plan.json --out results/tables/demo
+    feedrate tables --plan results/runs/demo/plan.json --out results/tables/demo
 
 The columns are described in docs/tables.md. The folder appears whole or not at all.
 """
@@ -15,25 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scripts.common.errors import UserError, reading, run_main
-from scripts.common.files import read_json, whole_directory, write_json
-from scripts.common.vocabulary import UNSUITED
+from scripts.common.errors import UserError, run_main
+from scripts.common.facts import kept, shown_by_group
+from scripts.common.files import whole_directory, write_json
+from scripts.common.plan_file import read_plan
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
+from scripts.tables.chain import chain, optional, skipped_row
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
-from scripts.tables.records import (
-    control_runs,
-    lean,
-    planned_runs,
-    read_plan,
-    read_record,
-    setting_columns,
-    shared,
-    tried,
-)
-from scripts.tables.step_au import with_step_au
+from scripts.tables.records import read_record, tried
 
 Record = dict[str, Any]
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
@@ -50,60 +42,39 @@ def make_tables(plan: Mapping[str, Any], root: Path, out: Path) -> None:
 
 
 def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Callable[[Record], None]) -> None:
-    """Read each record once, `write` it as it is, and keep what the tables need of it: there may be 100,000 of them."""
-    rows, kept, seen = [], [], {}
-    for entry, record in planned_runs(plan, root):
-        if record:
-            write(record)
-            record = shared(record, seen)
-        rows.append(ranking.run_row(entry, record, plan["emulated"]))
-        kept.append(record and lean(record))
-    records = [record for record in kept if record]
-    bounds = list(control_runs(plan, root))
+    made = chain(plan, root, write=write)
+    records = [record for record in made.records if record]
     tensors = [record for entry in plan["tensors"] if (record := read_record(root / entry["path"])) is not None]
-    for record in (*bounds, *tensors):
+    for record in (*made.control, *tensors):
         write(record)
-    tiers = {name: _optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
-    formats = {name: _optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
-    emulated = plan["emulated"]
-    skipped = [
-        {**entry, "tier": entry["tier"] or "", "emulated": entry["tier"] in emulated} for entry in plan["skipped"]
-    ]
-
-    sizes = {name: bounds_of.stored_bytes(record) for name, record in formats.items() if record}
-    bound_rows = list(bounds_of.rows(plan, bounds, tiers, sizes))
-    runs = ranking.counted(rows)
-    of_runs = list(zip(runs, kept, strict=True))
-    share, storage = plan["config"]["measure"]["limited_share"], plan["config"]["storage"]
-    results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bound_rows, share))
-    ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
-    ranked = ranking.with_sharing(with_step_au(ranked, plan))  # of the speeds that the rows show
-    best, noise = ranking.best(ranked), drift.noise_rows(bounds)
-    written = [taken("formats", plan={"format": name}, record=record) for name, record in formats.items()]
+    emulated, storage = plan["emulated"], plan["config"]["storage"]
+    of_runs = list(zip(made.runs, made.records, strict=True))
+    best, noise = ranking.best(made.ranking), drift.noise_rows(made.control)
+    written = [taken("formats", plan={"format": name}, record=record) for name, record in made.formats.items()]
     tables: dict[str, Iterable[Mapping[str, Any]]] = {
-        "runs": runs,
-        "ranking": ranked,
+        "runs": made.runs,
+        "ranking": made.ranking,
         "best": best,
-        "training": training.cost_rows(ranked),
-        "seconds": training.seconds_rows(runs),
+        "training": training.cost_rows(made.ranking),
+        "seconds": training.seconds_rows(made.runs),
         "formats": written,
         "break_even": break_even.rows(best, written),
-        "ladder": ladder.rows(plan, ranked),
+        "ladder": ladder.rows(plan, made.ranking),
         "latencies": latency.rows(of_runs),
         "spans": spans.rows(of_runs),
         "tiers": [
             _tier_row({"tier": name, "emulated": name in emulated, "tier_kind": storage[name]["kind"]}, record)
-            for name, record in tiers.items()
+            for name, record in made.tiers.items()
         ],
-        "bounds": [*bound_rows, *bounds_of.decode_rows(results)],
-        "parts": bottlenecks.rows(results),
+        "bounds": [*made.bounds, *bounds_of.decode_rows(made.results)],
+        "parts": bottlenecks.rows(made.results),
         "tensors": tensors_table.rows(tensors),
-        "skipped": _skipped_rows(skipped, tried(runs)),
+        "skipped": _skipped_rows(made.skipped, tried(made.runs)),
         "noise": noise,
         "warnings": [
-            *_warning_rows(records, [*bounds, *tensors], tiers),
+            *_warning_rows(records, [*made.control, *tensors], made.tiers),
             *drift.warning_rows(noise),
-            *mixed.warning_rows(runs),
+            *mixed.warning_rows(made.runs),
             *stationary.warning_rows(of_runs),
         ],
     }
@@ -111,7 +82,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         write_table(folder, name, tables[name])
     write_json(folder / "dataset.json", _dataset(plan, root))
     write_json(folder / "host.json", _host(records))
-    write_json(folder / "declared.json", {result_key(row): row["declared"] for row in ranked})
+    write_json(folder / "declared.json", {result_key(row): row["declared"] for row in made.ranking})
 
 
 def _check_out(out: Path) -> None:
@@ -132,39 +103,12 @@ def _written_to(path: Path) -> Iterator[Callable[[Record], None]]:
         yield lambda record: lines.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
-def _optional(root: Path, *parts: str) -> Record | None:
-    path = Path(root, "results", *parts)
-    with reading(path, "the workflow"):
-        return read_json(path) if path.is_file() else None
-
-
-def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row of the ranking for each loader that the plan skips and of which it plans no run at all."""
-    planned = {entry["loader"] for entry in plan["runs"]}
-    blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "read", "cache": "warm", "step_ms": 0, "format": ""}
-    blank |= {"runs": 0, "failed": 0, "warnings": 0}
-    return [{**blank, **_plan_skip(entry)} for entry in skipped if entry["loader"] not in planned]
-
-
-def _plan_skip(entry: Mapping[str, Any]) -> dict[str, Any]:
-    settings = entry["settings"] or {}
-    columns = setting_columns(settings)
-    return {
-        **{key: entry[key] for key in ("loader", "tier", "emulated", "reason")},
-        **columns,
-        "device": columns["device"] or "",
-        "slug": "-".join(str(value) for value in settings.values() if value is not None),
-        "status": "skipped",
-        "reason_code": UNSUITED,
-    }
-
-
 def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
     lost = [run for run in runs if run["status"] in ("skipped", "missing")]
     for same in grouped(lost, "loader", "tier", "slug", "status", "reason").values():
         yield {**same[0], "repeats": len(same)}
-    yield from map(_plan_skip, skipped)
+    yield from map(skipped_row, skipped)
 
 
 def _tier_row(entry: Mapping[str, Any], record: Record | None) -> dict[str, Any]:
@@ -190,7 +134,11 @@ def _warning_rows(
 
 
 def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return dataset.json: what clips.json and corpus.json say, reasons of rejection by count, how it was measured."""
+    """Return dataset.json: what clips.json and corpus.json say, reasons of rejection by count, how it was measured.
+
+    `sessions` are those that the tables show, `kept` what else was measured once: nothing deletes that.
+    """
+    shown = list(dict.fromkeys(shown_by_group(plan, root).values()))
     reasons: Counter[str] = Counter()
     rejected = Path(root, "results", "corpus", plan["dataset"], "rejected.csv")
     if rejected.is_file():
@@ -198,22 +146,18 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
             reasons.update(row["reason"] for row in csv.DictReader(file))
     return {
         "dataset": plan["dataset"],
-        "clips": _optional(root, "clips", plan["dataset"], "clips.json"),
-        "corpus": _optional(root, "corpus", plan["dataset"], "corpus.json"),
+        "clips": optional(root, "clips", plan["dataset"], "clips.json"),
+        "corpus": optional(root, "corpus", plan["dataset"], "corpus.json"),
         "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),
-        "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
+        "config": plan["config"],
+        "given": plan["given"],
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
-        "presets": plan.get("presets"),
-        "sessions": _sessions(plan, root),
+        "presets": plan["presets"],
+        "sessions": [session.state for session in shown],
+        "kept": list(kept(plan, root, shown)),
     }
-
-
-def _sessions(plan: Mapping[str, Any], root: Path) -> list[Record]:
-    """Return what the sessions said of themselves when they ended."""
-    folder = Path(root, "results", "runs", plan["dataset"])
-    return [read_json(path) for path in sorted(folder.glob("session-*.json"))]
 
 
 def _host(records: Iterable[Record]) -> dict[str, Any]:
@@ -240,15 +184,19 @@ def _host(records: Iterable[Record]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the program's options."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--plan", required=True, type=Path, help="plan.json, such as results/runs/demo/plan.json")
+    options.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
+    options.add_argument("--out", required=True, type=Path, help="folder of tables to write")
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
     """Write the tables of a plan."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
-    parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
-    parser.add_argument("--out", required=True, type=Path, help="folder of tables to write")
-    arguments = parser.parse_args()
     make_tables(read_plan(arguments.plan), arguments.root, arguments.out)
 
 
 if __name__ == "__main__":
-    run_main(main)
+    run_main(lambda: main(parser().parse_args()))

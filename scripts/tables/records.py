@@ -1,7 +1,7 @@
-"""Reads the plan and the records that it lists, checked against docs/run.schema.json."""
+"""Joins the rows of the plan with the facts of its sessions, checked against docs/run.schema.json."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,67 +9,41 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError
+from scripts.common.facts import Session, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
-_PLAN = (
-    "dataset",
-    "config",
-    "runs",
-    "bounds",
-    "tensors",
-    "skipped",
-    "ladder",
-    "loaders",
-    "formats",
-    "tiers",
-    "emulated",
-)
 DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 
 
-def read_plan(path: Path) -> dict[str, Any]:
-    """Return plan.json. Raises UserError where it is absent or is not a plan."""
-    if not path.is_file():
-        raise UserError(
-            f"{path} is not there; expected is a plan. Make one: python -m scripts.plan.write_plan "
-            f"--config config.yaml --out {path}"
-        )
-    plan = _json(path, "Delete it and run write_plan again.")
-    lacking = [key for key in _PLAN if key not in plan]
-    if lacking:
-        raise UserError(f"{path} lacks {', '.join(lacking)}; expected is a plan. Delete it and run write_plan again.")
-    return plan
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return the record in `path`, or None where there is no such file. Raises UserError as `checked_record` does."""
+    return checked_record(_json(path), path) if path.is_file() else None
 
 
-def read_record(path: Path, check: bool = True) -> dict[str, Any] | None:
-    """Return the record in `path`, or None where there is no such file.
-
-    Raises UserError that names the file, the place in it and the fault where it breaks the schema, unless `check` is
-    False: that takes most of the time.
-    """
-    if not path.is_file():
-        return None
-    advice = "Delete the file to have it measured again."
-    record = _json(path, advice)
+def checked_record(record: Any, path: Path) -> dict[str, Any]:
+    """Return a record. Raises UserError with its file, the place in it and the fault where it breaks the schema."""
+    advice = "Move the file away to have it measured again."
     kind = record.get("record") if isinstance(record, dict) else None
     if kind not in ("run", "bound", "tensors"):
         raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'tensors'. {advice}")
-    faults = _validator(kind).iter_errors(_without_arrivals(record)) if check else ()
+    faults = _validator(kind).iter_errors(_without_arrivals(record))
     if error := jsonschema.exceptions.best_match(faults):
         place = ".".join(map(str, error.absolute_path)) or "the record"
         raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
     return record
 
 
-def _json(path: Path, advice: str) -> Any:
+def _json(path: Path) -> Any:
     try:
         return read_json(path)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: found no JSON ({error}), expected is a whole JSON file. {advice}") from None
+        raise UserError(
+            f"{path}: found no JSON ({error}), expected is a whole JSON file. Move it away to have it measured again."
+        ) from None
 
 
 @cache
@@ -92,34 +66,67 @@ def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**record, "times": {**times, "epochs": epochs}}
 
 
-def planned_runs(plan: Mapping[str, Any], root: Path, check: str | None = None) -> Iterator[tuple[dict, dict | None]]:
-    """Yield (plan entry, record or None where there is none) of each visit of the planned results; held to the schema
-    are those of one loader, `check`, or all.
+Joined = tuple[dict[str, Any], dict[str, Any] | None]  # (row of the plan, record or None where there is none)
 
-    A result whose proof failed has that as its only run, one that was never visited an entry without a record. What was
-    found out about a result besides (trials.json) is in the record of its first visit. `repeat` and `path` of an entry
+
+def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> Iterator[Joined]:
+    """Yield each visit of the plan's results: its rows joined with the facts of the sessions that are shown.
+
+    These hold most of the results, or most of those in `of`.
+
+    A result whose proof failed has that as its only run, one that was never visited a row without a record. What was
+    found out about a result besides (its trials) is in the record of its first visit. `repeat` and `path` of a row
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
-    for entry in plan["runs"]:
-        held = check in (None, entry["loader"])
-        about = ("loader", "tier", "format")
-        proof = _checked(root / entry["proof"], entry, about, held) if entry.get("proof") else None
+    sessions = shown_by_group(plan, root, of)
+    for row in plan["results"]:
+        proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
-            conditions = {key: entry[key] for key in ("slug", "task", "cache", "step_ms")}
-            yield {**entry, "path": entry["proof"]}, {**proof, **conditions}
+            conditions = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
+            yield {**row, "path": row["proof"]}, {**proof, **conditions}
             continue
-        folder = (root / entry["path"]).parent
-        files = _numbered(folder)
-        trials = _checked(folder / "trials.json", entry, _SAME, held) or {}
-        failed = [_no_trials(trials)] if trials.get("status") == "failed" else []
-        for number, file in enumerate(files):
-            record = _checked(file, entry, _SAME, held)
-            found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None} if number == 0 else {}
-            more = [*trials.get("warnings", []), *failed] if number == 0 else []
-            visit = {**entry, "repeat": int(file.stem), "path": file.relative_to(root).as_posix()}
-            yield visit, {**record, **found, "warnings": [*record["warnings"], *more]}
-        if not files:
-            yield entry, None
+        session = sessions.get(row["group"])
+        runs = list(_runs(row, session, root)) if session else []
+        yield from runs or [(row, None)]
+
+
+def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:
+    """Yield the visits that a session made of a result; of one that was tried again the later ones."""
+    files = session.rounds(row["id"])
+    records = {number: _read(session, row, file) for number, file in files.items()}
+    last = max((number for number, record in records.items() if record["status"] == "ok"), default=-1)
+    tried_again = {n for n, record in records.items() if n < last and record["status"] == "failed"}
+    tried_again = {number for number in tried_again if not wrong_data(records[number])}
+    counted = {number: record for number, record in records.items() if number not in tried_again}
+    for place, (number, record) in enumerate(counted.items()):
+        found, warnings = _explained(session, row) if place == 0 else ({}, [])
+        warnings = [*record["warnings"], *warnings, *(map(_failed_before, tried_again) if place == 0 else ())]
+        path = files[number].relative_to(root).as_posix()
+        yield {**row, "repeat": number, "path": path}, {**record, **found, "warnings": warnings}
+
+
+def _read(session: Session, row: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    record = checked_record(session.record(row["id"], file), file)
+    return _checked(record, file, row, _SAME)
+
+
+def _explained(session: Session, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Return what was found out about a result besides its speed, and what is to be known of that."""
+    file = session.trials(row["id"])
+    if file is None:
+        return {}, []
+    trials = _read(session, row, file)
+    failed = [_no_trials(trials)] if trials["status"] == "failed" else []
+    return {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}, [*trials["warnings"], *failed]
+
+
+def _failed_before(number: int) -> dict[str, str]:
+    return {
+        "code": "failed-before",
+        "seen": f"its visit in block {number} failed",
+        "cause": "the machine: the same was measured well later on",
+        "hint": "the number stands; its record says what failed",
+    }
 
 
 def _no_trials(trials: Mapping[str, Any]) -> dict[str, str]:
@@ -157,30 +164,30 @@ def lean(record: Mapping[str, Any]) -> dict[str, Any]:
 _COMMON = ("declared", "host", "versions")
 _LEAN = (*_COMMON, "loader", "tier", "slug", "repeat", "commit", "protocol", "started", "warnings", "spans")
 _SAME = ("loader", "tier", "format", "slug")
+_OF_PROOF = _SAME[:3]
 _OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
 
 
-def _numbered(folder: Path) -> list[Path]:
-    """Return the records that count, in the order of their numbers: no attempts, no proof."""
-    return sorted((file for file in folder.glob("*.json") if file.stem.isdigit()), key=lambda file: int(file.stem))
-
-
-def _checked(path: Path, entry: Mapping[str, Any], names: tuple[str, ...], held: bool) -> dict[str, Any] | None:
-    """Return a record, `held` to the schema or not, or None where there is no file."""
-    record = read_record(path, held)
+def _checked(
+    record: dict[str, Any] | None, path: Path, row: Mapping[str, Any], names: tuple[str, ...]
+) -> dict[str, Any] | None:
+    """Return a record, None where there is none. Raises UserError where it is of another result than the row."""
     for key in names if record else ():
-        if record.get(key) != entry[key]:
+        if record.get(key) != row[key]:
             raise UserError(
-                f"{path}: {key}: found {record.get(key)!r}, the plan expects {entry[key]!r}. Delete the file to have "
+                f"{path}: {key}: found {record.get(key)!r}, the plan expects {row[key]!r}. Move the file away to have "
                 "it measured again."
             )
     return record
 
 
 def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of the control runs, of all sessions that did the same work as the latest one."""
+    """Yield the records of the control runs of the sessions shown, those of the same work as the latest one."""
+    sessions = shown_by_group(plan, root)
     for entry in plan["bounds"]:
-        records = [*map(read_record, _numbered((root / entry["path"]).parent))]
+        session = sessions.get(entry["group"])
+        files = session.rounds(entry["id"]).values() if session else ()
+        records = [*map(read_record, files)]
         latest = max(records, key=lambda record: record["started"], default=None)
         yield from (record for record in records if _work_of(record) == _work_of(latest))
 

@@ -4,16 +4,17 @@ python -m scripts.tables.summarize_loader --plan results/runs/demo/plan.json --l
 """
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import write_json
-from scripts.tables import ranking
+from scripts.common.plan_file import read_plan
+from scripts.tables.chain import chain
 from scripts.tables.columns import COLUMNS
-from scripts.tables.records import planned_runs, read_plan, setting_columns, tried
-from scripts.tables.step_au import with_step_au
+from scripts.tables.records import setting_columns
 
 _KEY = ("loader", "tier", "slug")
 _COMPARED = ("about", "bound", "bound_clips_per_second", "percent_of_bound")
@@ -30,22 +31,19 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
     A row has `dataset`, the columns of runs.csv, those of its result (medians over its runs) after `result_`, and
     `path`, the file of the record. Raises UserError for a loader that the plan does not name.
     """
-    named = sorted({entry["loader"] for entry in (*plan["runs"], *plan["skipped"])})
+    named = sorted({entry["loader"] for entry in (*plan["results"], *plan["skipped"])})
     if loader not in named:
         raise UserError(
             f"--loader: found {loader!r}, the plan has {', '.join(named) or 'none'}.{nearest(loader, named)} "
             "Add it to `loaders` in config.yaml, or name one of these."
         )
-    pairs = list(planned_runs(plan, root, loader))  # of all: they say which visits count, and what a mean block is
-    runs = ranking.counted(ranking.run_row(entry, record, plan["emulated"]) for entry, record in pairs)
-    found = ranking.with_bottleneck(ranking.results(tried(runs)))
-    ranked = ranking.with_sharing(with_step_au(ranking.rank(found), plan))  # whose speeds are those of the mean block
-    results = {_key(row): row for row in ranked if row["loader"] == loader}
+    made = chain(plan, root, of={row["id"] for row in plan["results"] if row["loader"] == loader})
+    results = {_key(row): row for row in made.ranking if row["loader"] == loader}
     return [
         {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}
         | {f"result_{column}": results[_key(run)].get(column) for column in _SUMMARY}
-        | {"path": entry["path"]}
-        for run, (entry, _) in zip(runs, pairs, strict=True)
+        | {"path": run["path"]}
+        for run in made.runs
         if _key(run) in results
     ] + [_skipped(entry, plan) for entry in plan["skipped"] if entry["loader"] == loader]
 
@@ -73,17 +71,21 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Write one loader's runs."""
+    """Write one loader's runs. Ends with status 1 where it was asked for alone and no result of it has a speed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as write_plan wrote it")
+    parser.add_argument("--plan", required=True, type=Path, help="plan.json, as the workflow wrote it")
     parser.add_argument("--loader", required=True, help="name of the loader")
     parser.add_argument("--root", default=Path(), type=Path, help="folder that the plan's paths start from")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
+    parser.add_argument("--must-have-speed", action="store_true", help="end with status 1 where no result has a speed")
     arguments = parser.parse_args()
     rows = summarize(read_plan(arguments.plan), arguments.loader, arguments.root)
     write_json(arguments.out, rows)
     for line in failures(rows):
         print(line)
+    if arguments.must_have_speed and not any(row["status"] == "ok" for row in rows):
+        reasons = dict.fromkeys(row["reason"] for row in rows)
+        sys.exit("\n".join(f"error: {arguments.loader} has no speed: {reason}" for reason in reasons))
 
 
 if __name__ == "__main__":

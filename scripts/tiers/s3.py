@@ -1,4 +1,4 @@
-"""Objects in a bucket: S3, or what speaks its protocol, here or far away; a stand-in where there is none.
+"""Objects in a bucket: S3, or what speaks its protocol, here or far away.
 
 Credentials are taken from the environment only. The local folder of a copy holds its index and the label arrays; the
 bytes are the storage's. No epoch over it is cold: its caches are not this machine's.
@@ -28,7 +28,7 @@ _PRICE = {"type": ["number", "null"], "minimum": 0, "default": None}
 
 OPTIONS = {
     "serve": {
-        "enum": ["none", "standin", "seaweedfs"],
+        "enum": ["none", "seaweedfs"],
         "default": "none",
         "description": "what feedrate starts on this machine; none: storage of your own",
     },
@@ -94,7 +94,7 @@ def check(options: dict[str, Any]) -> None:
     if serve == "none" and not bucket:
         raise UserError(
             "bucket: found nothing for storage of your own; allowed is the name of a bucket that exists. Write "
-            "{kind: s3, endpoint: https://storage.example, bucket: NAME}, or try {kind: s3, serve: standin}."
+            "{kind: s3, endpoint: https://storage.example, bucket: NAME}, or try {kind: s3, serve: seaweedfs}."
         )
     if bucket and not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket):
         raise UserError(
@@ -195,9 +195,9 @@ def prices(options: Mapping[str, Any]) -> dict[str, float | None] | None:
 def serving(options: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """Start what serves the tier, in a folder that stays; the block gets what to fill into a location.
 
-    `processes` are those that it has started, `traffic` the counters of one that counts. Credentials of a server that
-    feedrate starts are made up, unless the environment has some. Raises UserError where storage of the user's own has
-    none, and where a server does not start.
+    `processes` are those that it has started, `traffic` the counters of the proxy, where there is one. Credentials of
+    a server that feedrate starts are made up, unless the environment has some. Raises UserError where storage of the
+    user's own has none, and where a server does not start.
     """
     import psutil
 
@@ -211,17 +211,12 @@ def serving(options: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]
         if options["serve"] == "none":
             credentials(own=True)
             endpoint = options["endpoint"] or f"https://s3.{options['region']}.amazonaws.com"
-            endpoint = stack.enter_context(servers.delayed(endpoint, emulation, folder))
         else:
             stack.enter_context(made_up())
-            if options["serve"] == "standin":
-                endpoint = stack.enter_context(servers.standin(folder, emulation))
-            else:
-                endpoint = stack.enter_context(servers.seaweedfs(folder))
-                endpoint = stack.enter_context(servers.delayed(endpoint, emulation, folder))
+            endpoint = stack.enter_context(servers.seaweedfs(folder))
+        endpoint = stack.enter_context(servers.delayed(endpoint, emulation, folder))
         started = {one.pid for one in psutil.Process().children(recursive=True)} - before
-        counts = emulation or options["serve"] == "standin"
-        traffic = {TRAFFIC: str((folder / servers.TRAFFIC).absolute())} if counts else {}
+        traffic = {TRAFFIC: str((folder / servers.TRAFFIC).absolute())} if emulation else {}
         yield {"endpoint": endpoint.rstrip("/"), PROCESSES: sorted(started), **traffic}
 
 
@@ -277,5 +272,6 @@ def _folder(options: Mapping[str, Any]) -> Path:
 
 def _served_by(options: Mapping[str, Any]) -> str:
     """Return what serves the objects, for people."""
-    own = options["endpoint"] or f"Amazon S3, {options['region']}"
-    return {"standin": "stand-in on loopback", "seaweedfs": "SeaweedFS on loopback", "none": own}[options["serve"]]
+    if options["serve"] == "seaweedfs":
+        return "SeaweedFS on loopback"
+    return options["endpoint"] or f"Amazon S3, {options['region']}"

@@ -1,13 +1,13 @@
 """How fast the loaders of a bucket are beside raw GETs of the same objects, at 0 and 20 ms of latency.
 
-256 clips of 10 s in a stand-in or SeaweedFS on loopback, a process of its own; batches of 32 in random order, which
+256 clips of 10 s in SeaweedFS on loopback, behind a proxy for each latency; batches of 32 in random order, which
 nothing reads.
 The ceiling is as many threads as there are requests in flight, each with a connection that receives every clip into the
 memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turns by the epoch, so that a ratio is of
 one moment; a ratio is the median over the turns, with the 95 % interval of that median. Rows are also raced with the
 plain use of their library, at the first of the latencies.
 
-By hand: python -m tests.bench.bench_objects --serve seaweedfs --latency-ms 20 --in-flight 5,20 --loaders ring_s3
+By hand: python -m tests.bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3
 """
 
 import argparse
@@ -37,7 +37,7 @@ from scripts.machine.pacing import Emulated
 from scripts.machine.signing import made_up
 from scripts.measure.child import SPIN_COUNT
 from scripts.measure.sink import PlainLoop
-from scripts.tiers._objects.servers import delayed, seaweedfs, standin
+from scripts.tiers._objects.servers import delayed, seaweedfs
 from scripts.tiers._objects.upload import upload
 from tests.bench.bench_loaders import middle
 from tests.support.loader_cases import request_for, write_format
@@ -132,13 +132,10 @@ def turns_of(runs: tuple[Pass, Pass], seconds: float) -> Turns:
 
 
 @contextmanager
-def served(server: str, folder: Path, latencies: list[float]) -> Iterator[dict[float, str]]:
+def served(folder: Path, latencies: list[float]) -> Iterator[dict[float, str]]:
     """Serve the same objects once for each latency; the block gets the endpoints."""
     with ExitStack() as stack:
         stack.enter_context(made_up())
-        if server == "standin":
-            yield {latency: stack.enter_context(standin(folder, Emulated(latency_ms=latency))) for latency in latencies}
-            return
         endpoint, found = stack.enter_context(seaweedfs(folder / "seaweedfs")), {}
         for latency in latencies:
             proxy = folder / f"proxy-{latency:g}"
@@ -158,7 +155,6 @@ def main() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # before OpenMP is loaded: as runs have it
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loaders", default=",".join(LOADERS), help=f"of {', '.join(LOADERS)}")
-    parser.add_argument("--serve", default="standin", choices=("standin", "seaweedfs"), help="what holds the objects")
     parser.add_argument("--latency-ms", default="0,20", help="of the storage, one after the other")
     parser.add_argument("--in-flight", default="5,20,64", help="requests, one number after the other")
     parser.add_argument("--seconds", default=6.0, type=float, help="of turns, for each ratio")
@@ -167,7 +163,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
         folder = Path(made)
         corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
-        with served(arguments.serve, folder, [0.0, *latencies]) as endpoints:
+        with served(folder, [0.0, *latencies]) as endpoints:
             bucket = bucket_of(location(folder, "none", endpoints[0.0]))
             with client_of(bucket) as client:
                 make_bucket(client, BUCKET)
@@ -184,7 +180,7 @@ def main() -> None:
                 place = location(folder, plugins.load("loaders", loader).FORMAT, endpoints[latency])
                 request = request_for(corpus, loader, place, batch_size=BATCH, **LOADERS[loader](count))
                 turns = race(loader, request, count, arguments.seconds)
-                where = f"{arguments.serve}, {latency:g} ms, {count} in flight"
+                where = f"{latency:g} ms, {count} in flight"
                 note(f"{loader}, {where} / raw GETs", turns, GOALS.get(loader))
             for loader, (changes, plain) in PLAIN.items():
                 if loader.startswith("s3") and loader in (*arguments.loaders.split(","), *BY_WORKERS):

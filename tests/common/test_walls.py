@@ -21,6 +21,7 @@ LEFT = {
     "measure": ("common", "machine", *PLUGINS, "plan"),
     "tables": ("common",),
     "report": ("common", "tables"),
+    "feedrate": ("common",),  # the command, a file in no room: it imports the module of a verb by name
 }
 FILES = sorted(path for path in SCRIPTS.rglob("*.py"))
 
@@ -71,8 +72,8 @@ def test_a_module_imports_from_its_left_only(path):
 
 
 def test_every_file_is_in_a_room_and_no_program_is_among_plug_ins():
-    assert {path.relative_to(SCRIPTS).parts[0] for path in FILES if path.parent != SCRIPTS} == LEFT.keys()
-    assert [path for path in FILES if path.parent == SCRIPTS] == []
+    assert {path.relative_to(SCRIPTS).parts[0].removesuffix(".py") for path in FILES} == LEFT.keys()
+    assert [path.name for path in FILES if path.parent == SCRIPTS] == ["feedrate.py"]
     assert [name for name in programs() if name.split(".")[1] in PLUGINS] == []
 
 

@@ -23,7 +23,7 @@ from scripts.measure.declared import version_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for
+from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store_if_installed
 from tests.support.programs import PROJECT
@@ -103,8 +103,7 @@ def skip_what_is_no_gpus_concern(module) -> None:
 
 def skip_where_unsuited(request, loader) -> None:
     """Skip the test, with the loader's own reason, where it says that these settings cannot run."""
-    reason = getattr(plugins.load("loaders", loader), "unsuited", lambda _request: None)(request)
-    if reason:
+    if reason := unsuited(plugins.load("loaders", loader), request):
         pytest.skip(reason)
 
 

@@ -19,7 +19,7 @@ from scripts.common.request import LoaderRequest
 from scripts.kinds import image
 from scripts.loaders import _own, _own_epochs
 from scripts.machine.folders import location_of
-from scripts.measure import one_run, run_loader
+from scripts.measure import by_hand, one_run
 from scripts.measure.run import _one_line
 from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
@@ -72,9 +72,7 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, 
     asked += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
     asked += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
     if visitor:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["run_loader", *map(str, asked)])
-            wanted, out = run_loader.parse()
+        wanted, out = by_hand.run_of(by_hand.run_parser(None).parse_args(list(map(str, asked))))
         return visitor.forked(one_run.completed_run(one_run.loader_of(wanted), wanted), out)
     done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

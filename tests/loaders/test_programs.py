@@ -31,7 +31,7 @@ from tests.common.test_isolated import installed_or_skip
 from tests.loaders.test_loaders import skip_what_is_no_gpus_concern
 from tests.support.handed_out import data_of, run_program
 from tests.support.isolated_cases import is_isolated
-from tests.support.loader_cases import BATCH_SIZE, request_for
+from tests.support.loader_cases import BATCH_SIZE, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import ObjectStore, object_store_if_installed
 from tests.support.programs import PROJECT
@@ -212,8 +212,7 @@ def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers,
         where = store.as_aistore(where) if module.READS[0] == "ais" else where
         data, environment = where.index / "train", {**os.environ, "AWS_ENDPOINT_URL": where.endpoint}
     request = request_for(corpus, loader, where, workers=workers, options=options, **settings)
-    reason = getattr(module, "unsuited", lambda _request: None)(request)
-    if reason:
+    if reason := unsuited(module, request):
         pytest.skip(reason)
     check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
     check = check.replace("SHAPE", repr(corpus.sample.shape))

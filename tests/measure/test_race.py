@@ -3,13 +3,11 @@
 import random
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from scripts.common.counting import Name, Visit
-from scripts.common.files import write_json
 from scripts.measure import race, run_session
 
 
@@ -68,7 +66,7 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
             display(race)
 
     display = run_session.Display(6, 0.0)
-    planted = {f"disk/{name}/b32/run.json": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
+    planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
     Shown(planted, blocks=2)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "block 1, 6 of 6 results"
@@ -175,16 +173,6 @@ def test_what_was_measured_before_is_not_measured_again_in_its_block():
     assert played.visited == [("b", 2, 0)]
 
 
-def test_what_is_fresh_is_visited_as_often_as_asked_from_now_on_beside_what_had_its_visits():
-    """A loader that came later, and what it is compared with: their visits would else share no block."""
-    had = {block: Visit(100.0) for block in range(3)}
-    told = {"made": {"old": had, "train": had}, "first_block": 4, "fresh": ["old", "new", "train"], "since": 3}
-    played = Played(dict.fromkeys(["old", "new", "train"], 100.0), blocks=3, most_visits={"train": 2}, **told)
-    assert Counter(one for one, _, _ in played.visited) == {"old": 3, "new": 3, "train": 2}
-    [speeds] = played.race.speeds()
-    assert speeds["old"].keys() - set(range(3)) == speeds["new"].keys()
-
-
 def test_trainings_are_visited_less_often():
     played = Played({"a": 100.0, "train": 5.0}, blocks=4, most_visits={"train": 2})
     assert Counter(one for one, _, _ in played.visited) == {"a": 4, "train": 2}
@@ -223,16 +211,16 @@ def test_equal_results_stay_equal(seed):
     ],
 )
 def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
-    session = SimpleNamespace(measure={"minutes": minutes}, planned=20, explains=explained)
-    assert run_session.Session._race_seconds(session, results, spent) == seconds
+    told = {"measure": {"minutes": minutes}, "planned": 20, "explains": explained, "runs": range(results)}
+    assert run_session.Session._race_seconds(SimpleNamespace(**told), spent) == seconds
 
 
 RUN = {"device": "cpu", "workers": 0}
 LOCAL = {"emulate": None, "location": {"path": "/mnt/disk"}}
 
 
-def finalists(speeds, asked=(), now=None, **settings):
-    """The finalists of a race over results of these loaders, of a session that was asked for some of them."""
+def finalists(speeds, now=None, **settings):
+    """The finalists of a race over results of these loaders."""
     runs = {
         one: SimpleNamespace(
             **{"loader": one.partition("@")[0], "tier": one.partition("@")[2], "slug": ""},
@@ -243,7 +231,7 @@ def finalists(speeds, asked=(), now=None, **settings):
     }
     played = Played(speeds, blocks=8, noise=0.02, condition=lambda one: run_session.condition(runs[one]))
     session = SimpleNamespace(
-        **{"runs": runs, "now": now, "asked": set(asked), "_starves": lambda _one, _rate: False},
+        **{"runs": runs, "now": now, "_starves": lambda _one, _rate: False},
         _expense=lambda one: runs[one].settings["workers"],
     )
     return run_session.Session._finalists(session, played.race)
@@ -253,7 +241,6 @@ def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has
     speeds = {"dear": 100.0, "cheap": 99.5, "far": 20.0, "now": 10.0, "gpu": 5.0}
     settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
     assert set(finalists(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
-    assert finalists(speeds, asked=["dear", "cheap"], now="now", **settings) == ["cheap", "gpu"]
 
 
 def test_of_a_loader_on_two_tiers_one_is_explained():
@@ -263,17 +250,15 @@ def test_of_a_loader_on_two_tiers_one_is_explained():
 
 
 def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
-    module = SimpleNamespace(LIFETIME="lasting")
     settings = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
     runs = {
-        name: SimpleNamespace(loader="any", tier="disk", settings={**settings, "workers": workers})
+        name: SimpleNamespace(loader="any", tier="disk", location={}, settings={**settings, "workers": workers})
         for name, workers in (("waits", 0), ("ahead", 2))
     }
+    proof = {"declared": {"preloads": False, "lifetime": "lasting"}}
     for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
-        plan = SimpleNamespace(
-            config={"report": {"step_ms": step_ms}}, loaders={"any": module}, in_memory=lambda _tier: False
-        )
-        session = SimpleNamespace(runs=runs, plan=plan, starving=set())
+        bases = SimpleNamespace(proof=lambda _row: proof)
+        session = SimpleNamespace(runs=runs, bases=bases, step_ms=step_ms, starving=set())
         expense = {
             name: (run_session.Session._starves(session, name, rate), run_session.Session._expense(session, name))
             for name in runs
@@ -281,35 +266,27 @@ def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(
         assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
 
 
-def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too(tmp_path):
+def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too():
     """Work after a wait is slower: AU may be 88 % where the rate says 94 %; the report names what feeds the step."""
-    module = SimpleNamespace(LIFETIME="lasting")
     runs = {
-        str(tmp_path / name / "runs.json"): SimpleNamespace(
-            loader="any", tier="disk", settings={"batch_size": 32, "prefetch": 2, "workers": workers, "device": "cpu"}
+        name: SimpleNamespace(
+            loader="any", settings={"batch_size": 32, "prefetch": 2, "workers": workers, "device": "cpu"}
         )
         for name, workers in (("waits", 0), ("ahead", 2))
     }
-    waits, ahead = runs
-    plan = SimpleNamespace(config={"report": {"step_ms": 20}}, loaders={"any": module}, in_memory=lambda _tier: False)
     tried = []
-
-    def made(path, _out):
-        tried.append(path)
-        step = {"step_ms": 20, "au_percent": 87.6 if path == waits else 99.0}
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_json(Path(path).with_name("trials.json"), {"asked_step": step})
-        return {"status": "ok", "asked_step": step}
-
-    session = SimpleNamespace(runs=runs, plan=plan, starving=set(), explains=True)
-    session._trials = lambda path, _out, _leads, _rate: path
-    visitor = SimpleNamespace(make=made)
+    session = SimpleNamespace(runs=runs, step_ms=20, starving=set(), explains=True)
     starves = partial(run_session.Session._starves, session)
-    session._finalists = lambda _race: [min(runs, key=lambda path: (starves(path, 25_000.0), path == ahead))]
-    session._search = partial(run_session.Session._search, session)
-    session._note_starving = partial(run_session.Session._note_starving, session)
-    race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{path: {0: 25_000.0} for path in runs}])
-    assert run_session.Session._explained(session, visitor, race) == [waits, ahead] == tried
+
+    def search(_visitor, result, _leads, _rate):
+        tried.append(result)
+        if result == "waits":  # its trial has 87.6 %
+            session.starving.add(run_session._waits(runs[result]))
+
+    session._search = search
+    session._finalists = lambda _race: [min(runs, key=lambda one: (starves(one, 25_000.0), one == "ahead"))]
+    race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{one: {0: 25_000.0} for one in runs}])
+    assert run_session.Session._explained(session, None, race) == ["waits", "ahead"] == tried
 
 
 def test_of_trainings_nothing_is_explained():
@@ -317,7 +294,7 @@ def test_of_trainings_nothing_is_explained():
         loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
     )
     played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
-    session = SimpleNamespace(runs={"a": run}, now=None, asked=set(), _expense=lambda _one: 0)
+    session = SimpleNamespace(runs={"a": run}, now=None, _expense=lambda _one: 0)
     assert run_session.Session._finalists(session, played.race) == []
 
 

@@ -26,7 +26,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, nodes, one_run, run_on_nodes, training, training_ddp
+from scripts.measure import across, by_hand, nodes, one_run, training, training_ddp
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.verify import Verifier
@@ -34,7 +34,7 @@ from scripts.plan.runs import Run
 from scripts.tables.records import read_record
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.programs import PROJECT
+from tests.support.programs import PROJECT, verb_line
 from tests.support.two_nodes import ADDRESSES, started_on, two_nodes
 
 CLIPS = 45  # 34 in train
@@ -370,16 +370,17 @@ def test_lightnings_ddp_refuses_shares_that_would_hang(tmp_path, corpus, formats
 def record_of_nodes(corpus, formats, folder: Path, *arguments: str, world: int = WORLD) -> dict[str, Any]:
     """Return the record of a run of ranks on two nodes, typed on both; the first of them writes it."""
     settings = json.dumps({"batch_size": BATCH_SIZE, "workers": 0, "world": world})
-    program = ["scripts.measure.run_on_nodes", "--nodes", "2", "--rendezvous", f"{ADDRESSES[0]}:29413"]
-    program += ["--together", str(folder / "together"), "--", "--corpus", str(corpus.root), "--seconds", "0"]
+    program = ["scripts.feedrate", "run", "--nodes", "2", "--rendezvous", f"{ADDRESSES[0]}:29413"]
+    program += ["--together", str(folder / "together"), "--corpus", str(corpus.root), "--seconds", "0"]
     program += ["--data", str(formats / "memmap"), "--settings", settings, *arguments]
     with two_nodes() as names:
         started = [started_on(name, [*program, "--out", str(folder / f"{name}.json")]) for name in names]
         said = [one.communicate(timeout=PATIENCE)[0] for one in started]
-        assert [one.returncode for one in started] == [0, 0], said
         written = sorted(path.stem for path in folder.glob("*.json"))
         assert written == [names[0]], "the node at which they meet writes the record, and no other"
-        return read_record(folder / f"{names[0]}.json")
+        record = read_record(folder / f"{names[0]}.json")
+        assert [one.returncode for one in started] == [0 if record["status"] == "ok" else 1, 0], said
+        return record
 
 
 def test_ranks_of_two_nodes_are_proven_and_measured_together(tmp_path, corpus, formats):
@@ -402,8 +403,8 @@ def test_what_is_wrong_across_nodes_is_named(tmp_path, corpus, formats):
 
 def test_a_node_that_does_not_come_is_the_reason(tmp_path, corpus, formats):
     """The one that waits for it ends after half of the limit."""
-    program = [sys.executable, "-m", "scripts.measure.run_on_nodes", "--nodes", "2", "--rendezvous", "127.0.0.1:29414"]
-    program += ["--together", str(tmp_path / "together"), "--", "--corpus", str(corpus.root), "--loader", "npy"]
+    program = [*verb_line("run"), "--nodes", "2", "--rendezvous", "127.0.0.1:29414"]
+    program += ["--together", str(tmp_path / "together"), "--corpus", str(corpus.root), "--loader", "npy"]
     program += ["--data", str(formats / "memmap"), "--settings", json.dumps({"batch_size": BATCH_SIZE, "world": 2})]
     program += ["--limit-minutes", "0.4", "--out", str(tmp_path / "record.json")]
     subprocess.run(program, cwd=PROJECT, capture_output=True, timeout=PATIENCE)
@@ -412,13 +413,14 @@ def test_a_node_that_does_not_come_is_the_reason(tmp_path, corpus, formats):
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (["--nodes", "1", "--rendezvous", "a:1"], "--nodes: found 1, allowed is 2 or more"),
-    (["--nodes", "2", "--rendezvous", "head"], "--rendezvous: found 'head', allowed is HOST:PORT"),
+    ((1, "a:1", "together"), "--nodes: found 1"),
+    ((2, "head", "together"), "--rendezvous: found 'head'"),
+    ((2, None, None), "--rendezvous and no --together"),
 ])  # fmt: skip
-def test_what_is_no_run_of_nodes_is_refused(tmp_path, arguments, words):
-    program = [sys.executable, "-m", "scripts.measure.run_on_nodes", *arguments, "--together", str(tmp_path)]
-    done = subprocess.run([*program, "--", "--loader", "npy"], cwd=PROJECT, capture_output=True, text=True)
-    assert done.returncode == 2 and words in done.stderr
+def test_what_is_no_run_of_nodes_is_refused(arguments, words):
+    with pytest.raises(UserError, match=words):
+        by_hand.nodes_of(*arguments)
+    assert by_hand.nodes_of(None, None, None) is None
 
 
 def test_a_name_at_which_the_other_nodes_do_not_reach_this_one_is_refused(monkeypatch):
@@ -432,11 +434,11 @@ def test_a_name_at_which_the_other_nodes_do_not_reach_this_one_is_refused(monkey
 
     monkeypatch.setattr(socket, "gethostbyname", looked_up)
     for host in ("localhost", "127.0.0.1", "other"):
-        run_on_nodes.check_name(host)
+        nodes.check_name(host)
     with pytest.raises(UserError, match=r"found 'head', which is 127\.0\.1\.1 on this machine .* Write its address"):
-        run_on_nodes.check_name("head")
+        nodes.check_name("head")
     with pytest.raises(UserError, match="found 'nowhere', which is no name that is known"):
-        run_on_nodes.check_name("nowhere")
+        nodes.check_name("nowhere")
 
 
 def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus, monkeypatch):

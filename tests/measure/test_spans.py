@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.loaders import _torch
 from scripts.measure import spans
 from scripts.measure.sink import Sink
@@ -23,12 +24,11 @@ from scripts.report import charts, draw_figures
 from scripts.tables import make_tables
 from scripts.tables import spans as span_table
 from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
 from tests.support import planted
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import clip_order, nothing_left_open, request_for, write_format
+from tests.support.loader_cases import clip_order, nothing_left_open, request_for, unsuited, write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.made_runs import Made, make_results
+from tests.support.made_runs import Made, make_results, record_path
 from tests.support.programs import PROJECT, program_line
 
 SCHEMA = read_json(PROJECT / "docs" / "run.schema.json")
@@ -284,8 +284,7 @@ def test_every_loader_has_a_timeline(placed, loader):
     if not (folder / module.FORMAT).exists():
         write_format(corpus, module.FORMAT, folder / module.FORMAT, readers=2)
     asked = request_for(corpus, loader, folder / module.FORMAT, workers=2)
-    reason = getattr(module, "unsuited", lambda _request: None)(asked)
-    if reason:
+    if reason := unsuited(module, asked):
         pytest.skip(reason)
     with nothing_left_open():
         found = spans.timeline(lambda **changes: module.open_epochs(replace(asked, **changes)), Sink("cpu"), 3)
@@ -395,9 +394,9 @@ def drawn(tmp_path):
         path = make_results(tmp_path, [made for made, _ in made_and_spans])
         plan = read_plan(path)
         for made, found in made_and_spans:
-            entry = next(run for run in plan["runs"] if (run["loader"], run["slug"]) == (made.loader, made.slug))
-            record = read_json(tmp_path / entry["path"])
-            write_json(tmp_path / entry["path"], {**record, "spans": found})
+            entry = next(run for run in plan["results"] if (run["loader"], run["slug"]) == (made.loader, made.slug))
+            record = read_json(record_path(tmp_path, entry))
+            write_json(record_path(tmp_path, entry), {**record, "spans": found})
         make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
         figure = draw_figures.picture(charts.load("timeline"), read_tables(tmp_path / "tables"))
         return [axis.get_title() for axis in figure.axes], figure

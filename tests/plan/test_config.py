@@ -4,16 +4,24 @@ config.yaml is the user's to edit: what it ships is tested where it is as commit
 """
 
 import copy
+import functools
 import json
+import operator
+import random
+import shlex
 import sys
 
 import pytest
 import yaml
+from snakemake.cli import parse_config
+from snakemake.utils import update_config
 
 from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.published import published_names, read_published
+from scripts.common.vocabulary import CACHES
+from scripts.plan import brackets
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
 from scripts.plan.sweep import slug
@@ -175,6 +183,83 @@ def test_a_wrong_config_is_refused(raw, spoil, expected):
     message = refused(raw)
     for part in expected:
         assert part in message
+
+
+CONTAINERS = (None, 3, "x", "", [], [None], [[1]], [{"a": 1}], {}, {"a": 1}, {"a": {"b": [2]}})
+
+
+def keys_of(value, where=()):
+    """Yield the keys that lead to each part of a config."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield (*where, key)
+        yield from keys_of(part, (*where, key))
+
+
+def test_a_value_of_the_wrong_type_at_any_key_is_refused_in_a_line(tmp_path):
+    """In the file or on the command line, with a preset or without: never another error; a line names the key."""
+    full = configuration.resolve(
+        {
+            "dataset": "demo",
+            "datasets": {"demo": {"source": "synthetic", "clips": 8}},
+            "storage": {"disk": {"path": str(tmp_path)}, "far": {"kind": "s3", "bucket": "far"}},
+            "loaders": ["npy", {"name": "soundfile", "workers": [0], "task": ["read"]}],
+            "ladder": [{"change": "first", "loader": "npy", "workers": 0}],
+        }
+    )
+    chance = random.Random(0)
+    for where in keys_of(full):
+        for wrong in chance.sample(CONTAINERS, 3):
+            spoiled, given = copy.deepcopy(full), {}
+            functools.reduce(operator.getitem, where[:-1], spoiled)[where[-1]] = wrong
+            if chance.random() < 0.5:  # as Snakemake merges what was typed
+                given = parse_config([f"{where[0]}={json.dumps(spoiled[where[0]])}"])
+                spoiled = copy.deepcopy(full)
+                update_config(spoiled, given)
+            if chance.random() < 0.5:
+                given["preset"] = chance.choice(["quick", "ladder", "images"])
+            try:
+                configuration.resolve(configuration.requested(spoiled, given))
+            except UserError as error:
+                assert all(line.startswith("config: ") for line in str(error).splitlines()), (where, wrong, given)
+
+
+@pytest.mark.parametrize("preset", ["none", "quick", "ladder"])
+@pytest.mark.parametrize(
+    ("key", "found", "right"),
+    [
+        ("loaders", {"ring": {"workers": [2]}, "npy": None}, '[{"name": "ring", "workers": [2]}, {"name": "npy"}]'),
+        ("measure", [{"minutes": 1}, {"repeats": 2}], '{"minutes": 1, "repeats": 2}'),
+        ("measure", 5, "{epochs: ...}"),
+        ("container", ["image"], '"image"'),
+    ],
+)
+def test_a_value_in_the_wrong_container_is_told_in_the_right_one(raw, key, found, right, preset):
+    message = str(refused_with(raw, {"preset": preset, key: found}))
+    assert f"config: {key}: found {json.dumps(found)}" in message and right in message
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("measure={minutes: 1", "'measure={minutes: 1}'"),
+        ("measure={minutes: 1]", "'measure={minutes: 1}'"),
+        ("measure={minutes: 1}}", "'measure={minutes: 1}'"),
+        ("measure=minutes: 1}", "'measure={minutes: 1}'"),
+        ("sweep={workers: [0, 2}", "'sweep={workers: [0, 2]}'"),
+        ("loaders=[ring, {name: npy, workers: [0, 2", "'loaders=[ring, {name: npy, workers: [0, 2]}]'"),
+        ("loaders=[ring, 'npy]", "'loaders=[ring, npy]'"),
+        ("storage={disk: {path: /it's here}", '"storage={disk: {path: /it\'s here}}"'),
+    ],
+)
+def test_signs_that_do_not_pair_are_named_with_what_to_type(raw, typed, right):
+    command = str(refused_with(raw, parse_config([typed]))).partition("Type: --config ")[2]
+    assert shlex.split(command) == shlex.split(right), "what a shell takes it for"
+
+
+@pytest.mark.parametrize("typed", ["storage={disk: {path: '/tmp/a[1'}}", "measure={minutes: 1}"])
+def test_a_bracket_in_a_path_is_a_letter(typed):
+    brackets.check(parse_config([typed]))
 
 
 def test_all_errors_come_at_once(raw):
@@ -387,7 +472,11 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     plan = Plan(raw)
     assert {(run.task, run.cache) for run in plan.runs} == {("read", "cold")}
     assert plan.as_json()["emulated"] == ["slow"]
-    assert all("does not touch the emulated storage" in entry["reason"] for entry in plan.skipped if entry["tier"])
+    preloading = [name for name in plan.loaders if plan.loaders[name].__dict__.get("PRELOADS")]
+    by_cache = {
+        cache: [row["loader"] for row in plan.skipped if row["settings"].get("cache") == cache] for cache in CACHES
+    }
+    assert by_cache == {"warm": list(plan.loaders), "cold": preloading, "limited": []}
     raw["storage"]["slow"]["emulate"] = "hdd7200"
     assert "storage.slow" in refused(raw) and "Did you mean 'hdd_7200'?" in refused(raw)
     raw["storage"]["slow"]["emulate"] = {"read_mbps": 0}

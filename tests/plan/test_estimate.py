@@ -8,6 +8,7 @@ import pytest
 from scripts.plan import estimate as estimates
 from scripts.plan.estimate import estimate, in_words
 from scripts.plan.experiment import Plan
+from tests.support.made_runs import measured
 
 
 @pytest.fixture
@@ -72,19 +73,24 @@ def test_whole_epochs_are_part_of_the_first_block(plan, tmp_path):
 
 
 def test_what_has_a_visit_is_done(plan):
-    for run in plan.runs[:3]:
-        (plan.project / run.path).parent.mkdir(parents=True)
-        (plan.project / run.path).write_text("{}")
-    found = estimate(plan)
-    assert found.left == 1 and found.session_minutes == plan.config["measure"]["minutes"] / 4
-    (plan.project / plan.runs[3].path).parent.mkdir(parents=True)
-    (plan.project / plan.runs[3].path).write_text("{}")
-    assert estimate(plan).words() == "All 4 results are there."
-    first = plan.project / plan.runs[0].path
+    def now(**measure):
+        """What is left for a call that is typed now."""
+        raw = plan.config | {"measure": plan.config["measure"] | measure}
+        return estimate(Plan(raw, project=plan.project))
+
+    measured(plan, plan.runs[:3])
+    assert now().left == 1 and now().session_minutes == plan.config["measure"]["minutes"] / 4
+    session = measured(plan, plan.runs)
+    assert now().left == 0
+    assert now(seconds=7).left == 4, "what was measured otherwise does not count"
+    first = session.folder / plan.runs[0].id / "0.json"
     first.rename(first.with_name("7.json"))
-    assert estimate(plan).left == 0, "a visit of a later block, where a session went on"
+    assert now().left == 0, "a run of a later round, where a session went on"
     first.with_name("7.json").rename(first.with_name("7.attempt-0.json"))
-    assert estimate(plan).left == 1, "an attempt that does not count"
+    assert now().left == 1, "an attempt that does not count"
+    failed = plan.project / plan.runs[0].proof
+    failed.write_text(json.dumps(json.loads(failed.read_text()) | {"status": "failed"}))
+    assert now().left == 0, "what cannot be proven takes no time"
 
 
 def test_a_loader_by_itself_is_its_own_runs(plan):

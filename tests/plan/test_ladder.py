@@ -6,13 +6,13 @@ from matplotlib import pyplot as plt
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
+from scripts.common.plan_file import read_plan
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
 from scripts.report import charts, draw_figures
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import Made, make_results, run_record
+from tests.support.made_runs import Made, make_results, measured, proof_record, run_record
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of, values
 
 SPREAD = (1 / 1.02, 1.0, 1.01, 1 / 1.01, 1.02)  # their geometric mean is 1
@@ -121,7 +121,7 @@ def test_without_a_sweep_the_rungs_alone_are_run(raw):
     assert {(run.loader, run.slug, run.tier) for run in plan.runs} == {
         (entry["loader"], entry["slug"], "first") for entry in plan.as_json()["ladder"]
     }
-    assert len(plan.runs) == len({run.path for run in plan.runs}) == 4
+    assert len(plan.runs) == len({run.id for run in plan.runs}) == 4
     assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("read", "warm", 0)}
     assert plan.readers_at_once == [1, 4] and len(plan.bounds) == 1
 
@@ -129,15 +129,15 @@ def test_without_a_sweep_the_rungs_alone_are_run(raw):
 def test_no_run_is_made_twice(raw):
     """Neither with a sweep that makes some of the steps, nor where the ladder comes by a step again."""
     raw["sweep"] |= {"task": ["read"], "workers": [0, 2]}
-    swept = {run.path for run in Plan({**raw, "ladder": []}).runs}
+    swept = {run.id for run in Plan({**raw, "ladder": []}).runs}
     raw["ladder"].append({"change": "without them again", "workers": 0})
     plan = Plan(raw)
-    paths = [run.path for run in plan.runs]
+    paths = [run.id for run in plan.runs]
     ladder_steps = {(entry["loader"], entry["slug"]) for entry in plan.as_json()["ladder"]}
     assert len(ladder_steps) == 4 and len(plan.as_json()["ladder"]) == 5
     assert len(paths) == len(set(paths)) and swept < set(paths)
     assert ladder_steps <= {(run.loader, run.slug) for run in plan.runs if run.tier == "first"}
-    added = {(run.loader, run.slug) for run in plan.runs if run.path not in swept}
+    added = {(run.loader, run.slug) for run in plan.runs if run.id not in swept}
     assert added == ladder_steps - {("torchaudio", "cpu-b32-w0-decoder_load")}
 
 
@@ -299,11 +299,17 @@ def test_from_the_config_to_the_table(raw, tmp_path):
     raw["ladder"].append({"change": "pinned memory", "pin_memory": True})
     plan = Plan(raw, project=tmp_path)
     speeds = {entry["slug"]: 100.0 * 2**step for step, entry in enumerate(plan.as_json()["ladder"])}
+
+    def made(run):
+        return Made(run.loader, run.tier, [speeds[run.slug] * (1 + block / 1000) for block in range(7)], run.format)
+
+    def own(run):
+        return {"slug": run.slug, "settings": dict(run.settings)}
+
+    session = measured(plan, plan.runs, rounds=0, proof_of=lambda run: proof_record(made(run)) | own(run))
     for run in plan.runs:
-        made = Made(run.loader, run.tier, [speeds[run.slug] * (1 + block / 1000) for block in range(7)], run.format)
         for block in range(7):
-            record = run_record(made, block) | {"slug": run.slug, "settings": dict(run.settings)}
-            write_json((tmp_path / run.path).with_name(f"{block}.json"), record)
+            session.note(run.id, session.folder / run.id / f"{block}.json", run_record(made(run), block) | own(run))
     write_json(tmp_path / "plan.json", plan.as_json())
     make_tables.make_tables(read_plan(tmp_path / "plan.json"), tmp_path, tmp_path / "tables")
     rows = read_tables(tmp_path / "tables")["ladder"]

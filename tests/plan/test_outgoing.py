@@ -6,6 +6,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.plan.experiment import Plan
 from scripts.plan.outgoing import check, outgoing
+from tests.support.made_runs import measured
 
 
 def plan_of(tmp_path, **own):
@@ -15,7 +16,7 @@ def plan_of(tmp_path, **own):
         "datasets": {"demo": {"source": "synthetic", "clips": 200}},
         "storage": {
             "far": {**far, **own},
-            "near": {"kind": "s3", "serve": "standin", "folder": str(tmp_path / "near")},
+            "near": {"kind": "s3", "serve": "seaweedfs", "folder": str(tmp_path / "near")},
             "disk": {"path": str(tmp_path / "tier")},
         },
         "loaders": [{"name": "own", "file": str(tmp_path / "own.py")}],
@@ -45,10 +46,8 @@ def test_what_was_profiled_and_measured_counts(tmp_path):
     write_json(tmp_path / "results/placed/demo/far.json", {"fio": {"reads": [{"megabytes_per_second": 10.0}]}})
     (found,) = outgoing(plan)
     assert found.gigabytes == pytest.approx((180 * 640_000 * 2 + 40 * 10e6) / 1e9)
-    for run in plan.runs:
-        write_json(tmp_path / run.path, {})
-        write_json(tmp_path / run.proof, {})
-    (found,) = outgoing(plan)
+    measured(plan, plan.runs)
+    (found,) = outgoing(plan_of(tmp_path))
     assert (found.gets, found.gigabytes) == (0, 0)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.plan import room
 from scripts.plan.experiment import Plan
+from tests.support.made_runs import measured
 
 CLIPS, SAMPLES = 200, 160_000
 FLOAT, PCM = 4 * SAMPLES, 2 * SAMPLES
@@ -50,9 +51,8 @@ def test_what_is_there_is_not_written_again(raw, tmp_path):
         (tmp_path / f"results/{name}.json").write_text(json.dumps(content))
     Path(plan.location("disk", "npy").held_in).mkdir(parents=True)
     assert needed(plan)["results tier disk"] == 180 * (FLOAT + PCM), "one format, and one copy"
-    for run in plan.runs:
-        (tmp_path / run.path).parent.mkdir(parents=True)
-        (tmp_path / run.path).write_text("{}")
+    measured(plan, plan.runs)
+    plan = Plan(raw, project=tmp_path)
     assert needed(plan) == {} and room.words(plan) == ""
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import wave
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from torchcodec.encoders import AudioEncoder
 from scripts.common.corpus import Corpus, clip_hash, pad_or_cut
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, write_ledger
+from scripts.kinds import array
 from scripts.kinds.audio import Kind
 from scripts.prepare import build_corpus, index_corpus
 from tests.support.programs import program_line
@@ -209,6 +211,25 @@ def test_a_segment_of_a_recording(tmp_path):
     assert abs(level_db(part, tone(900, 3, 16_000))) < 0.1
     assert np.abs(np.fft.rfft(part))[: 3 * 600].max() < 0.02 * np.abs(np.fft.rfft(part)).max()
     assert "shorter than" in rejected["late"]["reason"] or "truncated" in rejected["late"]["reason"]
+
+
+@dataclass(frozen=True)
+class Halves(array.Kind):
+    """A kind that cuts each recording into two pieces, and does not say what they are called."""
+
+    def pieces(self, row, path):
+        """Yield both halves."""
+        for item in super().pieces(row, path):
+            yield from np.split(item, 2)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_pieces_are_called_by_their_kind_or_by_their_number(tmp_path, monkeypatch, named):
+    np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))
+    if named:
+        monkeypatch.setattr(Halves, "part", lambda _, start, number: f"{start:g}+{number}", raising=False)
+    clips, rejected = build([row(tmp_path / "a.npy", "a", start_seconds=2.0)], tmp_path / "0000", 1, Halves((6,)))
+    assert list(clips) == (["a#2+0", "a#2+1"] if named else ["a#000000", "a#000001"]) and not rejected
 
 
 def test_a_fault_costs_what_follows_it(tmp_path):

@@ -3,12 +3,12 @@
 import pytest
 
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.charts.in_flight import BOUND
 from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, fio_read, make_results
 from tests.support.report_pages import rendered, section, tables_of
 

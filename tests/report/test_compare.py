@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from scripts.report import render_report, terminal
 from scripts.report.changes import ERROR, _ratio, changes, comparison_lines, worse
 from scripts.tables.columns import read_tables
 from tests.support.made_runs import Made
+from tests.support.programs import verb_line
 from tests.support.report_pages import blank_pictures, row_of, tables_of
 
 NOISE = (1.0, 1.01, 0.99, 1.005, 0.995)
@@ -147,7 +147,7 @@ def test_the_program_fails_for_ci_where_a_limit_is_passed(tmp_path):
     options = ["--tables", tmp_path / "now" / "tables", "--baseline", tmp_path / "then" / "tables"]
     statuses = []
     for limit in ([], ["--limit", "50"], ["--limit", "5"]):
-        program = [sys.executable, "-m", "scripts.report.compare", *map(str, options), *limit]
+        program = [*verb_line("compare"), *map(str, options), *limit]
         result = subprocess.run(program, cwd=PROJECT, capture_output=True, text=True)
         statuses.append(result.returncode)
     assert statuses == [0, 0, 1]

@@ -4,10 +4,10 @@ import pytest
 import yaml
 
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.report.published import published
 from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results
 from tests.support.report_pages import rendered, row_of, section
 

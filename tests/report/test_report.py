@@ -11,7 +11,6 @@ from scripts.common.errors import UserError
 from scripts.common.vocabulary import BOUNDS
 from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
-from scripts.report.page import session_of
 from tests.support.made_runs import WARNING, Made, example, explained, session
 from tests.support.programs import PROJECT, program_line
 from tests.support.report_pages import Page, links, report_of, row_of, rows_in, section, sections, spaced, tables_of
@@ -429,7 +428,6 @@ def test_programs_by_hand(drawn, tmp_path):
         done = subprocess.run([*program_line(program), *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "index.html").read_text(encoding="utf-8") == drawn[2]
-    assert session_of(tmp_path / "index.html") == {"dataset": "demo", "preset": "none"}
     for path in drawn[1].iterdir():
         assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), "drawn by several processes"
     done = subprocess.run(

@@ -11,6 +11,7 @@ import pytest
 
 from scripts.common import plugins
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.common.statistics import Comparison
 from scripts.report import print_ranking, render_report, snippets, terminal, verdict_texts
 from scripts.report.commands import lengthened
@@ -18,8 +19,7 @@ from scripts.report.model import Answer
 from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, session
+from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, record_path, session
 from tests.support.report_pages import blank_pictures, report_of, section, spaced
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
@@ -53,9 +53,9 @@ def tables_of(root, made, now=None, step_ms=20, formats=None, memory=None, **kwa
             "clip_bytes": 640_000,
         }
         write_json(root / "results" / "formats" / "demo" / f"{name}.json", record)
-    for entry in plan["runs"] if memory is not None else ():
+    for entry in plan["results"] if memory is not None else ():
         peaks = memory.get((entry["loader"], entry["tier"]))
-        for path in (root / entry["path"]).parent.glob("*.json"):
+        for path in record_path(root, entry).parent.glob("*.json"):
             record = read_json(path)
             record["memory"] = record["memory"] | {"pss_peak_bytes": peaks and peaks[record["repeat"]]}
             write_json(path, record)

@@ -8,7 +8,6 @@ in the stand-in for S3; one of an object in a batch is of the whole answer.
 
 import io
 import json
-import os
 import tarfile
 import threading
 import time
@@ -17,8 +16,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from scripts.machine.object_protocol import Handler, ObjectServer
 from tests.support.object_faults import Faulty, FaultyServer
+from tests.support.s3_protocol import Handler, ObjectServer
 
 
 class Target(Faulty):
@@ -44,11 +43,9 @@ class Target(Faulty):
             getattr(self, planted[0])()
         with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
             for one in asked["in"]:
-                name, found = one["objname"], self.server.store.open(one.get("bucket") or bucket, one["objname"])
-                content = b""
-                if found:
-                    with os.fdopen(found[1], "rb") as file:
-                        content = file.read()
+                name, store, inside = one["objname"], self.server.store, one.get("bucket") or bucket
+                found = store.find(inside, name)
+                content = store.read(inside, name) if found else b""
                 member = tarfile.TarInfo(name if found else f"__404__/{name}")
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest
 from scripts.machine.folders import location_of
+from scripts.measure.declared import version_of
 from tests.support.object_stores import ObjectStore
 
 BATCH_SIZE = 8
@@ -47,6 +49,15 @@ def request_for(
         "options": options | changes.pop("options", {}),
     }
     return LoaderRequest(**{**arguments, **changes})
+
+
+def unsuited(module: ModuleType, request: LoaderRequest) -> str | None:
+    """Return why a loader cannot deliver what is asked, on this machine or anywhere; or None."""
+    chosen = [name for name in plugins.required(module, request.options) if name not in module.REQUIRES]
+    if absent := [name for name in chosen if version_of(name) is None]:
+        return f"not installed: {', '.join(absent)}"
+    asked = (getattr(module, name, None) for name in ("never", "unsuited"))
+    return next(filter(None, (ask(request) for ask in asked if ask)), None)
 
 
 class Placed:

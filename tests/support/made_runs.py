@@ -1,16 +1,17 @@
 """Makes a results folder, with a plan and run records, whose answer is known, as the workflow would leave it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.common import plugins
+from scripts.common import facts, plugins
 from scripts.common.files import block_of, write_json
 from scripts.common.sample import audio
 from scripts.loaders import _program
 from scripts.plan import experiment
+from scripts.plan.runs import Bound, Run
 
 Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
 CLIP_BYTES = 640_000
@@ -183,20 +184,24 @@ def make_results(
     tensors: Sequence[Mapping[str, Any]] = (),
     ladder: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
-    """Write a whole results folder below `root` and return the path of its plan.json."""
+    """Write a whole results folder below `root` and return the path of its plan.json: one session, `main`."""
     made = list(made)
-    runs = [entry for one in made for entry in _write_runs(root, one, dataset)]
+    rows = [_row(one, dataset) for one in made]
     repeats = len(made[0].outcomes)
     measure = {"epochs": "auto", "repeats": repeats, "train_repeats": 3, "limited_share": 0.5, "seed": 0}
     planned = {
         "dataset": dataset,
+        "given": {},
+        "presets": [],
         "config": {
             **{"dataset": dataset, "datasets": {dataset: {"source": "synthetic"}, "other": {"source": "folder"}}},
             "storage": {one.tier: {"kind": "posix"} for one in made},
             **{"measure": measure, "report": {"now": "torchaudio", "step_ms": 20}},
         },
-        "runs": runs,
-        "bounds": list(_write_bounds(root, bounds or {}, dataset)),
+        "results": rows,
+        "proofs": [],
+        "sessions": {"main": [row["id"] for row in rows]},
+        "bounds": [_bound_row(device, batch_size, dataset) for device, batch_size in bounds or {}],
         "tensors": list(_write_tensors(root, tensors, dataset)),
         "skipped": list(skipped),
         "ladder": list(ladder),
@@ -204,42 +209,89 @@ def make_results(
             **{entry["loader"]: {**MADE_UP, "format": "memmap"} for entry in skipped},
             **{one.loader: {key: declared(one)[key] for key in (*MADE_UP, "format")} for one in made},
         },
-        "formats": sorted({one.format for one in made}),
-        "tiers": sorted({one.tier for one in made}),
+        "formats": {key: {} for key in sorted({one.format for one in made})},
+        "tiers": {key: {} for key in sorted({one.tier for one in made})},
         "emulated": list(emulated),
     }
+    _write_session(root, planned, made, bounds or {})
     path = root / "results" / "runs" / dataset / "plan.json"
     write_json(path, planned)
     _write_preparation(root, planned)
     return path
 
 
-def _write_runs(root: Path, made: Made, dataset: str) -> Iterable[dict[str, Any]]:
-    for repeat, outcome in enumerate(made.outcomes):
-        parts = (re.sub(r"\W", "_", part) for part in (made.tier, made.loader, made.slug))
-        path = f"results/runs/{dataset}/{'/'.join(parts)}/{repeat}.json"
-        if outcome is not None:
-            write_json(root / path, run_record(made, repeat, dataset))
-        if repeat:
-            continue
-        yield {
-            **{"loader": made.loader, "tier": made.tier, "format": made.format, "slug": made.slug},
-            **{"settings": made.settings, "cache": made.cache, "task": made.task, "step_ms": made.step_ms},
-            **{"repeat": 0, "path": path, "group": "main"},
-        }
+def measured(
+    plan: experiment.Plan, runs: Iterable[Run], rounds: int = 1, proof_of: Callable[[Run], Any] | None = None
+) -> facts.Session:
+    """Return a session of these results of a plan, proven and measured, whose records say nothing."""
+    runs = list(runs)
+    declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+    proof = {"status": "ok", "started": "then", "receipts_hash": "same", "verification": {}, "declared": declared}
+    for run in runs:
+        write_json(plan.project / run.proof, proof_of(run) if proof_of else proof)
+    content = {"dataset": plan.dataset, "results": [vars(run) for run in runs]}
+    bases = facts.Bases(content, plan.project).among(run.id for run in runs)
+    session = facts.begin(plan.project, plan.dataset, "main", bases, {})
+    for run in runs:
+        for number in range(rounds):
+            write_json(session.folder / run.id / f"{number}.json", {})
+    return session
 
 
-def _write_bounds(
-    root: Path, bounds: Mapping[tuple[str, int], Sequence[float]], dataset: str
-) -> Iterable[dict[str, Any]]:
+def session_of(root: Path, dataset: str = "demo") -> facts.Session:
+    """Return the latest session of a results folder."""
+    return facts.sessions(root, dataset)[-1]
+
+
+def record_path(root: Path, row: Mapping[str, Any], repeat: int = 0) -> Path:
+    """Return the record of one round of a row of the plan."""
+    return session_of(root, row["dataset"]).folder / row["id"] / f"{repeat}.json"
+
+
+def _row(made: Made, dataset: str) -> dict[str, Any]:
+    """Return a row of the plan."""
+    parts = [re.sub(r"\W", "_", part) for part in (made.tier, made.loader, made.slug)]
+    return vars(
+        Run(
+            **{"id": "/".join(parts), "dataset": dataset, "slug": made.slug, "settings": made.settings},
+            **{"loader": made.loader, "tier": made.tier, "format": made.format},
+            **{"cache": made.cache, "task": made.task, "step_ms": made.step_ms, "seconds": 0.5},
+            location={"uri": f"file:///mnt/{parts[0]}/{made.format}", "path": f"/mnt/{parts[0]}/{made.format}"},
+            proof=f"results/runs/{dataset}/{'/'.join(parts)}/proof.json",
+        )
+    )
+
+
+def proof_record(made: Made, dataset: str = "demo") -> dict[str, Any]:
+    """Return the record of a proof that went well."""
+    proof = run_record(replace(made, outcomes=[1.0], shortest=(), trials=None, others=(), warnings=()), 0, dataset)
+    return {**proof, "mode": "proof", "clips_per_second": None, "receipts_hash": "0123456789abcdef", "times": None}
+
+
+def _write_session(
+    root: Path, planned: Mapping[str, Any], made: Sequence[Made], bounds: Mapping[tuple[str, int], Sequence[float]]
+) -> None:
+    rows, dataset = planned["results"], planned["dataset"]
+    for one, row in zip(made, rows, strict=True):
+        write_json(root / row["proof"], proof_record(one, dataset))
+    bases = facts.Bases(planned, root).among(planned["sessions"]["main"])
+    session = facts.begin(root, dataset, "main", bases, {"cores": 2})
+    for one, row in zip(made, rows, strict=True):
+        for repeat, outcome in enumerate(one.outcomes):
+            if outcome is not None:
+                path = session.folder / row["id"] / f"{repeat}.json"
+                session.note(row["id"], path, run_record(one, repeat, dataset))
     for (device, batch_size), speeds in bounds.items():
+        folder = session.folder / _bound_row(device, batch_size, dataset)["id"]
         for repeat, speed in enumerate(speeds):
-            path = f"results/runs/{dataset}/bounds/main/{device}-b{batch_size}/{repeat}.json"
-            write_json(root / path, bound_record(device, batch_size, repeat, speed, dataset))
-            settings = {"device": device, "batch_size": batch_size}
-            slug = f"{device}-b{batch_size}"
-            if not repeat:
-                yield {"bound": "in_memory", "slug": slug, "settings": settings, "repeat": 0, "path": path}
+            write_json(folder / f"{repeat}.json", bound_record(device, batch_size, repeat, speed, dataset))
+    session.say(ended="blocks")
+
+
+def _bound_row(device: str, batch_size: int, dataset: str) -> dict[str, Any]:
+    slug = f"{device}-b{batch_size}"
+    settings = {"device": device, "batch_size": batch_size}
+    return vars(Bound(id=f"bounds/main/{slug}", dataset=dataset, slug=slug, settings=settings))
 
 
 def _write_tensors(root: Path, tensors: Sequence[Mapping[str, Any]], dataset: str) -> Iterable[dict[str, Any]]:

@@ -13,8 +13,8 @@ from unittest import mock
 
 from scripts.common.location import Location
 from scripts.machine import signing
-from scripts.machine.object_protocol import Handler, ObjectServer, Refused
 from scripts.machine.objects import StoredObject
+from tests.support.s3_protocol import Handler, ObjectServer, Refused
 
 BUCKET = "feedrate"
 
@@ -122,7 +122,6 @@ def faulty(root: Path) -> Iterator[FaultyServer]:
         finally:
             server.shutdown()
             thread.join()
-            server.store.close()
 
 
 def location_on(server: ObjectServer, prefix: str, index: Path | None = None) -> Location:

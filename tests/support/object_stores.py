@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from scripts.common.location import Location
 from scripts.machine.bucket_client import client_of, make_bucket
-from scripts.machine.object_store import Store
 from scripts.machine.objects import bucket_of
 from scripts.machine.signing import made_up
 from scripts.tiers._objects.upload import upload
 from tests.support.aistore_standin import aistore
 from tests.support.object_faults import FaultyServer
+from tests.support.s3_store import Store
 
 BUCKET = "feedrate-tests"
 
@@ -82,17 +82,11 @@ class ObjectStore:
     def replace(self, key: str) -> None:
         """Put another object of the same length in its place; also from a fork."""
         store = Store(self.folder / "data")
-        entry, file = store.open(BUCKET, key)
-        with open(file, "rb") as content:
-            changed = bytes(byte ^ 1 for byte in content.read())
-        assert store.put(BUCKET, key, store.receive([changed])).size == entry.size
-        store.close()
+        store.put(BUCKET, key, store.receive([bytes(byte ^ 1 for byte in store.read(BUCKET, key))]))
 
     def delete(self, key: str) -> None:
         """Delete an object; also from a fork."""
-        store = Store(self.folder / "data")
-        store.delete(BUCKET, key)
-        store.close()
+        Store(self.folder / "data").delete(BUCKET, key)
 
 
 def object_store_if_installed(folder: Path) -> AbstractContextManager[ObjectStore | None]:

@@ -7,6 +7,11 @@ PROJECT = Path(__file__).resolve().parents[2]
 ROOMS = ("plan", "prepare", "measure", "tables", "report")  # those that have programs
 
 
+def verb_line(verb: str) -> list[str]:
+    """Return the command that does what `feedrate VERB` does; it needs the project's folder as program_line does."""
+    return [sys.executable, "-m", "scripts.feedrate", verb]
+
+
 def program_line(name: str, project: Path = PROJECT) -> list[str]:
     """Return the command that runs the program of this name; it needs the project's folder as cwd or on PYTHONPATH."""
     stem = name.removesuffix(".py")

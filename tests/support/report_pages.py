@@ -7,10 +7,10 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
+from scripts.common.plan_file import read_plan
 from scripts.report import charts, draw_figures, render_report
 from scripts.report.shown import shown_tables
 from scripts.tables import make_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import make_results
 
 

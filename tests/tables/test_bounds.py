@@ -3,12 +3,12 @@
 import pytest
 
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.report.verdicts import verdicts
 from scripts.tables import bounds, ranking
 from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import Made, explained, fio_read, make_results
+from tests.support.made_runs import Made, explained, fio_read, make_results, record_path
 from tests.support.report_pages import report_of, spaced
 
 DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # items/s of the made profile
@@ -38,9 +38,9 @@ def test_the_ceiling_of_its_own_visits_goes_before_that_of_the_control_runs(tmp_
     path = make_results(
         tmp_path, [Made("a", "ram", [1000.0, 1000.0]), Made("b", "ram", [900.0])], {("cpu", 32): controls}
     )
-    for entry in (plan := read_plan(path))["runs"][:1]:
+    for entry in (plan := read_plan(path))["results"][:1]:
         for repeat, speed in ((0, 2000.0), (1, 3000.0)):
-            file = (tmp_path / entry["path"]).with_name(f"{repeat}.json")
+            file = record_path(tmp_path, entry).with_name(f"{repeat}.json")
             write_json(file, read_json(file) | {"ceiling": {"before": speed - 100, "after": speed + 100}})
     make_tables(plan, tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
@@ -172,7 +172,7 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
         for count, speed in speeds.items()
         for size in (640_000, 1_000_000)
     ]
-    plan = {"runs": [], "bounds": [], "emulated": ["far"]}
+    plan = {"results": [], "bounds": [], "emulated": ["far"]}
     rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, {"npy": 640_000}))
     assert {row["readers"]: row["clips_per_second"] for row in rows} == pytest.approx(speeds)
     assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far", "npy")}

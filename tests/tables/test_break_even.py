@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from scripts.common.files import write_json
+from scripts.common.plan_file import read_plan
 from scripts.tables import break_even, make_tables
 from scripts.tables.columns import COLUMNS, read_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results
 
 CLIPS = 1000

@@ -7,10 +7,11 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.tables import records, write_docs
 from scripts.tables.columns import COLUMNS, TABLES, Column, read_table
 from scripts.tables.make_tables import make_tables
-from tests.support.made_runs import Made, make_results
+from tests.support.made_runs import Made, make_results, record_path
 from tests.support.programs import program_line
 
 
@@ -58,8 +59,8 @@ def test_a_value_is_taken_by_its_path_or_by_a_function(of, value):
 
 
 def test_codes_of_the_timed_path_are_counted(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0] * 4), Made("b", "ram", [1.0, "failed"])]))
-    first = tmp_path / plan["runs"][0]["path"]
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0] * 4), Made("b", "ram", [1.0, "failed"])]))
+    first = record_path(tmp_path, plan["results"][0])
     for block, code in enumerate(("x", "y", "x", None)):
         file = first.with_name(f"{block}.json")
         write_json(file, read_json(file) | {"code": code})

@@ -2,9 +2,9 @@
 
 import pytest
 
+from scripts.common.plan_file import read_plan
 from scripts.tables import latency, make_tables
 from scripts.tables.columns import read_table
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results
 
 

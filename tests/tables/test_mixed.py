@@ -1,10 +1,10 @@
 """Results of one ranking that were measured by different code are said to be, in the tables and on the page."""
 
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.tables import make_tables, mixed
 from scripts.tables.columns import read_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import Made, make_results
+from tests.support.made_runs import Made, make_results, record_path
 from tests.support.report_pages import rendered, spaced
 
 
@@ -32,9 +32,9 @@ def test_what_every_run_goes_through_and_a_loaders_own_code_are_told_apart():
 def test_the_page_says_it_on_its_first_screen(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [9.0, 8.0, 7.0]), Made("b", "ram", [5.0, 4.0, 3.0])])
     plan = read_plan(path)
-    for entry in plan["runs"]:
+    for entry in plan["results"]:
         for block in range(3):
-            file = (tmp_path / entry["path"]).with_name(f"{block}.json")
+            file = record_path(tmp_path, entry).with_name(f"{block}.json")
             version = "s-2" if (entry["loader"], block) == ("a", 2) else "s-1"
             write_json(file, {**read_json(file), "code": version})
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")

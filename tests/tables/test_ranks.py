@@ -3,15 +3,15 @@
 import pytest
 
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.tables.columns import read_tables, settings_text
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import read_plan
-from tests.support.made_runs import Made, make_results
+from tests.support.made_runs import Made, make_results, record_path
 
 
 def test_the_ceiling_of_all_ranks_bounds_them(tmp_path):
     plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1500.0], options={"world": 2})]))
-    file = (tmp_path / plan["runs"][0]["path"]).with_name("0.json")
+    file = record_path(tmp_path, plan["results"][0]).with_name("0.json")
     write_json(file, read_json(file) | {"ceiling": {"before": 2900.0, "after": 3100.0}})
     make_tables(plan, tmp_path, tmp_path / "tables")
     [row] = read_tables(tmp_path / "tables")["ranking"]

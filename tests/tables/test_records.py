@@ -2,19 +2,28 @@
 
 import pytest
 
+from scripts.common import facts
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
+from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import control_runs, planned_runs, read_plan
-from tests.support.made_runs import WARNING, Made, bound_record, explained, make_results, run_record, run_spans
+from scripts.tables.records import control_runs, planned_runs
+from tests.support.made_runs import (
+    WARNING,
+    Made,
+    bound_record,
+    explained,
+    make_results,
+    record_path,
+    run_record,
+    run_spans,
+)
 
 
 def planned(root, *made, **kwargs):
-    """The plan of made results, each with the path of a proof beside its visits."""
-    plan = read_plan(make_results(root, made, **kwargs))
-    for entry in plan["runs"]:
-        entry["proof"] = entry["path"].replace("/0.json", "/proof.json")
-    return plan
+    """The plan of made results."""
+    return read_plan(make_results(root, made, **kwargs))
 
 
 def untimed(mode, made):
@@ -23,25 +32,28 @@ def untimed(mode, made):
 
 
 def test_a_result_is_as_many_runs_as_it_has_visits_in_the_order_of_blocks(tmp_path):
-    plan = planned(tmp_path, Made("a", "ram", [None, *[1.0] * 11]), Made("b", "ram", [None]))
-    folder = (tmp_path / plan["runs"][0]["path"]).parent
+    made = Made("a", "ram", [None, *[1.0] * 11]), Made("b", "ram", [None])
+    plan = planned(tmp_path, *made)
+    folder = record_path(tmp_path, plan["results"][0]).parent
     write_json(folder / "2.attempt-1.json", {"no": "record that counts"})
     found = list(planned_runs(plan, tmp_path))
     assert [(entry["loader"], entry["repeat"]) for entry, _ in found] == [*(("a", n) for n in range(1, 12)), ("b", 0)]
     assert [record and record["repeat"] for _, record in found] == [*range(1, 12), None]
-    assert all(read_json(tmp_path / entry["path"]) == record for entry, record in found[:-1])
+    assert [record for _, record in found[:-1]] == [run_record(made[0], number) for number in range(1, 12)]
+    facts = [read_json(tmp_path / entry["path"]) for entry, _ in found[:-1]]
+    assert all("settings" not in fact and "declared" not in fact for fact in facts), "said once, in result.json"
     write_json(folder / "3.json", {**read_json(folder / "3.json"), "no": "such key"})
-    assert len(list(planned_runs(plan, tmp_path, "b"))) == len(found), "only records of b are held to the schema"
     with pytest.raises(UserError, match=r"3\.json.*'no' was unexpected"):
-        list(planned_runs(plan, tmp_path, "a"))
+        list(planned_runs(plan, tmp_path))
 
 
 def test_a_failed_proof_is_the_only_run_of_its_result(tmp_path):
     plan = planned(tmp_path, Made("a", "ram", ["failed"], cache="cold"), Made("b", "ram", [1.0]))
-    [entry, other] = plan["runs"]
-    write_json(tmp_path / entry["path"], run_record(Made("a", "ram", [5.0], cache="cold"), 0))  # before it was changed
+    [entry, _] = plan["results"]
+    write_json(
+        record_path(tmp_path, entry), run_record(Made("a", "ram", [5.0], cache="cold"), 0)
+    )  # before it was changed
     write_json(tmp_path / entry["proof"], untimed("proof", Made("a", "ram", ["failed"])))
-    write_json(tmp_path / other["proof"], untimed("proof", Made("b", "ram", [1.0])))
     [(found, record), (_, sound)] = planned_runs(plan, tmp_path)
     assert (record["status"], record["mode"], record["clips_per_second"]) == ("failed", "proof", None)
     assert (record["cache"], record["slug"]) == ("cold", entry["slug"]), "it stands for the result as it was planned"
@@ -53,7 +65,7 @@ def test_a_failed_proof_is_the_only_run_of_its_result(tmp_path):
 def test_a_skipped_proof_says_why_its_result_has_no_visit(tmp_path):
     plan = planned(tmp_path, Made("a", "ram", [None]))
     skipped = Made("a", "ram", ["skipped"], reason="no GPU")
-    write_json(tmp_path / plan["runs"][0]["proof"], untimed("proof", skipped))
+    write_json(tmp_path / plan["results"][0]["proof"], untimed("proof", skipped))
     [(_, record)] = planned_runs(plan, tmp_path)
     assert (record["status"], record["reason"]) == ("skipped", "no GPU")
 
@@ -64,7 +76,7 @@ def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
     trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0), shortest=[15.0]))
     trials |= {"spans": run_spans(2), "warnings": [{**WARNING, "code": "swapping"}]}
     trials |= {"asked_step": {"step_ms": 20, "au_percent": 80.0, "seconds": 1.0, "batches": 100}}
-    write_json((tmp_path / plan["runs"][0]["path"]).with_name("trials.json"), trials)
+    write_json(record_path(tmp_path, plan["results"][0]).with_name("trials-0.json"), trials)
     (_, first), (_, second) = planned_runs(plan, tmp_path)
     for name in ("bottleneck_trials", "minimum_step", "asked_step", "spans"):
         assert first[name] == trials[name], name
@@ -76,26 +88,27 @@ def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
 def test_trials_that_failed_are_a_warning(tmp_path):
     plan = planned(tmp_path, Made("a", "ram", [1.0, 2.0]))
     trials = untimed("trials", Made("a", "ram", ["failed"]))
-    write_json((tmp_path / plan["runs"][0]["path"]).with_name("trials.json"), trials)
+    write_json(record_path(tmp_path, plan["results"][0]).with_name("trials-0.json"), trials)
     first, second = (record for _, record in planned_runs(plan, tmp_path))
     [warning] = [one for one in first["warnings"] if one["code"] == "no-trials"]
     assert first["status"] == "ok" and trials["reason"] in warning["seen"]
     assert "no-trials" not in [one["code"] for one in second["warnings"]]
 
 
-@pytest.mark.parametrize("name", ["proof.json", "trials.json", "0.json", "7.json"])
+@pytest.mark.parametrize("name", ["proof.json", "trials-0.json", "0.json", "7.json"])
 def test_a_record_of_another_result_is_named(tmp_path, name):
     plan = planned(tmp_path, Made("a", "ram", [1.0]))
-    file = (tmp_path / plan["runs"][0]["path"]).with_name(name)
+    row = plan["results"][0]
+    file = tmp_path / row["proof"] if name == "proof.json" else record_path(tmp_path, row).with_name(name)
     write_json(file, run_record(Made("another", "ram", [1.0]), 0))
     with pytest.raises(UserError, match="loader: found 'another', the plan expects 'a'") as error:
         list(planned_runs(plan, tmp_path))
     assert str(file) in str(error.value)
 
 
-def test_control_runs_are_those_of_all_sessions_in_order(tmp_path):
+def test_control_runs_are_those_of_the_session_in_order(tmp_path):
     plan = planned(tmp_path, Made("a", "ram", [1.0]), bounds={("cpu", 32): [5.0], ("cpu", 64): [7.0]})
-    folder = (tmp_path / plan["bounds"][0]["path"]).parent
+    folder = record_path(tmp_path, plan["bounds"][0]).parent
     for number in (2, 10, 110):
         write_json(folder / f"{number}.json", bound_record("cpu", 32, number, 100.0 + number))
     write_json(folder / ".3.json.measured.json", {})
@@ -112,5 +125,30 @@ def test_control_runs_of_other_work_are_left_out(tmp_path):
     for number, (threads, size) in enumerate([(2, 640), (2, 320), (1, 320), (1, 320)]):
         record = bound_record("cpu", 32, number, 100.0) | {"threads": threads, "clip_bytes": size}
         record |= {"started": f"2026-01-0{number + 1}T00:00:00Z"}
-        write_json((tmp_path / plan["bounds"][0]["path"]).with_name(f"{number}.json"), record)
+        write_json(record_path(tmp_path, plan["bounds"][0]).with_name(f"{number}.json"), record)
     assert [record["repeat"] for record in control_runs(plan, tmp_path)] == [2, 3]
+
+
+def test_a_failure_of_the_machine_that_was_tried_again_is_a_warning_and_wrong_data_stays(tmp_path):
+    plan = planned(tmp_path, Made("a", "ram", [1.0, None, 2.0]), Made("b", "ram", [1.0, "failed", 2.0]))
+    lost = run_record(Made("a", "ram", ["failed"]), 0) | {"repeat": 1, "verification": None}
+    write_json(record_path(tmp_path, plan["results"][0], 1), lost)
+    found = list(planned_runs(plan, tmp_path))
+    assert [(row["loader"], row["repeat"], record["status"]) for row, record in found] == [
+        *[("a", 0, "ok"), ("a", 2, "ok")],
+        *[("b", 0, "ok"), ("b", 1, "failed"), ("b", 2, "ok")],
+    ]
+    assert [one["code"] for one in found[0][1]["warnings"]] == ["failed-before"]
+
+
+def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
+    """An earlier session, of another protocol."""
+    with monkeypatch.context() as patch:
+        patch.setattr(facts, "PROTOCOL", 1)
+        planned(tmp_path, Made("a", "ram", [1.0, 2.0]))
+    plan = planned(tmp_path, Made("a", "ram", [3.0, 4.0]), Made("b", "ram", [5.0, 6.0]))
+    make_tables(plan, tmp_path, tmp_path / "tables")
+    tables = read_tables(tmp_path / "tables")
+    assert sorted(row["clips_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
+    assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["protocol"]}]
+    assert len(list((tmp_path / "results").rglob("sessions/*/ram/*/*/[01].json"))) == 6

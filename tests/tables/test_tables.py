@@ -14,11 +14,12 @@ import pytest
 from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
+from scripts.common.plan_file import read_plan
 from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import terminal
 from scripts.report.shown import shown_tables
 from scripts.report.verdicts import verdicts
-from scripts.tables import make_tables, records, summarize_loader
+from scripts.tables import chain, make_tables, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
     conditions,
@@ -35,6 +36,7 @@ from tests.support.made_runs import (
     example,
     explained,
     make_results,
+    record_path,
     run_record,
     session,
     tensors_record,
@@ -43,7 +45,7 @@ from tests.support.programs import program_line
 
 
 def tables_of(root: Path, made, **kwargs):
-    plan = records.read_plan(make_results(root, made, **kwargs))
+    plan = read_plan(make_results(root, made, **kwargs))
     make_tables.make_tables(plan, root, root / "tables")
     return read_tables(root / "tables")
 
@@ -86,8 +88,8 @@ def test_no_bounds(tmp_path):
 
 
 def test_a_planned_bound_without_a_file_has_no_speed(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])], bounds={("cpu", 32): [2.0]}))
-    (tmp_path / plan["bounds"][0]["path"]).unlink()
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])], bounds={("cpu", 32): [2.0]}))
+    record_path(tmp_path, plan["bounds"][0]).unlink()
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     [row] = read_table(tmp_path / "tables", "bounds")
     assert (row["runs"], row["clips_per_second"]) == (0, None)
@@ -156,7 +158,7 @@ def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
 def test_what_left_early_stands_as_of_the_mean_block(tmp_path, monkeypatch):
     """b was visited only while the machine was slow, a twice as fast all the time. AU is of the speeds shown."""
     given = []
-    monkeypatch.setattr(make_tables, "with_step_au", lambda rows, _plan: given.extend(rows) or given)
+    monkeypatch.setattr(chain, "with_step_au", lambda rows, _plan: given.extend(rows) or given)
     made = [
         Made("a", "ram", [100.0, 101.0, 102.0, 400.0, 401.0, 402.0]),
         Made("b", "ram", [50.2, 50.3, 51.1, None, None, None]),
@@ -268,14 +270,14 @@ def test_text_from_outside_survives_the_tables(tmp_path):
 
 def test_older_runs_outside_the_plan_are_not_shown(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0]), Made("old", "ram", [2.0])])
-    plan = records.read_plan(path)
-    plan["runs"] = [entry for entry in plan["runs"] if entry["loader"] == "a"]
+    plan = read_plan(path)
+    plan["results"] = [entry for entry in plan["results"] if entry["loader"] == "a"]
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     assert {row["loader"] for row in read_table(tmp_path / "tables", "runs")} == {"a"}
 
 
 def test_the_folder_of_tables_is_whole_or_not_there(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
     plan["formats"] = [["broken"]]
     with pytest.raises(TypeError):
         make_tables.make_tables({**plan, "dataset": None}, tmp_path, tmp_path / "tables")
@@ -283,7 +285,7 @@ def test_the_folder_of_tables_is_whole_or_not_there(tmp_path):
 
 
 def test_tables_are_made_anew_in_a_folder_that_snakemake_has_marked(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     (tmp_path / "tables" / ".snakemake_timestamp").touch()
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
@@ -291,7 +293,7 @@ def test_tables_are_made_anew_in_a_folder_that_snakemake_has_marked(tmp_path):
 
 
 def test_a_folder_with_other_files_is_not_replaced(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("precious")
     with pytest.raises(UserError, match=r"thesis\.tex"):
@@ -312,20 +314,20 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     ],
 )
 def test_a_broken_record_is_named(tmp_path, change, expected):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
-    path = tmp_path / plan["runs"][0]["path"]
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = record_path(tmp_path, plan["results"][0])
     write_json(path, read_json(path) | change)
     with pytest.raises(UserError, match=expected) as error:
         make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     assert str(path) in str(error.value)
-    assert "Delete" in str(error.value)
+    assert "Move the file away" in str(error.value)
 
 
 def test_a_record_cut_short_is_named(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
-    path = tmp_path / plan["runs"][0]["path"]
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = record_path(tmp_path, plan["results"][0])
     path.write_text(path.read_text()[:100])
-    with pytest.raises(UserError, match="found no JSON"):
+    with pytest.raises(UserError, match="found it damaged"):
         make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
 
 
@@ -346,7 +348,7 @@ def test_made_records_keep_the_whole_schema():
 
 def test_summary_of_one_loader(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [9.0, "failed"])])
-    records.read_plan(path)
+    read_plan(path)
     command = ["--plan", path, "--loader", "b", "--root", tmp_path, "--out", tmp_path / "b.json"]
     assert run("summarize_loader.py", *command).returncode == 0
     rows = read_json(tmp_path / "b.json")
@@ -371,18 +373,17 @@ def test_one_line_of_pandas_reads_a_summary(tmp_path):
     assert list(ram["repeat"]) == [0, 1, 2]
     assert set(ram["result_runs"]) == {3}
     for row in frame.iloc[:-1].itertuples():
-        record = read_json(tmp_path / row.path)
-        assert (record["tier"], record["repeat"]) == (row.tier, row.repeat)
+        assert read_json(tmp_path / row.path)["repeat"] == row.repeat
     assert frame["reason"].iloc[-1] == "no GPU"
 
 
 def test_summary_needs_no_other_loaders_runs(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [None, None])])
-    rows = summarize_loader.summarize(records.read_plan(path), "a", tmp_path)
+    rows = summarize_loader.summarize(read_plan(path), "a", tmp_path)
     names = ("result_clips_per_second", "result_lowest", "result_highest", "result_runs")
     assert [tuple(row[name] for name in names) for row in rows] == [(pytest.approx(math.sqrt(3)), 1.0, 3.0, 2)] * 2
     with pytest.raises(UserError, match="Did you mean 'a'"):
-        summarize_loader.summarize(records.read_plan(path), "aa", tmp_path)
+        summarize_loader.summarize(read_plan(path), "aa", tmp_path)
 
 
 def test_a_summary_counts_the_visits_that_the_ranking_counts(tmp_path):
@@ -391,7 +392,7 @@ def test_a_summary_counts_the_visits_that_the_ranking_counts(tmp_path):
         Made("a", "ram", [100.0] * 4, others=[22.0, 23.0, 24.0, 25.0]),
         Made("b", "ram", [90.0] * 4, others=[5.0, 10.0, 20.0, 30.0]),
     ]
-    plan = records.read_plan(make_results(tmp_path, made))
+    plan = read_plan(make_results(tmp_path, made))
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     ranked = {row["loader"]: row for row in read_tables(tmp_path / "tables")["ranking"]}
     for loader, row in ranked.items():
@@ -408,7 +409,7 @@ def test_what_was_measured_is_what_is_said(tmp_path, monkeypatch):
     said = (plugins.describe(module), module.ORDER)
     for name, value in {"__doc__": "Another.", "ORDER": "other", "SNIPPET": "other = 1", "OPTIONS": {}}.items():
         monkeypatch.setattr(module, name, value)
-    make_tables.make_tables(records.read_plan(path), tmp_path, tmp_path / "tables")
+    make_tables.make_tables(read_plan(path), tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
     for row in (*tables["ranking"], *tables["best"]):
         assert (row["about"], row["declared"]["order"]) == said
@@ -420,22 +421,17 @@ def test_what_was_measured_is_what_is_said(tmp_path, monkeypatch):
 def test_a_result_is_what_its_last_run_noted_and_one_without_notes_what_the_plan_says(tmp_path):
     made = [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [1.0, 2.0]), Made("c", "ram", [None, None])]
     path = make_results(tmp_path, made)
-    for file in files_of(tmp_path, records.read_plan(path)):
-        record = read_json(file)
-        if (record["loader"], record["repeat"]) != ("a", 0):
-            noted = record.pop("declared")
-            changed = {"declared": noted | {"about": "Later."}} if record["loader"] == "a" else {}
-            write_json(file, record | changed)
-    make_tables.make_tables(records.read_plan(path), tmp_path, tmp_path / "tables")
+    a, b, _ = read_plan(path)["results"]
+    noted = run_record(made[0], 1)["declared"]
+    later = record_path(tmp_path, a, 1)
+    write_json(later, read_json(later) | {"declared": noted | {"about": "Later."}})
+    common = record_path(tmp_path, b).with_name("result.json")
+    write_json(common, {key: value for key, value in read_json(common).items() if key != "declared"})
+    make_tables.make_tables(read_plan(path), tmp_path, tmp_path / "tables")
     rows = {row["loader"]: row for row in read_tables(tmp_path / "tables")["ranking"]}
     assert rows["a"]["about"] == "Later."
     assert rows["b"]["about"] == rows["c"]["about"] == "A loader made up by a test."
     assert rows["a"]["declared"]["program"] and "program" not in rows["b"]["declared"]
-
-
-def files_of(root, plan):
-    """The records of all visits, by result and block."""
-    return [file for entry in plan["runs"] for file in sorted((root / entry["path"]).parent.glob("[0-9]*.json"))]
 
 
 def run(program, *arguments, **kwargs):
@@ -745,15 +741,13 @@ def test_emulated_storage_is_marked_in_the_tables_and_called_so_in_reports(tmp_p
     for name in ("runs", "ranking", "best", "tiers", "bounds", "parts", "skipped", "warnings"):
         assert "slow" in {row["tier"] for row in tables[name]}, name
         assert {row["tier"] for row in shown[name]} & {"slow", "slow (emulated)"} == {"slow (emulated)"}, name
-    summary = summarize_loader.summarize(
-        records.read_plan(tmp_path / "results/runs/demo/plan.json"), "dali_npy", tmp_path
-    )
+    summary = summarize_loader.summarize(read_plan(tmp_path / "results/runs/demo/plan.json"), "dali_npy", tmp_path)
     assert {row["tier"] for row in summary if row["emulated"]} == {"slow"}
 
 
 def test_a_record_without_what_older_runs_lack_is_read(tmp_path):
-    plan = records.read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
-    path = tmp_path / plan["runs"][0]["path"]
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0])]))
+    path = record_path(tmp_path, plan["results"][0])
     left_out = ("step_ms", "au_percent", "minimum_step", "bottleneck_trials", "memory", "resources")
     write_json(path, {key: value for key, value in read_json(path).items() if key not in left_out})
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")

@@ -4,9 +4,9 @@ from statistics import stdev
 
 import pytest
 
+from scripts.common.plan_file import read_plan
 from scripts.tables.columns import read_tables
 from scripts.tables.make_tables import make_tables
-from scripts.tables.records import read_plan
 from tests.support.made_runs import Made, make_results
 
 

@@ -24,7 +24,7 @@ from scripts.common.serving import reached, serving
 from scripts.machine.bucket_client import client_of, listed, make_bucket
 from scripts.machine.objects import Getter, bucket_of, read_index
 from scripts.machine.pacing import Emulated
-from scripts.machine.signing import KEY, SECRET
+from scripts.machine.signing import KEY, SECRET, made_up
 from scripts.machine.traffic import counted as traffic
 from scripts.tiers._objects import servers
 from scripts.tiers._objects.upload import Sizes, upload
@@ -36,7 +36,6 @@ S3 = plugins.load("tiers", "s3")
 OWN = {"endpoint": "https://storage.example", "bucket": "clips"}
 WEED = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 needs_weed = pytest.mark.skipif(WEED is None, reason="SeaweedFS is not installed")
-WITH_WEED = (needs_weed, pytest.mark.alone)  # beside others, which take ports, it does not always begin to serve
 
 
 @pytest.fixture
@@ -77,8 +76,8 @@ def files_of(source):
 def whole(server, prefix):
     """Return what is below a prefix."""
     found = {}
-    for entry in server.store.listed(BUCKET, f"{prefix}/", "", 10_000):
-        found[entry.key.removeprefix(f"{prefix}/")] = (server.store.data / entry.file).read_bytes()
+    for entry in server.store.listed(BUCKET, f"{prefix}/"):
+        found[entry.key.removeprefix(f"{prefix}/")] = server.store.read(BUCKET, entry.key)
     return found
 
 
@@ -89,7 +88,7 @@ def whole(server, prefix):
         ({**OWN, "endpoint": "https://me:secret@host"}, "endpoint: found a user's name or password"),
         ({**OWN, "endpoint": "ftp://host"}, "endpoint: found 'ftp://host', allowed is http"),
         ({**OWN, "endpoint": "https://host/path"}, "with a host, and a port"),
-        ({**OWN, "serve": "standin"}, "with serve: standin, which listens on a port of its own"),
+        ({**OWN, "serve": "seaweedfs"}, "with serve: seaweedfs, which listens on a port of its own"),
         ({**OWN, "bucket": "My_Bucket"}, "bucket: found 'My_Bucket', allowed are 3 to 63"),
         ({**OWN, "prefix": "/a"}, "prefix: found '/a'"),
         ({**OWN, "latency_ms": 20}, "before http:// only"),
@@ -116,12 +115,12 @@ def test_a_location_has_no_folder_of_files_and_is_never_cold():
 
 
 def test_tiers_of_other_emulation_have_places_of_their_own():
-    every = [{"serve": "standin"}, {"serve": "seaweedfs"}, {"serve": "standin", "latency_ms": 20}]
-    every += [{"serve": "standin", "stream_mbps": 90}, {"serve": "standin", "total_mbps": 90}, OWN]
+    slower = [{}, {"latency_ms": 20}, {"stream_mbps": 90}, {"total_mbps": 90}]
+    every = [*({"serve": "seaweedfs", **one} for one in slower), OWN]
     assert len({S3.location(options, "").uri for options in every}) == len(every)
     assert len({S3.location(options, "").index for options in every}) == len(every)
-    assert S3.emulated({"serve": "standin"}) is None
-    assert S3.emulated(every[2])["name"] == "latency 20 ms"
+    assert S3.emulated(every[0]) is None
+    assert S3.emulated(every[1])["name"] == "latency 20 ms"
 
 
 def test_a_copy_is_sent_whole_and_verified_with_its_index_and_labels(source, tmp_path):
@@ -172,9 +171,7 @@ def test_a_large_file_goes_in_parts(tmp_path):
         server.store.join = lambda *_: pytest.fail("sent again")
         upload(source, place, Sizes(largest=6 << 20, part=5 << 20))
         server.store.join = joined
-        assert [path for path in server.store.data.rglob("*") if path.is_file()] == [
-            server.store.data / server.store.find(BUCKET, "far/memmap/train/audio.npy").file
-        ]
+        assert not list(server.store.parts.iterdir()), "no part is left"
 
 
 def test_bytes_that_the_storage_changes_are_found(source, tmp_path):
@@ -258,47 +255,47 @@ def test_secrets_are_in_no_file_no_output_and_no_title(source, tmp_path, monkeyp
 
 def test_a_bucket_lists_page_by_page_in_the_order_of_bytes(tmp_path):
     with faulty(tmp_path) as server:
-        part = server.store.receive([b"x"])
         keys = sorted((f"k/{number:05d} 'ü\"&<\u2028+%2B" for number in range(2100)), key=str.encode)
-        base = server.store._base
-        rows = [(BUCKET, key, 1, "0", str(part.path.relative_to(server.store.data)), 0.0) for key in keys]
-        base.executemany("insert into objects values (?, ?, ?, ?, ?, ?)", [*rows, (BUCKET, "l", 1, "0", "", 0.0)])
+        for key in (*keys, "l"):
+            server.store.put(BUCKET, key, server.store.receive([b"x"]))
         bucket = bucket_of(location_on(server, "k"))
         with client_of(bucket) as client:
             assert [one.key for one in listed(client, BUCKET, "k/")] == keys
-            pages = list(client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET))
-            assert [page["KeyCount"] for page in pages] == [1000, 1000, 101]
 
 
-def test_processes_below_find_what_is_served(tmp_path, monkeypatch):
-    monkeypatch.delenv(KEY, raising=False)
-    monkeypatch.delenv(SECRET, raising=False)
-    place = S3.location({"serve": "standin", "folder": str(tmp_path)}, "demo/npy")
-    with pytest.raises(UserError, match="nothing that serves it"):
-        reached(place)
-    with serving([place, place]):
-        found = reached(place)
-        assert found.endpoint.startswith("http://127.0.0.1:") and found.path_style
-        with serving([place]):
-            assert reached(place) == found, "what is open is used"
-        code = "import json, sys; from scripts.common import location, serving;"
-        code += "print(serving.reached(location.from_json(json.loads(sys.argv[1]))).endpoint)"
-        command = [sys.executable, "-c", code, json.dumps(place.as_json())]
-        assert subprocess.check_output(command, cwd=PROJECT, text=True).strip() == found.endpoint
-    with pytest.raises(UserError):
-        reached(place)
-    assert KEY not in os.environ
-    assert closed(found.endpoint)
+def own_of(server, folder, **emulated):
+    """The options of a tier whose storage is that of a server which is there already."""
+    return {"endpoint": server.endpoint, "bucket": BUCKET, "folder": str(folder), **emulated}
+
+
+def test_processes_below_find_what_is_served(tmp_path):
+    with faulty(tmp_path / "objects") as server:
+        place = S3.location(own_of(server, tmp_path / "local", latency_ms=1), "demo/npy")
+        with pytest.raises(UserError, match="nothing that serves it"):
+            reached(place)
+        with serving([place, place]):
+            found = reached(place)
+            assert found.endpoint.startswith("http://127.0.0.1:") and found.endpoint != server.endpoint
+            with serving([place]):
+                assert reached(place) == found, "what is open is used"
+            code = "import json, sys; from scripts.common import location, serving;"
+            code += "print(serving.reached(location.from_json(json.loads(sys.argv[1]))).endpoint)"
+            command = [sys.executable, "-c", code, json.dumps(place.as_json())]
+            assert subprocess.check_output(command, cwd=PROJECT, text=True).strip() == found.endpoint
+        with pytest.raises(UserError):
+            reached(place)
+        assert closed(found.endpoint)
 
 
 def test_storage_of_ones_own_needs_credentials_of_ones_own(monkeypatch, tmp_path):
     monkeypatch.delenv(KEY, raising=False)
     monkeypatch.delenv(SECRET, raising=False)
-    own, standin = ({**options, "folder": str(tmp_path)} for options in (OWN, {"serve": "standin"}))
-    for tiers in ([own], [standin, own], [own, standin]):
-        places = [S3.location(options, "") for options in tiers]
-        with pytest.raises(UserError, match="Type `export"), serving(places):
-            pytest.fail("it began")
+    place = S3.location({**OWN, "folder": str(tmp_path)}, "")
+    with pytest.raises(UserError, match="Type `export"), serving([place]):
+        pytest.fail("it began")
+    with made_up(), pytest.raises(UserError, match="Type `export"), serving([place]):
+        pytest.fail("it began with those of a server of ours")
+    assert KEY not in os.environ
 
 
 def closed(endpoint, seconds=10):
@@ -313,12 +310,9 @@ def closed(endpoint, seconds=10):
     return False
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"serve": "standin"}, pytest.param({"serve": "seaweedfs", "latency_ms": 5}, marks=WITH_WEED)],
-    ids=["standin", "seaweedfs"],
-)
-def test_a_server_ends_with_a_program_that_is_killed(options, tmp_path):
+@pytest.mark.alone
+@needs_weed
+def test_a_server_ends_with_a_program_that_is_killed(tmp_path):
     code = (
         "import json, sys, time; from scripts.common import plugins, serving;"
         "kind = plugins.load('tiers', 's3'); place = kind.location(json.loads(sys.argv[1]), 'a')\n"
@@ -326,7 +320,7 @@ def test_a_server_ends_with_a_program_that_is_killed(options, tmp_path):
         "    found = [one.pid for one in psutil.Process().children(recursive=True)]\n"
         "    print(json.dumps([serving.reached(place).endpoint, found]), flush=True); time.sleep(100)\n"
     )
-    options, ports = {**options, "folder": str(tmp_path)}, []
+    options, ports = {"serve": "seaweedfs", "latency_ms": 5, "folder": str(tmp_path)}, []
     for _ in range(2):  # the second start finds what the first has left
         command = [sys.executable, "-c", code, json.dumps(options)]
         program = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
@@ -344,6 +338,41 @@ def test_a_server_ends_with_a_program_that_is_killed(options, tmp_path):
     with serving([place]):  # whoever is not killed leaves no socket, nor those of who was
         pass
     assert not [path for port in ports for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock")]
+
+
+@pytest.mark.alone
+@needs_weed
+@pytest.mark.parametrize("which", [1, 6], ids=["the master's for gRPC", "that of S3"])
+def test_a_port_that_another_program_takes_meanwhile_is_left_to_it(tmp_path, monkeypatch, which):
+    monkeypatch.setenv(KEY, "a-user")
+    monkeypatch.setenv(SECRET, "a-secret")
+    with faulty(tmp_path / "another") as another:  # which refuses what it does not know, as SeaweedFS does
+        free, chosen = servers._free_ports, []
+
+        def choose(count):
+            chosen.append(free(count))
+            if len(chosen) == 1:
+                chosen[0][which] = another.server_address[1]
+            return chosen[-1]
+
+        monkeypatch.setattr(servers, "_free_ports", choose)
+        with servers.seaweedfs(tmp_path / "served") as endpoint:
+            assert len(chosen) == 2 and endpoint == f"http://127.0.0.1:{chosen[1][6]}"
+            bucket = bucket_of(replace(S3.location({"serve": "seaweedfs"}, ""), endpoint=endpoint, path_style=True))
+            with client_of(bucket) as client:
+                make_bucket(client, bucket.name)
+                client.put_object(Bucket=bucket.name, Key="a", Body=b"ours")
+        assert another.store.find(bucket.name, "a") is None
+        assert not [path for numbers in chosen for port in numbers for path in Path("/tmp").glob(f"*-{port}.sock")]
+
+
+@needs_weed
+def test_ports_that_are_always_taken_end_with_an_error(tmp_path, monkeypatch):
+    with faulty(tmp_path / "another") as another:
+        free = servers._free_ports
+        monkeypatch.setattr(servers, "_free_ports", lambda count: [another.server_address[1], *free(count - 1)])
+        with pytest.raises(UserError, match="did not begin to serve"), servers.seaweedfs(tmp_path / "served"):
+            pytest.fail("it began")
 
 
 @pytest.mark.alone
@@ -391,45 +420,35 @@ def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path, monkeypatch)
                 assert client.get_object(Bucket=bucket.name, Key="a")["Body"].read() == bytes(1000)
 
 
-@pytest.mark.parametrize("proxy", [False, True])
-def test_latency_and_bandwidth_are_waited_for(tmp_path, proxy):
-    with counted(tmp_path / "objects") as server:
+def test_latency_and_bandwidth_are_waited_for(tmp_path):
+    with faulty(tmp_path / "objects") as server:
         content = os.urandom(400_000)
         (stored,) = filled(server, "p", {"a": content})
-        place = location_on(server, "p")
-        emulated = Emulated(latency_ms=30, stream_mbps=4)
-        if proxy:
-            opened = servers.delayed(server.endpoint, emulated, tmp_path)
-        else:
-            server.server_close()
-            opened = servers.standin(tmp_path / "objects", emulated)
-        with opened as endpoint, Getter(replace(place, endpoint=endpoint)) as getter:
+        opened = servers.delayed(server.endpoint, Emulated(latency_ms=30, stream_mbps=4), tmp_path)
+        with opened as endpoint, Getter(replace(location_on(server, "p"), endpoint=endpoint)) as getter:
             for _ in range(2):
                 into, start = bytearray(400_000), time.perf_counter()
                 getter.read_into(stored, into)
                 assert time.perf_counter() - start >= 0.03 + 0.09
                 assert into == content
             deadline = time.monotonic() + 10  # what is sent is counted when it has been
-            while traffic([str(next(tmp_path.rglob(servers.TRAFFIC)))])[1] < 800_000 and time.monotonic() < deadline:
+            while traffic([str(tmp_path / servers.TRAFFIC)])[1] < 800_000 and time.monotonic() < deadline:
                 time.sleep(0.01)
-            requests, sent = traffic([str(next(tmp_path.rglob(servers.TRAFFIC)))])
+            requests, sent = traffic([str(tmp_path / servers.TRAFFIC)])
             assert requests == 2 and 800_000 <= sent < 802_000, "the proxy counts heads too"
 
 
 def test_raw_gets_are_profiled_and_leave_nothing(tmp_path):
-    options = {"serve": "standin", "folder": str(tmp_path)}
-    found = S3.profile(options, [3000, 1000], [2], 0.05)
-    assert found["kind"] == "objects" and found["reason"] is None and found["emulated"] is None
-    reads = found["fio"]["reads"]
-    assert [(read["block_bytes"], read["readers"]) for read in reads] == [
-        (size, count) for size in (1000, 3000) for count in (1, 2, 5, 20, 64)
-    ]
-    for read in reads:
-        assert read["pattern"] == "get" and read["reads"] > 0 and read["server_cpu_seconds_per_read"] >= 0
-        assert read["megabytes_per_second"] == pytest.approx(read["reads_per_second"] * read["block_bytes"] / 1e6)
-    assert found["fio"]["random"]["readers"] == 1 and found["fio"]["random"]["block_bytes"] == 3000
-    with serving([place := S3.location(options, "")]):
-        bucket = bucket_of(reached(place))
-        with client_of(bucket) as client:
-            make_bucket(client, bucket.name)  # it is there
-            assert list(listed(client, bucket.name, "")) == []
+    with faulty(tmp_path / "objects") as server:
+        found = S3.profile(own_of(server, tmp_path / "local", latency_ms=1), [3000, 1000], [2], 0.05)
+        assert found["kind"] == "objects" and found["reason"] is None and found["emulated"]["latency_ms"] == 1
+        reads = found["fio"]["reads"]
+        assert [(read["block_bytes"], read["readers"]) for read in reads] == [
+            (size, count) for size in (1000, 3000) for count in (1, 2, 5, 20, 64)
+        ]
+        for read in reads:
+            assert read["pattern"] == "get" and read["reads"] > 0 and read["server_cpu_seconds_per_read"] >= 0
+            rate = read["reads_per_second"] * read["block_bytes"] / 1e6
+            assert read["megabytes_per_second"] == pytest.approx(rate)
+        assert found["fio"]["random"]["readers"] == 1 and found["fio"]["random"]["block_bytes"] == 3000
+        assert server.store.listed(BUCKET, "") == []

@@ -2,11 +2,13 @@
 
 import csv
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from scripts.common.files import read_json
 from scripts.machine.signing import KEY, SECRET, TOKEN
+from tests.support.object_faults import BUCKET, faulty
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of
 
 PLANTED = {KEY: "planted-key-id", SECRET: "planted/secret+key", TOKEN: "planted-token"}
@@ -17,11 +19,10 @@ def rows_of(project, name):
         return list(csv.DictReader(file))
 
 
-def test_one_line_of_config_measures_objects_that_are_far_away(monkeypatch):
-    for name, value in PLANTED.items():
-        monkeypatch.setenv(name, value)
-    with folders() as (disk, ram):
-        storage = {"far": {"kind": "s3", "serve": "standin", "latency_ms": 2}, "disk": {"path": "results/placed"}}
+def test_one_line_of_config_measures_objects_that_are_far_away():
+    with folders() as (disk, ram), faulty(disk / "objects") as server, mock.patch.dict("os.environ", PLANTED):
+        far = {"kind": "s3", "endpoint": server.endpoint, "bucket": BUCKET, "latency_ms": 2}
+        storage = {"far": far, "disk": {"path": "results/placed"}}
         loaders = [{"name": "s3_boto3", "fetchers": [0, 5]}, "npy"]
         project = ProjectCopy(disk / "project", ram, storage=storage, loaders=loaders)
         project.configure(sweep={**project.config["sweep"], "cache": ["warm", "cold"]})

@@ -1,43 +1,47 @@
 SOURCE_CODE = {
-    program: code_hash(f"scripts.prepare.{program}", f"scripts.sources.{plan.source}")
+    program: code_hash(
+        f"scripts.prepare.{program}", f"scripts.sources.{plan.source['name']}"
+    )
     for program in ("prepare_clips", "fetch_clips")
 }
 
 kind_options = (
     []
     if plan.kind == "audio"
-    else [f"--kind-options {shlex.quote(json.dumps(plan.kind_options))}"]
+    else [f"--kind-options {shlex.quote(json.dumps(plan.content['kind_options']))}"]
 )
 
 
 rule prepare_clips:
     """Do once what all shards of a source need, such as getting a list; fail early where something is missing."""
     input:
-        inputs=plan.source_inputs,
+        inputs=plan.source["inputs"],
     output:
         prepared=directory(f"{CLIPS}/prepared"),
     log:
         f"{LOGS}/prepare_clips.log",
     conda:
-        env(plan.source_env)
+        env(plan.source["env"])
     params:
         code=SOURCE_CODE["prepare_clips"],
-        source=plan.source,
-        options=json.dumps(plan.choice),
-        seconds=plan.config["audio"]["seconds"],
-        shards=plan.shards,
+        source=plan.source["name"],
+        options=json.dumps(plan.source["choice"]),
+        seconds=plan.source["clip_seconds"],
+        shards=plan.source["shards"],
         store=f"{CLIPS}/store",
+        plan=plan.path,
+        call=plan.call_path,
     shell:
         "python -m scripts.prepare.prepare_clips --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shards {params.shards} --store {params.store:q}"
-        " --out {output.prepared:q} 2>&1 | tee {log:q}"
+        " --plan {params.plan:q} --call $(cat {params.call:q}) --out {output.prepared:q} 2>&1 | tee {log:q}"
 
 
 rule fetch_clips:
     """Bring one shard of raw clips in their original encoding, and a ledger row for each."""
     input:
-        inputs=plan.source_inputs,
-        prepared=plan.prepared,
+        inputs=plan.source["inputs"],
+        prepared=plan.source["prepared"],
     output:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
     log:
@@ -45,23 +49,26 @@ rule fetch_clips:
     benchmark:
         f"{LOGS}/fetch_clips/{{shard}}.tsv"
     conda:
-        env(plan.source_env)
+        env(plan.source["env"])
     resources:
-        downloads=plan.downloads,
+        downloads=plan.source["downloads"],
     params:
-        source=plan.source,
-        options=json.dumps(plan.choice),
-        seconds=plan.config["audio"]["seconds"],
+        source=plan.source["name"],
+        options=json.dumps(plan.source["choice"]),
+        seconds=plan.source["clip_seconds"],
         of_kind=kind_options,
-        shards=plan.shards,
+        shards=plan.source["shards"],
         store=f"{CLIPS}/store",
         code=SOURCE_CODE["fetch_clips"],
-        prepared=[f"--prepared {path}" for path in plan.prepared],
-        ended_early=ended_early,
+        prepared=[f"--prepared {path}" for path in plan.source["prepared"]],
+        ended_early=lambda wildcards: plan.ended_early(wildcards.shard),  # has it grown, it runs again
+        plan=plan.path,
+        call=plan.call_path,
     shell:
         "python -m scripts.prepare.fetch_clips --source {params.source} --options {params.options:q}"
         " --clip-seconds {params.seconds} --shard {wildcards.shard} --shards {params.shards}"
-        " --store {params.store:q} {params.of_kind} {params.prepared} --ledger {output.ledger:q} 2>&1 | tee {log:q}"
+        " --store {params.store:q} {params.of_kind} {params.prepared}"
+        " --plan {params.plan:q} --call $(cat {params.call:q}) --ledger {output.ledger:q} 2>&1 | tee {log:q}"
 
 
 rule count_clips:
@@ -77,8 +84,8 @@ rule count_clips:
     params:
         code=code_hash("scripts.prepare.count_clips"),
         folder=subpath(output.counts, parent=True),
-        shards=plan.shards,
-        min_clips=plan.min_clips,
+        shards=plan.source["shards"],
+        min_clips=plan.source["min_clips"],
     shell:
         "python -m scripts.prepare.count_clips --ledgers {params.folder:q} --shards {params.shards}"
         " --min-clips {params.min_clips} --out {output.counts:q} 2>&1 | tee {log:q}"

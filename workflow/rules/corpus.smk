@@ -15,7 +15,7 @@ rule build_corpus:
         code=kind_code("build_corpus"),
         store=f"{CLIPS}/store",
         kind=plan.kind,
-        kind_options=json.dumps(plan.kind_options),
+        kind_options=json.dumps(plan.content["kind_options"]),
     shell:
         "python -m scripts.prepare.build_corpus --ledger {input.ledger:q} --store {params.store:q}"
         " --kind {params.kind} --kind-options {params.kind_options:q}"
@@ -39,9 +39,9 @@ rule index_corpus:
     params:
         code=kind_code("index_corpus"),
         folder=subpath(output.info, parent=True),
-        shards=plan.shards,
+        shards=plan.source["shards"],
         kind=plan.kind,
-        kind_options=json.dumps(plan.kind_options),
+        kind_options=json.dumps(plan.content["kind_options"]),
         validation=plan.config["split"]["validation"],
         split_seed=plan.config["split"]["seed"],
     shell:

@@ -14,7 +14,7 @@ rule write_format:
     params:
         code=format_code,
         corpus=subpath(input.manifest, parent=True),
-        readers=lambda wildcards: plan.readers(wildcards.format),
+        readers=lambda wildcards: plan.formats[wildcards.format]["readers"],
     shell:
         "python -m scripts.prepare.write_format --format {wildcards.format} --corpus {params.corpus:q}"
         " --readers {params.readers} --out {output.data:q} --record {output.record:q} 2>&1 | tee {log:q}"

@@ -9,10 +9,10 @@ for tier, options in plan.tiers.items():
             record=f"{FORMATS}/{{format}}.json",
         output:
             data=placed_data(tier),
-            record=f"{PLACED}/{tier}/{plan.copy_name(tier)}.json",
+            record=f"{PLACED}/{tier}/{options['copy_name']}.json",
         log:
-            f"{LOGS}/place_on_{tier}/{plan.copy_name(tier)}.log",
-        priority: plan.placing_order(tier)
+            f"{LOGS}/place_on_{tier}/{options['copy_name']}.log",
+        priority: options["order"]
         conda:
             env("loaders")
         threads: workflow.cores
@@ -22,7 +22,7 @@ for tier, options in plan.tiers.items():
             code=tier_code(tier, "place_format"),
             tier=tier,
             kind=options["kind"],
-            options=json.dumps(plan.place_of(tier)),
+            options=json.dumps(options["place"]),
             name=placed_copy(tier),
         shell:
             "python -m scripts.prepare.place_format --kind {params.kind} --options {params.options:q} --tier {params.tier}"
@@ -45,9 +45,9 @@ rule profile_tier:
     params:
         code=lambda wildcards: tier_code(wildcards.tier, "profile_tier"),
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
-        options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]),
-        clip_bytes=plan.clip_sizes,
-        readers=plan.readers_at_once,
+        options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]["options"]),
+        clip_bytes=plan.content["reads"]["clip_bytes"],
+        readers=plan.content["reads"]["readers"],
         seconds=plan.config["measure"]["profile_seconds"],
     shell:
         "python -m scripts.prepare.profile_tier --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"

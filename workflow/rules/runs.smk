@@ -15,48 +15,66 @@ rule prove_loader:
         slurm_extra=WHOLE_NODE,
     params:
         protocol=PROTOCOL,
-        code=run_code,
-        run=planned(proof_path),
+        code=own_code,
+        plan=plan.path,
     shell:
-        "python -m scripts.measure.run_loader --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
+        "python -m scripts.measure.run_loader --plan {params.plan:q} --mode proof"
+        " --result {wildcards.tier}/{wildcards.loader}/{wildcards.slug} --out {output.record:q} > {log:q} 2>&1"
 
 
-for group in plan.groups:
+rule measure_session:
+    """Measure the proven results of a session in rounds, one run after the other, with nothing beside them."""
+    input:
+        info=f"{CORPUS}/corpus.json",
+        proofs=session_proofs,
+        data=ancient(session_data),
+    output:
+        session=f"{RUNS}/session-{{session}}.json",
+    log:
+        f"{LOGS}/measure_session/{{session}}.log",
+    priority: 1000
+    conda:
+        env("loaders")
+    threads: workflow.cores
+    resources:
+        slurm_extra=WHOLE_NODE,
+    params:
+        protocol=PROTOCOL,
+        results=lambda wildcards: plan.session_digest(wildcards.session),
+        failures=lambda wildcards: plan.failures(wildcards.session),  # has it grown, they are tried again
+        plan=plan.path,
+    shell:
+        "python -m scripts.measure.run_session --plan {params.plan:q} --session {wildcards.session:q}"
+        " --out {output.session:q} --log {log:q}"
 
-    rule:
-        """Measure all proven results in blocks, one visit after the other, with nothing beside them."""
-        name:
-            f"measure_session_{group}"
-        input:
-            info=f"{CORPUS}/corpus.json",
-            proofs=session_proofs(group),
-            data=[ancient(path) for path in session_data(group)],
-        output:
-            session=f"{RUNS}/session-{group}.json",
-        log:
-            f"{LOGS}/measure_session/{group}.log",
-        priority: 1000
-        conda:
-            env("loaders")
-        threads: workflow.cores
-        resources:
-            slurm_extra=WHOLE_NODE,
-        params:
-            protocol=PROTOCOL,
-            group=group,
-            loaders=asked,
-            tasks=plan.task_codes,
-            config=json.dumps(plan.session_config),
-        shell:
-            "python -m scripts.measure.run_session --config {params.config:q} --group {params.group:q}"
-            " --loaders {params.loaders:q} --out {output.session:q} --log {log:q}"
+
+rule explain_session:
+    """Explain the leaders again, where only the user's own step or current loader is another than in the session."""
+    input:
+        session=f"{RUNS}/session-{{session}}.json",
+    output:
+        explained=f"{RUNS}/explained-{{session}}.json",
+    log:
+        f"{LOGS}/explain_session/{{session}}.log",
+    conda:
+        env("loaders")
+    threads: workflow.cores
+    resources:
+        slurm_extra=WHOLE_NODE,
+    params:
+        step_ms=plan.config["report"]["step_ms"],
+        now=plan.config["report"]["now"],
+        plan=plan.path,
+    shell:
+        "python -m scripts.measure.run_session --plan {params.plan:q} --session {wildcards.session:q} --explain"
+        " --out {output.explained:q} --log {log:q}"
 
 
 rule measure_tensors:
     """Measure once what moving tensors costs on this machine, part by part."""
     input:
         info=f"{CORPUS}/corpus.json",
-        data=[f"{FORMATS}/{format}" for format in plan.single_file],
+        data=[f"{FORMATS}/{format}" for format in plan.content["single_file"]],
     output:
         record=f"{RUNS}/tensors/{{slug}}/{{repeat}}.json",
     log:
@@ -68,6 +86,7 @@ rule measure_tensors:
         slurm_extra=WHOLE_NODE,
     params:
         code=code_hash("scripts.measure.measure_tensors"),
-        run=planned(tensors_path),
+        plan=plan.path,
     shell:
-        "python -m scripts.measure.measure_tensors --run {params.run:q} --out {output.record:q} > {log:q} 2>&1"
+        "python -m scripts.measure.measure_tensors --plan {params.plan:q}"
+        " --result tensors/{wildcards.slug}/{wildcards.repeat} --out {output.record:q} > {log:q} 2>&1"

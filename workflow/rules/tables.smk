@@ -1,29 +1,9 @@
-rule write_plan:
-    """Write down what the config asks for, so that the tables hold just that."""
-    output:
-        plan=f"{RUNS}/plan.json",
-    log:
-        f"{LOGS}/write_plan.log",
-    conda:
-        env("workflow")
-    params:
-        code=code_hash("scripts.plan.write_plan"),
-        # The preset's values are in it already, below those of the command line.
-        config=json.dumps({**plan.config, "preset": "none"}),
-        preset=plan.config["preset"],
-        gpu=plan.has_gpu,
-        declared=json.dumps(plan.declared),
-    shell:
-        "python -m scripts.plan.write_plan --config {params.config:q} --preset {params.preset:q} --out {output.plan:q} 2> {log:q}"
-
-
 rule make_tables:
     """Derive the tables from the runs."""
     input:
-        plan=f"{RUNS}/plan.json",
-        proofs=list(plan.proofs),
-        sessions=collect(f"{RUNS}/session-{{group}}.json", group=plan.groups),
-        tensors=[move.path for move in plan.tensors],
+        proofs=[proof.path for proof in plan.proofs.values()],
+        sessions=collect(f"{RUNS}/explained-{{session}}.json", session=plan.groups),
+        tensors=[move.path for move in plan.tensors.values()],
         formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
@@ -37,14 +17,15 @@ rule make_tables:
         env("report")
     params:
         code=code_hash("scripts.tables.make_tables"),
+        content=plan.content_digest(),
+        plan=plan.path,
     shell:
-        "python -m scripts.tables.make_tables --plan {input.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
+        "python -m scripts.tables.make_tables --plan {params.plan:q} --root . --out {output.tables:q} 2>&1 | tee {log:q}"
 
 
 rule summarize_loader:
     """Gather all runs of one loader with their summary."""
     input:
-        plan=f"{RUNS}/plan.json",
         sessions=loader_sessions,
     output:
         summary="results/{loader}.json",
@@ -54,6 +35,10 @@ rule summarize_loader:
         env("report")
     params:
         code=code_hash("scripts.tables.summarize_loader"),
+        content=plan.content_digest(),
+        dataset=plan.dataset,
+        must=must_have_speed,
+        plan=plan.path,
     shell:
-        "python -m scripts.tables.summarize_loader --plan {input.plan:q} --loader {wildcards.loader} --root ."
-        " --out {output.summary:q} 2>&1 | tee {log:q}"
+        "python -m scripts.tables.summarize_loader --plan {params.plan:q} --loader {wildcards.loader} --root ."
+        " {params.must} --out {output.summary:q} 2>&1 | tee {log:q}"

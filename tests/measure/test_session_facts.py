@@ -1,0 +1,277 @@
+"""Sessions keep what they measured: which one goes on, what begins a new one, and that no record is lost or changed."""
+
+import contextlib
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.common import facts
+from scripts.common.files import read_json, write_json
+from scripts.measure import run_session
+from scripts.measure.run_session import Session
+from scripts.plan.experiment import Plan, by_itself
+from scripts.plan.planned import Planned
+
+LOADERS = ["numpy_memmap", "resident", "torchaudio"]
+SPEEDS = {"numpy_memmap": 9000.0, "resident": 5000.0, "torchaudio": 900.0}
+
+
+class Planted:
+    """Makes runs without a process: each loader has its speed; of `failing` the run fails, of `wrong` by its data."""
+
+    def __init__(self, failing=(), wrong=(), stop_after=None):
+        self.failing, self.wrong, self.left = failing, wrong, stop_after
+        self.order, self.trials = [], []
+
+    def make(self, run, _out):
+        if run.mode == "trials":
+            self.trials.append((run.id, run.asked_step_ms))
+            asked = {"step_ms": run.asked_step_ms, "au_percent": 95.0}
+            found = {"bottleneck_trials": {"full": 1.0}, "spans": [], "minimum_step": {"limit_ms": run.step_limit_ms}}
+            return {**self._record(run), **found, "asked_step": asked}
+        if self.left is not None and (left := self.left - len(self.order)) <= 0:
+            raise KeyboardInterrupt(left)
+        self.order.append((run.id, run.repeat))
+        return self._record(run)
+
+    def control(self, bound, out):
+        write_json(out, {"record": "bound", "id": bound.id})
+
+    def _record(self, run):
+        failed = run.loader in (*self.failing, *self.wrong)
+        problems = ["1 clip altered"] if run.loader in self.wrong else []
+        return {
+            **{"status": "failed" if failed else "ok", "settings": dict(run.settings), "repeat": run.repeat},
+            **{"clips_per_second": None if failed else SPEEDS[run.loader], "resources": None, "warnings": []},
+            **{"verification": {"problems": problems}, "asked_step": None, "reason": "lost" if failed else None},
+        }
+
+
+def plan_of(root: Path, **changes) -> Planned:
+    """A plan of three loaders on a disk, whose data and proofs are there."""
+    measure = {"minutes": "none", "repeats": 2, "bottlenecks": "none", "timeline": "none", **changes.pop("measure", {})}
+    raw = {
+        "dataset": "demo",
+        "datasets": {"demo": {"source": "synthetic"}},
+        "storage": {"disk": {"path": str(root / "disk")}},
+        "loaders": LOADERS,
+        "sweep": {"device": ["cpu"], "task": ["read"], "workers": [0]},
+        "measure": measure,
+        "report": {"now": "torchaudio", "step_ms": 20},
+        **changes,
+    }
+    plan = Plan(raw, project=root)
+    write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json()})
+    for proof in plan.proofs.values():
+        declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+        record = {"status": "ok", "started": "then", "receipts_hash": "same", "verification": {}, "declared": declared}
+        write_json(root / proof.path, record)
+        Path(proof.location["held_in"]).mkdir(parents=True, exist_ok=True)
+    return Planned(plan.as_json())
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch) -> Path:
+    """An empty project, in which the test works."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(plan: Planned, visitor: Planted, name: str = "main", **how):
+    """Take a session to its end, or to where its visitor stops it."""
+    session = Session(plan, name, **how)
+    with contextlib.suppress(KeyboardInterrupt):
+        (session.explained if how.get("explain") else session.run)(visitor, lambda _race: None)
+    return session
+
+
+def records(root: Path) -> dict[str, bytes]:
+    """Every file of facts but what says how far a session came."""
+    files = (root / "results/runs/demo/sessions").rglob("*.json")
+    return {str(file.relative_to(root)): file.read_bytes() for file in files if file.name != facts.STATE}
+
+
+def test_a_session_that_was_stopped_goes_on_from_its_records(root):
+    plan = plan_of(root)
+    run(plan, Planted(stop_after=4))
+    before = records(root)
+    again = Planted()
+    session = run(plan, again)
+    assert records(root).items() >= before.items() and session.facts.folder.name == "main-1"
+    assert {len(session.facts.rounds(result)) for result in session.runs} == {2}
+    assert session.facts.state["ended"] == "blocks"
+    counted = [int(Path(path).stem) for path in before if Path(path).stem.isdigit() and "bounds" not in path]
+    assert min(number for _, number in again.order) > max(counted), "rounds of its own"
+    assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == [], "nothing is left"
+
+
+@pytest.mark.parametrize(
+    ("planted", "change"),
+    [
+        ("cores", {}),
+        ("seconds", {"measure": {"seconds": 1.0}}),
+        ("protocol", {}),
+        ("moved", {"storage": {"disk": {"path": "elsewhere"}}}),
+        ("python", {}),
+        ("receipts", {}),
+        ("loader", {"loaders": [*LOADERS, "npy"]}),
+    ],
+)
+def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing(root, monkeypatch, planted, change):
+    run(plan_of(root), Planted())
+    before = records(root)
+    assert before
+    monkeypatch.setitem(SPEEDS, "npy", 70.0)
+    if planted == "cores":
+        monkeypatch.setattr(run_session, "cores_allowed", lambda: 77)
+    if planted == "protocol":
+        monkeypatch.setattr(facts, "PROTOCOL", facts.PROTOCOL + 1)
+    if planted == "python":
+        monkeypatch.setattr(run_session.platform, "python_version", lambda: "3.99")
+    plan = plan_of(root, **change)
+    if planted == "receipts":
+        for proof in plan.proofs.values():
+            write_json(root / proof.path, read_json(root / proof.path) | {"receipts_hash": "other"})
+    session = run(plan, again := Planted())
+    assert session.facts.folder.name == "main-2" and len({result for result, _ in again.order}) == len(session.runs)
+    after = records(root)
+    assert after.items() >= before.items()
+    shown = facts.shown_by_group(plan.content, root)
+    assert shown["main"].number == session.facts.number, "the latest of those that hold as much"
+    kept = list(facts.kept(plan.content, root, shown.values()))
+    assert [(one["session"], one["runs"]) for one in kept] == [("main-1", 6)]
+
+
+def test_a_longer_session_goes_on_and_a_reworded_report_measures_nothing(root):
+    run(plan_of(root), Planted())
+    before = records(root)
+    session = run(plan_of(root, measure={"repeats": 3}), longer := Planted())
+    assert session.facts.folder.name == "main-1" and len(longer.order) == 3 and records(root).items() >= before.items()
+    session = run(plan_of(root, measure={"repeats": 3}, report={"now": "resident", "step_ms": 99}), none := Planted())
+    assert none.order == [] and session.facts.folder.name == "main-1"
+
+
+def test_what_failed_by_the_machine_is_tried_again_and_wrong_data_is_not(root):
+    plan = plan_of(root)
+    first = run(plan, Planted(failing=["resident"], wrong=["torchaudio"]))
+    assert facts.failures_of(root, "demo", "main") == 1, "Snakemake makes the session again for that"
+    assert first.facts.state["ended"]
+    session = run(plan, again := Planted())
+    tried = {result.split("/")[1] for result, _ in again.order}
+    assert "resident" in tried and "torchaudio" not in tried
+    assert {len(session.facts.rounds(one.id)) for one in session.runs.values() if one.loader == "torchaudio"} == {1}
+    assert not run(plan, third := Planted()).again and third.order == []
+    assert facts.failures_of(root, "demo", "main") == 1
+
+
+def test_the_seed_fixes_the_order(root):
+    orders = []
+    for seed, number in ((0, 0), (0, 1), (5, 2)):
+        folder = root / str(number)
+        folder.mkdir()
+        plan = plan_of(root, measure={"seed": seed, "repeats": 6})
+        planted = Planted()
+        for path in (root / "results/runs/demo").glob("sessions"):
+            path.rename(folder / "kept")
+        run(plan, planted)
+        orders.append([result for result, _ in planted.order])
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_another_step_is_tried_in_the_session_that_is_shown_and_no_trial_is_overwritten(root):
+    told = {"measure": {"bottlenecks": "finalists"}}
+    run(plan_of(root, **told), first := Planted())
+    before = records(root)
+    assert {step for _, step in first.trials} - {0.0} == {20}
+    plan = plan_of(root, **told, report={"now": "torchaudio", "step_ms": 35})
+    session = run(plan, again := Planted(), explain=True)
+    assert again.order == [] and {step for _, step in again.trials} - {0.0} == {35}
+    assert records(root).items() >= before.items() and session.facts.folder.name == "main-1"
+    of_first = next(iter(dict(again.trials)))
+    assert session.facts.trials(of_first).name == "trials-1.json"
+    run(plan, third := Planted(), explain=True)
+    assert third.trials == []
+
+
+def test_a_result_whose_copy_is_gone_is_not_explained_again(root):
+    told = {"measure": {"bottlenecks": "finalists"}}
+    run(plan_of(root, **told), Planted())
+    plan = plan_of(root, **told, report={"now": "torchaudio", "step_ms": 35})
+    for result in plan.results.values():
+        if (place := Path(result.location["held_in"])).exists():
+            place.rename(f"{place}-away")
+    run(plan, again := Planted(), explain=True)
+    assert again.trials == []
+
+
+def test_a_loader_by_itself_has_the_current_one_beside_it(root):
+    plan = plan_of(root)
+    session = run(plan, planted := Planted(), by_itself("resident"))
+    assert {result.split("/")[1] for result, _ in planted.order} == {"resident", "torchaudio"}
+    assert session.facts.folder.name == "only-resident-1"
+    run(plan, Planted())
+    ids = {result.id for result in plan.of_loader("resident")}
+    assert facts.shown_by_group(plan.content, root, ids)["main"].name == "main", (
+        "of a session of all, where it is there"
+    )
+
+
+def test_only_some_loaders_are_measured_where_the_config_says_so(root):
+    plan = plan_of(root, measure={"only": ["resident", "torchaudio"]})
+    assert {result.loader for result in plan.results.values()} == {"resident", "torchaudio"}
+
+
+def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
+    """Three are measured where windows see them; a run that is made again sees its own anew."""
+    told = []
+    seen = iter([("window", 0.3), ("window", 0.5), ("visits", 0.5), ("window", 0.1), ("window", 0.2), ("window", 9.0)])
+    planted = Planted()
+
+    def make(run, _out):
+        told.append((run.start_seconds, run.start_within))
+        start_from, seconds = next(seen)
+        return planted._record(run) | {"epoch_start_from": start_from, "epoch_start_seconds": seconds}
+
+    session = Session(plan_of(root), "main")
+    first, other, *_ = session.runs
+    visitor = type("Visitor", (), {"make": staticmethod(make)})
+    for block, attempt in ((0, 0), (0, 1), (1, 0), (2, 0), (3, 0)):
+        session._visit(visitor, first, block, attempt)
+    assert told == [(None, 10.0), (None, 10.0), (0.5, 3.0), (0.5, 3.0), (pytest.approx(0.3), 3.0)]
+    assert session._start(first, 4) == {"start_seconds": 0.2, "start_within": 0.0}
+    assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
+
+
+@pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
+def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(root, rate, tried):
+    """A batch of 32 at 720 clips/s takes 44 ms: AU is 45 % at most."""
+    session = Session(plan_of(root), "main")
+    result, first = next(iter(session.runs.items()))
+    session.runs[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
+    assert session._trials(result, root / "trials-0.json", False, rate).asked_step_ms == (20 if tried else 0.0)
+
+
+def test_what_runs_rely_on(root):
+    plan = plan_of(root)
+    row = vars(next(iter(plan.results.values())))
+    proof = {"verification": {}, "declared": {"versions": {}}, "started": "then", "receipts_hash": "one"}
+
+    def relies(made=proof, **changes):
+        return facts.relied_on({**row, **changes}, made, root)
+
+    known = relies()
+    assert relies(location={**row["location"], "path": "/mnt/hdd"}) != known
+    assert relies(emulate="hdd_7200") != known
+    assert relies(limited_share=0.25) == known, "the cache is not limited"
+    assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
+    written = [known]  # nothing is known of its files
+    for files, seconds in ((2, 1.0), (2, 9.0), (8, 1.0)):
+        write_json(root / f"{row['written']}.json", {"files": files, "seconds": seconds})
+        written.append(relies())
+    assert written[0] != written[1] == written[2] != written[3], "it was written as more files"
+    later = {**proof, "started": "now"}
+    assert relies(later) == relies(), "a proof that is made again of the same is the same"
+    assert relies(later, file="mine.py") != relies(file="mine.py"), "what it imports may be another one"
+    assert len({str(relies(**one)) for one in itertools.chain([{}], ({"seconds": 9}, {"epochs": 3}))}) == 3
