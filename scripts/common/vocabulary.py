@@ -1,13 +1,14 @@
 """The words of the project, each with what people read for it: tasks, caches, settings, parts, bounds, statuses.
 
 Config, records and tables hold the keys. The schemas (docs/run.schema.json, workflow/schemas/config.schema.yaml) list
-them again; tests/common/test_vocabulary.py says where they differ.
+them again.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
+REPORT = 1  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from scripts.common import plugins, sample
 from scripts.common.files import read_json
 from scripts.common.location import PATH
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import SPLIT
 from scripts.loaders import _program
 
@@ -15,7 +16,7 @@ from scripts.loaders import _program
 def declared(
     module: ModuleType, settings: dict[str, Any], corpus: Path, data: Path, dataset: str, seed: int
 ) -> dict[str, Any]:
-    """Return what `module` declares, the versions of what it requires in this process, and its program.
+    """Return what `module` declares, its version and those of what it requires in this process, and its program.
 
     `corpus` is the corpus's folder, `data` that of the format on its tier, or of the index of its objects: the program
     of a loader that reads a folder names the one that lasts, where the workflow has made one. A loader in a file of the
@@ -31,6 +32,7 @@ def declared(
     about = found["format_about"]
     return {
         **found,
+        "version": loader_version(module),
         "lifetime": plugins.lifetime(module, settings),
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),

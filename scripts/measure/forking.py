@@ -18,10 +18,8 @@ def import_all() -> None:
     import torch
 
     from scripts.measure import one_run, run  # noqa: F401
-    from scripts.measure.timed_path import shared_hash
 
     torch.set_num_threads(1)
-    shared_hash()
     one_run.preload()
 
 

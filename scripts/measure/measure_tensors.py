@@ -22,6 +22,7 @@ from scripts.plan.runs import Tensors, measured_from, parser_of
 if TYPE_CHECKING:
     from scripts.measure.tensors.methods import Method
 
+VERSION = 1
 ROUNDS = 5  # each method's turns, and thereby the least number of its times
 TIMES_A_TURN = 20  # at most about so many: where an operation is quicker, one time covers a series of them
 WARM_UPS = 3  # untimed series, at least

@@ -22,13 +22,13 @@ from scripts.machine import allocator, control_groups, emulation
 from scripts.measure import child, sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
-from scripts.measure.timed_path import timed_code
 from scripts.plan.config import check_loader
 from scripts.plan.runs import Run
 from scripts.plan.suited import never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
+CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
@@ -138,7 +138,6 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
         run,
         **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
         protocol=PROTOCOL,
-        code=timed_code(module),
         format=module.FORMAT,
         split=SPLIT,
         location=run.location["uri"],
@@ -164,6 +163,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     """
     record = new_record(module, asked)
     proof = read_json(Path(asked.proof)) if asked.proof else None
+    if proof and proof["declared"]["version"] != record["declared"]["version"]:
+        return without_speed(record, "failed", CHANGED)
     if asked.file:
         try:
             module = _own_epochs.imported(module)

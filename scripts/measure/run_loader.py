@@ -6,11 +6,11 @@ A loader that cannot run, that delivers wrong data or that breaks gives a record
 from pathlib import Path
 
 from scripts.common import isolated
-from scripts.common.code import commit
 from scripts.common.errors import run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
+from scripts.common.versions import commit
 from scripts.common.vocabulary import NOT_TRIED
 from scripts.machine import allocator, control_groups
 from scripts.measure import by_hand, child, one_run, own_fault, proofs, ranks, sampler, visits

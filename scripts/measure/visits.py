@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common import isolated, location
-from scripts.common.code import commit
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.sample import Sample
+from scripts.common.versions import commit
 from scripts.common.vocabulary import COLD, SPLIT
 from scripts.machine import allocator, page_cache
 from scripts.measure import child, control_run, one_run, ranks, sampler

@@ -26,7 +26,6 @@ from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan.brackets import check as check_brackets
 from scripts.plan.names import check as check_names
 
-DATA_FILES = ("workflow/schemas/config.schema.yaml", "workflow/presets/*.yaml")
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator", "world")

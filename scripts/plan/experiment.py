@@ -17,6 +17,7 @@ from scripts.common import facts, isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
@@ -37,7 +38,10 @@ def by_itself(loader: str) -> str:
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
-NO_GPU = "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)"
+NO_GPU = Never(
+    "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)",
+    ("device",),
+)
 # What to type where nothing can be measured, by the last setting that is the reason.
 ADVICE = {
     "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
@@ -221,17 +225,9 @@ class Plan:
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
 
-    def code(self, loader: str) -> str:
-        """Return the file that a loader is."""
-        own = self._entry(loader).get("file")
-        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
-
-    def own_code(self, loader: str) -> str:
-        """Return a hash of the bytes of a file of the user's own, and of what it imports beside it; else nothing."""
-        if (own := self.own_file(loader)) is None:
-            return ""
-        files = [self.project / own, *self.loaders[loader].LOCAL_IMPORTS]
-        return "-".join(hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files)
+    def loader_version(self, loader: str) -> str:
+        """Return the VERSION of a loader; of a user's own file its hash."""
+        return loader_version(self.loaders[loader])
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -240,7 +236,8 @@ class Plan:
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        return self.code(loader) if "file" in self._entry(loader) else None
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else None
 
     def _entry(self, loader: str) -> dict[str, Any]:
         return next(entry for entry in self.entries if entry["name"] == loader)
@@ -272,7 +269,7 @@ class Plan:
     def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
         """Return why a result can never run, or None."""
         if settings["device"] == "cuda" and not self.has_gpu:
-            return Never(NO_GPU, ("device",))
+            return NO_GPU
         module = self.loaders[loader]
         request = request_of(module, settings, self.location(tier, loader), self.sample)
         return never(module, request, conditions.task, conditions.cache)
@@ -320,7 +317,8 @@ class Plan:
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
-            code=self.own_code(loader),
+            version=self.loader_version(loader),
+            format_version=self.formats[self.loaders[loader].FORMAT].VERSION,
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
             location=self.location(tier, loader).as_json(),
@@ -467,7 +465,7 @@ class Plan:
         keys = ("device", "device_prefetch", "cache", "world")
         asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
         if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
-            yield None, {"device": "cuda"}, NO_GPU
+            yield None, {"device": "cuda"}, NO_GPU.reason
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
@@ -480,16 +478,17 @@ class Plan:
                     yield tier, {"cache": cache}, reason
             rows = []
             for (name, place, conditions, settings), found in self._asked:
-                if found and found.reason != NO_GPU and (name, place) == (loader, tier):
+                if found and found is not NO_GPU and (name, place) == (loader, tier):
                     of_result = vars(conditions) | settings
-                    rows.append(({key: of_result[key] for key in found.settings}, found.reason))
-            yield from ((tier, *row) for number, row in enumerate(rows) if row not in rows[:number])
+                    row = tier, {key: of_result[key] for key in found.settings}, found.reason
+                    rows += [row] if row not in rows else []
+            yield from rows
 
     def _nothing(self) -> str:
         """Return what is wrong with a config of which no result can run."""
         lost = [found for _, found in self._asked if found]
         lost = lost or [Never(row["reason"], tuple(row["settings"])) for row in self.skipped if row["tier"]]
-        reason, settings = min(lost, key=lambda found: found.reason == NO_GPU)
+        reason, settings = min(lost, key=lambda found: found is NO_GPU)
         key = next(reversed(settings), None)
         advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
         where, values = "loaders", list(self.loaders)

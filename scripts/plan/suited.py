@@ -32,7 +32,7 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
     if reason := Conditions(task, cache).unshared(request.world):
         return Never(reason, ("task", "cache", "world"))
     reason = module.never(request) if hasattr(module, "never") else None
-    return Never(reason, ("device", *request.options)) if reason else None
+    return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
 
 
 def request_of(module: ModuleType, settings: Mapping[str, Any], location: Location, sample: Sample) -> LoaderRequest:

@@ -32,6 +32,7 @@ from scripts.machine.copies import NO_ROOM
 from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
 from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
+VERSION = 1
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
 CRASHED = "decoder crashed: the process that decoded it died"

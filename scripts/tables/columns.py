@@ -45,9 +45,8 @@ class Column:
     `of` says where the value is from: ``record: before.load_1m`` is that field of the record of a run, a tier or a
     format (None where it is not there), ``plan: tier`` one of the plan's entry, ``settings: workers`` a setting; a
     function gets the record. In the tables of results it is a column of the ok runs, of results with a speed, and
-    `over_runs` says what is made of their values: ``median``, ``largest`` or ``different``, the number of different
-    ones. Without `of` the module of the table works it out. `format` is a format string or a function that returns
-    text.
+    `over_runs` says what is made of their values: ``median`` or ``largest``. Without `of` the module of the table works
+    it out. `format` is a format string or a function that returns text.
     """
 
     name: str
@@ -284,7 +283,6 @@ _RANKING = (
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
            doc="by how much all ranks together are slower than that"),
     *_shared("status reason reason_code warnings"),
-    Column("codes", int, "code", over_runs="different", doc="number of different `code` among the ok runs"),
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
 TABLES = {
@@ -328,7 +326,6 @@ TABLES = {
         Column("disturbed_percent", float, lambda record: visit_of(record).disturbed_percent,
                doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
         Column("counts", bool, doc="whether it has a speed that counts: others did not take too much from it"),
-        Column("code", of="record: code", doc="hash of the code on the timed path; blank in older records"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
     "ranking": Table("A row a result, those of one condition together, the fastest first.", _RANKING),

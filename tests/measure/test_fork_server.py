@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench.made_results import demo_runs, made_results
 from scripts.measure.fork_server import unforkable
-from tests.bench.made_results import demo_runs, made_results
 
 PROGRAM = """
 import os

@@ -435,9 +435,9 @@ def test_a_name_at_which_the_other_nodes_do_not_reach_this_one_is_refused(monkey
     monkeypatch.setattr(socket, "gethostbyname", looked_up)
     for host in ("localhost", "127.0.0.1", "other"):
         nodes.check_name(host)
-    with pytest.raises(UserError, match=r"found 'head', which is 127\.0\.1\.1 on this machine .* Write its address"):
+    with pytest.raises(UserError, match=r"'head', .* 127\.0\.1\.1"):
         nodes.check_name("head")
-    with pytest.raises(UserError, match="found 'nowhere', which is no name that is known"):
+    with pytest.raises(UserError, match="'nowhere'"):
         nodes.check_name("nowhere")
 
 
@@ -445,10 +445,10 @@ def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus,
     """What an earlier run left would be taken for this one's."""
     (tmp_path / "0.json").write_text("{}")
     monkeypatch.setenv(nodes.TOLD, json.dumps({"count": 2, "rendezvous": "127.0.0.1:1", "together": str(tmp_path)}))
-    with pytest.raises(UserError, match=r"found '0\.json' of an earlier run"), nodes.told().folder():
+    with pytest.raises(UserError, match=r"'0\.json'"), nodes.told().folder():
         pass
     run = Run(settings={"world": 3}, corpus=str(corpus.root))
-    with pytest.raises(UserError, match=r'found 3 ranks on 2 nodes; allowed is as many on each\. Write "world": 2'):
+    with pytest.raises(UserError, match='"world": 2'):
         ranks_of_run.measure(None, run)
 
 

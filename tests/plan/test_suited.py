@@ -84,7 +84,7 @@ def test_results_on_a_gpu_that_is_not_there_are_a_row(raw):
     plan = Plan(raw)
     assert {run.settings["device"] for run in plan.runs} == {"cpu"} and estimate(plan).results == 2
     assert lost(plan) == [("npy", None, {"device": "cuda"}), ("numpy_memmap", None, {"device": "cuda"})]
-    assert {row["reason"] for row in plan.skipped} == {NO_GPU}
+    assert {row["reason"] for row in plan.skipped} == {NO_GPU.reason}
 
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
@@ -101,7 +101,7 @@ def test_a_ladders_step_on_a_gpu_that_is_not_there_has_its_reason(raw):
         {"change": "other files", "loader": "numpy_memmap", "device": "cpu"},
     ]
     plan = Plan(raw)
-    assert [step.reason for step in plan.ladder_steps] == ["", NO_GPU, ""] and len(plan.runs) == 2
+    assert [step.reason for step in plan.ladder_steps] == ["", NO_GPU.reason, ""] and len(plan.runs) == 2
 
 
 def test_a_run_by_hand_gives_the_same_reason(tmp_path):

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import wave
 from dataclasses import dataclass
@@ -553,27 +552,6 @@ def wait_for(condition, seconds=300):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"--ledger": "missing.csv"}, "First run fetch_clips.py"),
-        ({"--jobs": 0}, "--jobs: found 0"),
-        ({"--kind-options": '{"seconds": 0.1}'}, "audio.min_seconds: found 0.5, allowed is at most audio.seconds"),
-        ({"--kind-options": '{"sample_rate": 0}'}, "--kind-options: sample_rate: 0 is less than"),
-        ({"--kind-options": '{"second": 1}'}, "found 'second', allowed are: sample_rate, seconds"),
-        ({"--kind": "video"}, "found 'video', allowed are the files in scripts/kinds"),
-    ],
-)
-def test_build_corpus_explains_mistakes(tmp_path, monkeypatch, changes, words):
-    write_ledger(tmp_path / "ledger.csv", [])
-    arguments = {"--ledger": tmp_path / "ledger.csv", "--store": tmp_path, "--out": tmp_path / "0000"} | changes
-    flat = [str(word) for pair in arguments.items() for word in pair]
-    monkeypatch.setattr(sys, "argv", ["build_corpus.py", *flat])
-    with pytest.raises(UserError, match=words):
-        build_corpus.main()
-    assert not (tmp_path / "0000").exists()
-
-
 # Index -----------------------------------------------------------------------------------------------------------
 
 
@@ -690,15 +668,3 @@ def test_an_empty_train_split_is_an_error(tmp_path):
     assert "9 rejected" in done.stderr
     assert "truncated (3); b (3); no labels (2)." in done.stderr
     assert not (tmp_path / "manifest.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [({"validation": 1}, "0 to below 1"), ({"count": 0}, "1 or more"), ({"count": 2}, "Type the same command again")],
-)
-def test_index_corpus_explains_mistakes(tmp_path, options, words):
-    write_shard(tmp_path / "shards" / "0000", ["a"])
-    done = index(tmp_path, **{"count": 1} | options)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr

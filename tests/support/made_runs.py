@@ -120,7 +120,8 @@ def declared(made: Made) -> dict[str, Any]:
         module = plugins.load("loaders", made.loader)
         said, data = plugins.declared(module), f"results/formats/demo/{made.format}/train"
         program = _program.program(module, said["options"] | made.settings, said["format_about"], data, audio(160_000))
-    return {**said, "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
+    noted = {"version": "1", "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
+    return {**said, **noted}
 
 
 def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str, Any]:

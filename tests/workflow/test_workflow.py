@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,9 @@ import psutil
 import pytest
 import yaml
 
-from scripts.common import plugins
-from scripts.common.code import closure
+from scripts.report import charts
 from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
-from tests.support.workflow_rules import PLUGINS_OF, rules
+from tests.support.workflow_rules import rules
 
 TABLES = ("runs", "ranking", "best", "formats", "tiers", "bounds", "tensors", "training", "seconds", "noise", "skipped")
 ALONE = {"write_format", "place_format", "profile_tier", "run_session"}  # whose time is a result
@@ -209,10 +207,7 @@ def test_nothing_runs_beside_a_measurement(experiment):
 def test_snakemakes_own_report(project):
     project.snakemake("--report", "report.html")
     text = (project.root / "report.html").read_text()
-    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "5 Costs", "The report"):
-        assert part in text, f"{part!r} is not in Snakemake's report"
-    for caption in ("earn back its conversion", "measured on the data set demo", "use fewer workers"):
-        assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"
+    assert [chart.TITLE for chart in charts.every().values() if chart.TITLE not in text] == []
 
 
 def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
@@ -220,64 +215,42 @@ def test_snakemakes_report_is_of_the_data_set_that_is_asked_for(project):
     other = ["--config", "dataset=other", "datasets={other: {source: synthetic}}"]
     done = project.call("--report", "other.html", *other)
     assert done.status != 0
-    assert "report/index.html of data set demo, and the config asks for other" in done.output
+    assert "report/index.html of data set demo" in done.output
     assert not (project.root / "other.html").exists()
 
 
 # What a change makes run again
 
 
-CHANGE = "\nCHANGED = True\n"
+RAISED = {  # whose number is raised: the rules that run for that, and whose results make others run
+    "scripts/prepare/count_clips.py": {"count_clips"},
+    "scripts/sources/synthetic.py": {"fetch_clips"},
+    "scripts/kinds/audio.py": {"build_corpus"},
+    "scripts/formats/npy.py": {"write_format"},
+    "scripts/tiers/posix.py": {"place_on_disk", "place_on_ram", "profile_tier"},
+    "scripts/loaders/numpy_memmap.py": {"prove_loader"},
+    "PROTOCOL": {"prove_loader"},
+    "REPORT": {"write_plan"},
+}
 
 
-def stages() -> dict[Path, tuple[str, ...]]:
-    """Return {file: the rules whose results it makes} for every file that the rules of this experiment reach.
-
-    Of what is measured it is the loader's own file, and those of the tasks: PROTOCOL stands for the rest
-    (tests/measure/test_timed_path.py).
-    """
-    formats = {plugins.load("loaders", loader).FORMAT for loader in LOADERS}
-    used = {"sources": ["synthetic"], "formats": sorted(formats), "tiers": ["posix"]}
-    found = defaultdict(set)
-    for rule in rules():
-        for program in rule.programs:
-            kind = PLUGINS_OF.get(program.rpartition(".")[2])
-            if rule.name in ("prove_loader", "prepare_clips", "measure_tensors") or "session" in rule.name:
-                continue  # below; this source needs no preparation, and these benchmarks are off
-            for plugin in used[kind] if kind else [None]:
-                for path in closure(program, *([f"scripts.{kind}.{plugin}"] if kind else [])):
-                    found[path.relative_to(PROJECT)].add("place_on_disk" if "place_on" in rule.name else rule.name)
-    for loader in LOADERS:
-        found[Path("scripts", "loaders", f"{loader}.py")].add("prove_loader")
-    found[Path("scripts", "measure", "tasks", "read.py")].add("measure_session_main")
-    return {path: tuple(sorted(names)) for path, names in found.items()}
+def raise_number(root: Path, what: str) -> None:
+    """Raise the VERSION of a file, which it gets where it has none, or a number of the vocabulary."""
+    name, path = ("VERSION", root / what) if "/" in what else (what, root / "scripts" / "common" / "vocabulary.py")
+    text, raised = re.subn(rf"(?m)^{name} = (\d+)", lambda found: f"{name} = {int(found[1]) + 1}", path.read_text())
+    path.write_text(text if raised else f"{text}\n{name} = 2\n")
 
 
-def one_of_each() -> list[tuple[Path, tuple[str, ...]]]:
-    """Return files that together make the results of every rule, each of a set of rules that no other has.
-
-    The smallest sets first, so that a rule stands beside as few others as may be.
-    """
-    sets = {names: path for path, names in sorted(stages().items())}
-    found, seen = [], set()
-    for names in sorted(sets, key=len):
-        if not seen.issuperset(names):
-            seen |= set(names)
-            found.append((sets[names], names))
-    return [*found, (sets[max(sets, key=len)], max(sets, key=len))]
-
-
-@pytest.mark.parametrize(("path", "names"), one_of_each(), ids=lambda value: str(value) * isinstance(value, Path))
-def test_a_changed_line_runs_what_it_makes(project, path, names):
-    """For one file of each set of rules; tests/common/test_code.py plants a line in each file."""
-    with open(project.root / path, "a") as file:
-        file.write(CHANGE if path.suffix == ".py" else "\nchanged: true\n")
+@pytest.mark.parametrize("what", RAISED)
+def test_a_raised_number_runs_what_it_stands_for(project, what):
+    raise_number(project.root, what)
     jobs = project.planned()
-    because = {job.rule.replace("_ram", "_disk") for job in jobs if "have changed" in job.reason}
-    assert because and because <= set(names), "runs again, though it does not reach the line"
-    assert set(names) <= {job.rule.replace("_ram", "_disk") for job in jobs}, "reaches the line, and does not run again"
+    changed = [job for job in jobs if "have changed" in job.reason]
+    assert {job.rule for job in changed} == RAISED[what]
     others = {job.rule for job in jobs if not re.search("have changed|Input files updated", job.reason)}
     assert others <= {"place_on_ram"}, "a copy in RAM is gone after its runs"
+    if what.startswith(("scripts/formats/", "scripts/loaders/")):
+        assert {job.wildcards.get("format") or job.wildcards["loader"] for job in changed} == {Path(what).stem}
 
 
 def test_other_machines_render_the_report_again_and_measure_nothing(project):
@@ -303,26 +276,15 @@ def test_other_machines_render_the_report_again_and_measure_nothing(project):
     assert rules_of(project.planned()) == {"draw_figures": 1, "render_report": 1}
 
 
-def test_comments_run_nothing(project):
-    for path in stages():
-        if path.suffix in (".py", ".yaml"):
-            with open(project.root / path, "a") as file:
-                file.write("\n# a comment\n")
+def test_words_run_nothing(project):
+    """A comment and another docstring in each file, and what people read for a key."""
+    for path in (project.root / "scripts").rglob("*.py"):
+        path.write_text(path.read_text().replace('"""', '"""Otherwise: ', 1) + "\n# a comment\n")
+    for path in (project.root / "workflow").rglob("*.yaml"):
+        path.write_text(path.read_text() + "\n# a comment\n")
+    words = project.root / "scripts" / "common" / "vocabulary.py"
+    words.write_text(words.read_text().replace("every byte is read once", "every byte is read"))
     assert project.planned() == []
-
-
-def test_an_edited_loader_runs_again_and_no_other(project):
-    """`dali_external` and `numpy_memmap` read the same format."""
-    with open(project.root / "scripts" / "loaders" / "numpy_memmap.py", "a") as file:
-        file.write(CHANGE)
-    jobs = project.planned()
-    assert rules_of(jobs) == {
-        **{"place_on_ram": 5, "prove_loader": len(LOADERS) + 1, "measure_session_main": 1},
-        "summarize_loader": len(LOADERS),
-        **{"make_tables": 1, "draw_figures": 1, "render_report": 1},
-    }
-    on_disk = [job for job in jobs if job.wildcards.get("tier") == "disk"]
-    assert values(on_disk, "prove_loader", "loader") == {"numpy_memmap"}, "proofs of other loaders"
 
 
 def test_a_touched_file_runs_nothing(project):
@@ -489,7 +451,6 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
     finished = first.visits()
     assert 2 <= len(finished) < 12
-    assert "Stopped early: this is of what was measured so far." in said.output
     assert (project.root / "report" / "index.html").exists(), said.output[-3000:]
 
     second = Started(project, project.start(wanted))
@@ -571,15 +532,13 @@ def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(unt
         values(jobs, "prove_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
     )
     said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
-    assert "preset ladder leaves out dali_wav, dali_npy, dali_external, lazy_memmap, webdataset of config.yaml" in said
     assert "snakemake results/dali_wav.json --config preset=ladder" in said
 
 
 def test_a_target_without_a_loader_names_the_nearest(untouched):
     done = untouched.call("-n", "results/numpy_memap.json")
     assert done.status != 0 and "Traceback" not in done.output
-    assert "results/numpy_memap.json: found no loader 'numpy_memap'" in done.output
-    assert "Did you mean 'numpy_memmap'?" in done.output
+    assert "'numpy_memmap'?" in done.output
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
@@ -593,8 +552,7 @@ def test_a_report_without_pages_says_how_they_are_made(untouched):
     for given in (["--report"], ["--report", "report.html"], ["--report=report.html"]):
         done = untouched.call(*given, "--config", "preset=quick")
         assert done.status != 0 and "Traceback" not in done.output
-        assert "--report: found no report/index.html" in done.output
-        assert "Make them first: snakemake --config preset=quick\n" in done.output
+        assert "snakemake --config preset=quick\n" in done.output
 
 
 def test_a_report_of_another_data_set_says_how_that_was_measured(untouched):
@@ -609,15 +567,14 @@ def test_a_report_of_another_data_set_says_how_that_was_measured(untouched):
     finally:
         shutil.rmtree(results)
         page.unlink()
-    assert (
-        done.status != 0 and "Type: snakemake --config dataset=other preset=quick --report report.html" in done.output
-    )
+    assert done.status != 0
+    assert "snakemake --config dataset=other preset=quick --report report.html" in done.output
 
 
 def test_a_second_config_is_refused_since_snakemake_would_drop_the_first(untouched):
     done = untouched.call("-n", "--config", "preset=ladder", "--config", "dataset=demo")
     assert done.status != 0 and "Traceback" not in done.output
-    assert "--config: found more than one" in done.output
+    assert "--config: " in done.output
 
 
 def test_the_plan_of_two_million_clips_is_small(untouched):
@@ -625,22 +582,10 @@ def test_the_plan_of_two_million_clips_is_small(untouched):
     assert 1000 < len(jobs) < 4000, rules_of(jobs)
 
 
-MISTAKES = {
-    "unknown key": ({"sweeep": {"workers": [0]}}, ["sweeep", "unknown key", "Did you mean 'sweep'?"]),
-    "unknown loader": ({"loaders": ["numpy_memap"]}, ["loaders[0]", "numpy_memap", "Did you mean 'numpy_memmap'?"]),
-    "unwritable tier": ({"storage": {"ram": {"path": "/proc/feedrate"}}}, ["storage.ram", "/proc/feedrate"]),
-    "missing folder": (
-        {"dataset": "mine", "datasets": {"mine": {"source": "folder", "path": "/no/such/folder"}}},
-        ["datasets.mine", "/no/such/folder", "does not exist"],
-    ),
-    "a number out of range": ({"measure": {"repeats": 0}}, ["measure.repeats", "found 0", ">= 1"]),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("changed", [{"sweeep": {"workers": [0]}}, {"measure": {"repeats": 0}}], ids=str)
 @pytest.mark.parametrize("place", ["file", "command line"])
-def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place):
-    changed, expected = MISTAKES[mistake]
+def test_a_mistake_in_the_config_stops_before_any_job(untouched, changed, place):
+    """What is said of each is in the scene of errors."""
     good = dict(untouched.config)
     if place == "file":
         untouched.configure(**changed)
@@ -651,9 +596,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place)
         as_yaml = (f"{key}={yaml.safe_dump(value, default_flow_style=True)}" for key, value in changed.items())
         done = untouched.call("--config", *(text.removesuffix("\n").removesuffix("\n...") for text in as_yaml))
     assert done.status != 0, done.output
-    for words in ("config: ", *expected):
-        assert words in done.output, f"{words!r} is not in:\n{done.output}"
-    assert "Traceback" not in done.output, done.output
+    assert f"config: {next(iter(changed))}" in done.output and "Traceback" not in done.output, done.output
     assert not (untouched.root / "results").exists(), "a job has run"
 
 

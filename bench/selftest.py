@@ -4,7 +4,7 @@ Ends with a line for each property, and with an error where one does not hold. S
 that a loader which is 5 % slower on purpose is called slower needs a machine that is steady enough to say so, and the
 table shows how steady it was.
 
-    make selftest            python -m tests.bench.selftest --only same slower
+    make selftest            python -m bench.selftest --only same slower
 """
 
 import argparse
@@ -14,10 +14,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.noise import Sessions, planted
 from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.counting import counting
 from scripts.common.statistics import Comparison
-from tests.bench.noise import Sessions, planted
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import folders
 

@@ -7,7 +7,7 @@ memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turn
 one moment; a ratio is the median over the turns, with the 95 % interval of that median. Rows are also raced with the
 plain use of their library, at the first of the latencies.
 
-By hand: python -m tests.bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3
+By hand: python -m bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3
 """
 
 import argparse
@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.bench_loaders import middle
+from bench.plain_uses import PLAIN, Plain
 from scripts.common import plugins
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, epoch_order
@@ -39,10 +41,8 @@ from scripts.measure.child import SPIN_COUNT
 from scripts.measure.sink import PlainLoop
 from scripts.tiers._objects.servers import delayed, seaweedfs
 from scripts.tiers._objects.upload import upload
-from tests.bench.bench_loaders import middle
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.plain_uses import PLAIN, Plain
 
 CLIPS, BATCH, BUCKET = 256, 32, "feedrate-bench"
 GOAL = 0.9  # of ours

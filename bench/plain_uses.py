@@ -9,7 +9,7 @@ Where the program that a report offers is the plain use, its text is what is rac
 then not raced. litdata's and mosaic's are here where their isolated environment is on the path: `PYTHONPATH=
 .venv/isolated/litdata:. python -m ...`.
 
-By hand, to see that they deliver what they should: python -m tests.support.plain_uses
+By hand, to see that they deliver what they should: python -m bench.plain_uses
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Writing a format against copying its result: the ratio of times, and the growth of memory with the corpus.
 
-    python -m tests.bench.bench_formats [--clips 512] [--rounds 3] [--folder DIR]
+    python -m bench.bench_formats [--clips 512] [--rounds 3] [--folder DIR]
 
 For each format, in alternating rounds on one file system: `write_format.py` (the seconds of its record: conversion of
 clips of 10 s, flushed), then `cp -r` of what it wrote, flushed in the same way. Both read from the page cache. The

@@ -1,6 +1,6 @@
 """Real sessions of loaders of known speeds, beside a neighbour that takes one core in bursts: what is said wrong?
 
-    python -m tests.bench.noise --sessions 20 --minutes 5 --json found.json
+    python -m bench.noise --sessions 20 --minutes 5 --json found.json
 
 Planted are loaders that copy memory a known number of times beside each batch (memory-bound, as loaders are), and
 loaders whose batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as

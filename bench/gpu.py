@@ -4,8 +4,8 @@ First that it is right: the tests that want a GPU, and those of streams once mor
 Then how fast: the in-memory ceiling, the bus, and each loader below by itself, with the same proof of every clip as any
 run. What is wrong, does not run or comes too late is a row with its reason, and the exit status is 1.
 
-    python -m tests.bench.gpu --json found.json
-    python -m tests.bench.gpu --rehearse     # the same programs on a CPU, little data: is this program itself sound?
+    python -m bench.gpu --json found.json
+    python -m bench.gpu --rehearse     # the same programs on a CPU, little data: is this program itself sound?
 """
 
 import argparse
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[1]
 MINUTES, CLIPS, CLIP_SECONDS, BATCH = 20.0, 1024, 10.0, 64
 CONTRACT = ("tests/machine/test_gpu.py", "tests/machine/test_device_prefetch.py", "tests/loaders/test_ring.py")
 CONTRACT += ("tests/loaders/test_loaders.py", "tests/loaders/test_kinds.py", "tests/loaders/test_programs.py")
@@ -180,7 +180,7 @@ class Bench:
     def forks(self, left: float) -> Row:
         """Return what visits by forks of the warm server are beside those by interpreters."""
         asked = ("--device", self.device, "--only", "ring", "--blocks", "2")
-        command = [sys.executable, "-m", "tests.bench.forks", *asked]
+        command = [sys.executable, "-m", "bench.forks", *asked]
         done = subprocess.run(command, cwd=PROJECT, text=True, capture_output=True, check=True, timeout=left)
         return {"note": next(line for line in done.stdout.splitlines() if line.startswith("ring: "))}
 
@@ -279,7 +279,7 @@ def machine(device: str) -> Row:
     """Return what was measured on, and with what."""
     import torch
 
-    from scripts.common.code import commit
+    from scripts.common.versions import commit
     from scripts.machine import gpu, host
 
     described, versions = host.describe(("torch", "nvidia-dali-cuda120"))

@@ -1,6 +1,6 @@
 """The programs that a report hands out beside visits of the same results: is a program as fast as the number beside it?
 
-    python -m tests.bench.programs --blocks 10 --json found.json
+    python -m bench.programs --blocks 10 --json found.json
 
 Every loader with the settings of the demo, on 512 clips of 10 s in RAM (all formats: some 5 GB). In each block each
 result is visited once as in a session (a fork, where that may be), and its program run once, one after the other; a
@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.made_results import demo_runs, made_results, of_all, ratio, words, yes
 from scripts.common import isolated
 from scripts.machine.cores import cores_allowed
 from scripts.measure import child, one_run
 from scripts.plan.runs import Run
-from tests.bench.made_results import demo_runs, made_results, of_all, ratio, words, yes
 from tests.support.handed_out import run_program
 from tests.support.programs import PROJECT
 

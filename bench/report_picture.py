@@ -1,6 +1,6 @@
 """Makes the README's picture: the first screen of a report, as a browser shows it.
 
-python -m tests.support.report_picture --report report/index.html --out docs/report.png
+python -m bench.report_picture --report report/index.html --out docs/report.png
 """
 
 import argparse

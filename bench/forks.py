@@ -1,6 +1,6 @@
 """Visits made by a fork of the warm server beside visits made by a fresh interpreter: is one as fast as the other?
 
-    python -m tests.bench.forks --blocks 20 --json found.json
+    python -m bench.forks --blocks 20 --json found.json
 
 Every loader that may be forked, with the settings of the demo, on 128 clips of 10 s in RAM. In each block each loader
 is visited once in either way, one after the other; a ratio is of the visits of one block, with its 99 % interval.
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.made_results import CLIPS, demo_runs, made_results, of_all, ratio, words, yes
 from scripts.common.counting import DISTURBED_PERCENT, visit_of
 from scripts.measure.visits import TRIES, forkable
-from tests.bench.made_results import CLIPS, demo_runs, made_results, of_all, ratio, words, yes
 
 NEAR = 0.97, 1.03
 

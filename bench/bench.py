@@ -1,6 +1,6 @@
 """`make bench`: every speed that the project promises, as ratios taken side by side in one run.
 
-Each part is a program of its own (`python -m tests.bench.bench_corpus --help`).
+Each part is a program of its own (`python -m bench.bench_corpus --help`).
 Nothing here is a test: a shared machine may
 miss a goal by noise, so the table says by how much, and the exit status is 0 unless a part breaks.
 """
@@ -17,9 +17,7 @@ def main() -> None:
     results = []
     for part in PARTS:
         print(f"== {part}", flush=True)
-        with subprocess.Popen(
-            [sys.executable, "-m", f"tests.bench.{part}"], stdout=subprocess.PIPE, text=True
-        ) as program:
+        with subprocess.Popen([sys.executable, "-m", f"bench.{part}"], stdout=subprocess.PIPE, text=True) as program:
             for line in program.stdout:
                 print(line, end="", flush=True)
                 if line.startswith('{"bench"'):

@@ -9,7 +9,7 @@ Goal: timed over bare, and the sampler's share of one core on top, at most 1 %, 
 machine is calm enough for: where the 95 % interval is wider than 1 % either way, nothing is said. What consuming
 costs, timed over idle, is shown too: it is no overhead but the work that every loader is asked for.
 
-By hand: python -m tests.bench.bench_overhead
+By hand: python -m bench.bench_overhead
 """
 
 import itertools

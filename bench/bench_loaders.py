@@ -7,8 +7,8 @@ thread begins): a ratio is the median over the openings, of each the median over
 that median (order statistics). Freed memory is kept, as the demo's results have it: else both of a pair fall into modes
 by the heap, and a ratio is anything from 0.8 to 1.3 (`--allocator default`).
 
-By hand: python -m tests.bench.bench_loaders --only bound,step
-         python -m tests.bench.bench_loaders --only plain --loaders lazy_memmap,dali_wav --seconds 30
+By hand: python -m bench.bench_loaders --only bound,step
+         python -m bench.bench_loaders --only plain --loaders lazy_memmap,dali_wav --seconds 30
 """
 
 import argparse
@@ -32,6 +32,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.plain_uses import PLAIN
+from bench.reference import gathered
 from scripts.common import plugins
 from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
@@ -47,11 +49,9 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
 from scripts.sources._synthetic_images import Recipe, pixels
-from tests.bench.reference import gathered
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
-from tests.support.plain_uses import PLAIN
 
 CLIPS, BATCH = 1024, 32
 SIDE = 224  # pixels, of images
@@ -339,7 +339,7 @@ def _two_clips(bench: Bench) -> dict[str, Any]:
 
 
 def plain_uses(bench: Bench) -> None:
-    """Race each row with the plain use of its library (tests/support/plain_uses.py)."""
+    """Race each row with the plain use of its library (bench/plain_uses.py)."""
     for loader, (changes, plain) in PLAIN.items():
         if loader.startswith("s3") or (bench.loaders and loader not in bench.loaders):  # S3: bench_objects.py
             continue

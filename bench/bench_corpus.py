@@ -1,6 +1,6 @@
 """Measures build_corpus.py: against one ffmpeg process per clip, and its memory as the number of clips grows.
 
-    python -m tests.bench.bench_corpus [--clips 128] [--rows 1024] [--jobs 2]
+    python -m bench.bench_corpus [--clips 128] [--rows 1024] [--jobs 2]
 
 The clips are 10 s of 44.1 kHz stereo AAC. The ways run in turns, since a machine's speed drifts; a ratio is the median
 over the rounds. build_corpus.py is timed on a shard of as many rows as real shards have, which goes round the clips:

@@ -2,7 +2,7 @@
 
 Goals: the plan in 20 s; bounded memory for the rest.
 
-By hand: python -m tests.bench.bench_scale [--results N] [--runs N]
+By hand: python -m bench.bench_scale [--results N] [--runs N]
 """
 
 import argparse

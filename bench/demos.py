@@ -1,7 +1,7 @@
 """`make demo` again and again, each from nothing: how long it takes, what it says, and whether that can be.
 
-    python -m tests.bench.demos --demos 20 --json found.json
-    python -m tests.bench.demos --demos 1 --neighbour
+    python -m bench.demos --demos 20 --json found.json
+    python -m bench.demos --demos 1 --neighbour
 
 With --neighbour a process takes one core in bursts meanwhile, as in noise.py. Needs the environment that `make` made.
 A set can be taken in parts: the demos in the file of --json count. Ends with an error where a row is above its
@@ -20,8 +20,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from bench.noise import neighbour
 from scripts.tables.columns import read_tables
-from tests.bench.noise import neighbour
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import LEFT_OUT, folders
 

@@ -1,6 +1,6 @@
 """Windows that are shorter than an epoch beside whole epochs: do both give the speed of whole epochs?
 
-    python -m tests.bench.epochs --blocks 10 --json found.json
+    python -m bench.epochs --blocks 10 --json found.json
 
 Every loader with the settings of the demo, on 4,000 clips of 10 s in RAM (2.6 GB a format: name some loaders by
 `--only` where RAM is scarce). In each block each result is visited twice, one after the other: by a short window, as
@@ -12,9 +12,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from bench.made_results import MadeResults, demo_runs, made_results, of_all, ratio, words, yes
 from scripts.measure.run_session import START_WITHIN
 from scripts.plan.runs import Run
-from tests.bench.made_results import MadeResults, demo_runs, made_results, of_all, ratio, words, yes
 
 CLIPS = 4000
 SECONDS = 0.2  # of the short windows: less than a session's, as the data set is a part of one
