@@ -2,7 +2,7 @@ import json
 import shlex
 
 from scripts.common.code import code_hash
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, refused
 from scripts.common.vocabulary import PROTOCOL
 from scripts.plan.experiment import PLACING
 from scripts.plan.planning import asked_for, planning
