@@ -68,7 +68,7 @@ def changed(key: str, value: object) -> Callable[[bytes], bytes]:
     return lambda text: json.dumps({**json.loads(text), key: value}).encode()
 
 
-DELETE, AGAIN = r"error: .*[Dd]elete ", r"error: .*plan\.json: found no .*type your snakemake command again"
+DELETE, AGAIN = r"error: .*(Delete|Move) .*", r"error: .*plan\.json: found no .*type your snakemake command again"
 in_tables("a run's record cut", OF_RUN, lambda text: text[:300], DELETE, short=True)
 in_tables("a run's record of bytes that are no text", OF_RUN, lambda text: b"\xff\xfe" + text, DELETE)
 in_tables("a run's speed that is no number", OF_RUN, changed("clips_per_second", "fast"), DELETE)
