@@ -5,7 +5,7 @@ BIN := $(abspath $(VENV))/bin
 READY := $(VENV)/.ready
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test bench selftest faults readme lock isolated gpu gpu-wheels
+.PHONY: demo test scenes bench selftest faults readme lock isolated gpu gpu-wheels
 .DEFAULT_GOAL := demo
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
@@ -20,11 +20,14 @@ test: $(READY) ## every test
 	@ruff format --check --quiet .
 	@python -m pytest -m "not alone" -n 3; beside=$$?; python -m pytest -m alone $$(grep -rl 'mark\.alone' tests --include='test_*.py') && exit $$beside
 
+scenes: $(READY) ## what the terminal, the page and errors say in the tests, written anew (tests/scenes); read `git diff`
+	@python -m tests.scenes.renew
+
 bench: $(READY) ## ratios, each measured side by side in one run
-	@python -m tests.bench.bench
+	@python -m bench.bench
 
 selftest: $(READY) ## proof that the instrument is right, some ten minutes
-	@python -m tests.bench.selftest
+	@python -m bench.selftest
 
 # What `make gpu` needs of requirements.lock: 6 GB instead of 8. WHEELS names a folder of them, for a machine without a registry.
 GPU_PACKAGES := torch numpy nvidia-dali-cuda120 nvidia-ml-py psutil pytest pytest-timeout pytest-xdist \
@@ -33,8 +36,8 @@ WHEELS ?=
 GPU_READY := $(VENV)/.gpu_ready
 
 gpu: ## on a machine with a GPU: all that touches it, proven and measured, one table in at most 20 minutes (docs/gpu.md)
-	@began=$$(date +%s); $(PYTHON) -m tests.bench.gpu --look && \
-		{ test -f $(READY) || $(MAKE) --no-print-directory $(GPU_READY); } && python -m tests.bench.gpu --began $$began
+	@began=$$(date +%s); $(PYTHON) -m bench.gpu --look && \
+		{ test -f $(READY) || $(MAKE) --no-print-directory $(GPU_READY); } && python -m bench.gpu --began $$began
 
 gpu-wheels: ## fill the folder WHEELS (wheels, unless told) with what `make gpu` installs, to be carried there
 	@$(PYTHON) -m pip download --quiet --dest $(or $(WHEELS),wheels) --constraint requirements.lock $(GPU_PACKAGES)
@@ -53,7 +56,7 @@ readme: $(READY) ## the README's ranking and picture, from the session of the la
 	@sh envs/test_browser.sh
 	@feedrate figures --tables $(TABLES) --out $(VENV)/readme/figures
 	@feedrate report --tables $(TABLES) --figures $(VENV)/readme/figures --out $(VENV)/readme/index.html
-	@python -m tests.support.report_picture --report $(VENV)/readme/index.html --out docs/report.png
+	@python -m bench.report_picture --report $(VENV)/readme/index.html --out docs/report.png
 	@python -m scripts.report.write_readme --tables $(TABLES)
 
 lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock, envs/*.yaml and envs/sizes.json from pyproject.toml

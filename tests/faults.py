@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from scripts.common.code import commit
+from scripts.common.versions import commit
 from tests.support.faults.page import DOC, carried, page, record_of, renewed
 from tests.support.faults.planting import FAULTS, planted, prepared
 from tests.support.faults.registry import STAGES

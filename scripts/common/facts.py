@@ -50,10 +50,11 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
         differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
     return {
         **differs,
-        **({"code": row["code"], "proven": proof["started"]} if row["file"] else {}),
+        **({"proven": proof["started"]} if row["file"] else {}),
         **{key: row[key] for key in ("seconds", "epochs", "threads")},
         "storage": _hash({"location": row["location"], "emulate": row["emulate"], **limited}),
-        "format": {key: made.get(key) for key in ("version", "files")},
+        "format": [row["format"], row["format_version"], made.get("files")],
+        "loader": row["version"],
         "receipts": proof.get("receipts_hash"),
         "versions": proof["declared"]["versions"],
         "protocol": PROTOCOL,

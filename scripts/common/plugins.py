@@ -24,6 +24,7 @@ STAGES = (*LOADING, "decode")  # what a loader may leave out, to see what it cos
 # What a file must have, each with a line that would be right (docs/architecture.md).
 CONTRACT = {
     "kinds": {
+        "VERSION": "VERSION = 1",
         "OPTIONS": "OPTIONS = {}",
         "Kind": "class Kind: ...",
         "read": "def read(path, sample): ...",
@@ -32,18 +33,21 @@ CONTRACT = {
         "examine": "def examine(found, clip, corpus, owner, limit): ...",
     },
     "sources": {
+        "VERSION": "VERSION = 1",
         "OPTIONS": "OPTIONS = {}",
         "check": "def check(options): ...",
         "shards": "def shards(options): ...",
         "fetch": "def fetch(request): ...",
     },
     "formats": {
+        "VERSION": "VERSION = 1",
         "BYTES_PER_CLIP": "BYTES_PER_CLIP = lambda sample: sample.stored_bytes",
         "READERS": "READERS = False",
         "write": "def write(corpus, split, out, readers, progress): ...",
         "read": "def read(out, corpus): ...",
     },
     "tiers": {
+        "VERSION": "VERSION = 1",
         "OPTIONS": "OPTIONS = {}",
         "check": "def check(options): ...",
         "location": "def location(options, copy): ...",
@@ -129,6 +133,12 @@ def _check_contract(kind: str, module: ModuleType, file: str) -> None:
         if ("def " in line or "lambda" in line) and not callable(getattr(module, name)):
             found = getattr(module, name)
             raise UserError(f"{file}: {name}: found {found!r}, allowed is a function. Write `{line}`.")
+    version = getattr(module, "VERSION", 1)  # of a loader none must be there
+    if type(version) is not int or version < 1:
+        raise UserError(
+            f"{file}: VERSION: found {version!r}, allowed is a whole number of at least 1. Write `VERSION = 1`, and "
+            "raise it by one when what the file writes changes."
+        )
     if not (module.__doc__ or "").strip():
         raise UserError(
             f"{file}: found no docstring, expected is a first line that says what it is: the report shows it. "

@@ -19,7 +19,6 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.schema import problems
 
-DATA_FILES = ("workflow/published/*.yaml", "workflow/schemas/published.schema.yaml")
 FOLDER = PROJECT / "workflow" / "published"
 SCHEMA = PROJECT / "workflow" / "schemas" / "published.schema.yaml"
 WORDS = ("title", "source", "hardware", "settings", "differs", "corrected", "item")

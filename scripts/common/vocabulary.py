@@ -1,13 +1,14 @@
 """The words of the project, each with what people read for it: tasks, caches, settings, parts, bounds, statuses.
 
 Config, records and tables hold the keys. The schemas (docs/run.schema.json, workflow/schemas/config.schema.yaml) list
-them again; tests/common/test_vocabulary.py says where they differ.
+them again.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 12  # raise it when a change to the protocol of a run makes older runs incomparable
+PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
+REPORT = 1  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 
@@ -20,23 +21,38 @@ class Term(NamedTuple):
     about: str = ""  # what it is
 
 
+class Task(NamedTuple):
+    """What people read for a task, and what it is for; without kinds or devices for all."""
+
+    word: str
+    text: str = ""
+    about: str = ""
+    kinds: tuple[str, ...] = ()  # of data
+    devices: tuple[str, ...] = ()
+
+
 TASKS = {  # each a file in scripts/measure/tasks
-    "read": Term("reading", about="every byte is read once"),
-    "iterate": Term("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
-    "augment": Term("augmenting", "reading random crops of images", "read, then cropped and flipped at random"),
-    "train": Term("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
-    "train_compiled": Term(
+    "read": Task("reading", about="every byte is read once"),
+    "iterate": Task("plain loop", "in a plain loop that need not read its batches", "nothing is read"),
+    "augment": Task(
+        "augmenting", "reading random crops of images", "read, then cropped and flipped at random", kinds=("image",)
+    ),
+    "train": Task("training", "training in a bare loop", "an autoencoder is trained in a bare loop"),
+    "train_compiled": Task(
         "compiled training",
         "training of the compiled model",
         "the autoencoder goes through torch.compile, then it is trained in a bare loop",
     ),
-    "lightning": Term("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
-    "ddp": Term("DDP training", "training under DistributedDataParallel", "each rank trains one under DDP"),
-    "lightning_ddp": Term(
+    "lightning": Task("training by Lightning", "training by Lightning", "an autoencoder is trained by Lightning"),
+    "ddp": Task("DDP training", "training under DistributedDataParallel", "each rank trains one under DDP"),
+    "lightning_ddp": Task(
         "DDP training by Lightning", "training by Lightning's ddp", "each rank trains one by Lightning's ddp strategy"
     ),
-    "infer_tensorrt": Term(
-        "inference by TensorRT", "inference by TensorRT", "an autoencoder that TensorRT compiled, without training it"
+    "infer_tensorrt": Task(
+        "inference by TensorRT",
+        "inference by TensorRT",
+        "an autoencoder that TensorRT compiled, without training it",
+        devices=("cuda",),
     ),
 }
 OF_RANKS = ("ddp", "lightning_ddp")  # trainings that are of ranks, also of one

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 REQUIRES = ("numpy", "pyarrow")
 BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False

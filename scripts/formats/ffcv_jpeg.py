@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy", "PIL")
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most

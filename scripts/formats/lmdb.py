@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 REQUIRES = ("numpy", "lmdb")
 BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False

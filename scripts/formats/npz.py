@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 REQUIRES = ("numpy",)
 BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
 TAKES = lambda sample: sample.file_bytes  # noqa: E731

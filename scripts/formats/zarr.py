@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scripts.formats._contract import Corpus, Path, Progress, Rows
 
+VERSION = 1
 REQUIRES = ("numpy", "zarr")
 BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
 READERS = False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
 
+VERSION = 1
 OPTIONS = {
     "shape": {
         **{"type": "array", "minItems": 1, "maxItems": 8, "items": {"type": "integer", "minimum": 1}},

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
 
+VERSION = 1
 SECTION = "audio"  # of the config, in which its OPTIONS are; of other kinds they are in the data set's entry
 OPTIONS = {
     "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},

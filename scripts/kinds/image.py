@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
 
+VERSION = 1
 OPTIONS = {
     "size": {
         **{"type": "array", "minItems": 2, "maxItems": 2, "default": [224, 224]},

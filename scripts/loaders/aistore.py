@@ -73,7 +73,7 @@ def simplify(settings):
     return settings if settings["get"] == "object" else {**settings, "in_flight": None}
 
 
-def unsuited(request):
+def never(request):
     """Return why the tier cannot be read: it is no AIStore."""
     if request.location.read_by == "ais":
         return None

@@ -67,7 +67,7 @@ $loop
 """
 
 
-def unsuited(request):
+def never(request):
     """Return a reason where the GPU reader is asked for without a GPU."""
     if request.options["reader"] == "gpu" and request.device == "cpu":
         return "reader gpu reads into a GPU's memory (GPUDirect Storage): it needs device cuda"

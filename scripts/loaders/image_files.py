@@ -51,7 +51,7 @@ $loop
 )
 
 
-def unsuited(request):
+def never(request):
     """Return why the decoder cannot decode the files, or None."""
     return cannot_decode(request.options["decoder"], request)
 

@@ -144,7 +144,7 @@ class Members:
         """Do nothing: the shards stay open until the loader is closed."""
 
 
-def unsuited(request):
+def never(request):
     """Return why the decoder cannot decode the members, or None."""
     return cannot_decode(request.options["decoder"], request)
 

@@ -54,7 +54,7 @@ class Files:
         """Do nothing: no file stays open."""
 
 
-def unsuited(request):
+def never(request):
     """Return why the decoder cannot decode the files, or None."""
     return cannot_decode(request.options["decoder"], request)
 

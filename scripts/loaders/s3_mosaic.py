@@ -59,7 +59,7 @@ $loop
 """
 
 
-def unsuited(request):
+def never(request):
     """Return why ranks cannot have a cache each; or None."""
     if request.world > 1:
         return "the ranks of a machine share one cache in the library, and here each loader makes its own"

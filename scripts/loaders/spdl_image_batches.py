@@ -49,7 +49,7 @@ class Rows(ReadImages):
             self.decode(content_of(path_of(self.request, position)), row)
 
 
-def unsuited(request):
+def never(request):
     """Return why the decoder cannot decode the files, or None."""
     return cannot_decode(request.options["decoder"], request)
 

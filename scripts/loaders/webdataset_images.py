@@ -38,7 +38,7 @@ def collate(clips):
 )
 
 
-def unsuited(request):
+def never(request):
     """Return why the decoder cannot decode the members, or None."""
     return cannot_decode(request.options["decoder"], request)
 

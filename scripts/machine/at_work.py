@@ -1,13 +1,17 @@
-"""Which programs of feedrate are at work in a folder for another call of Snakemake: one that lives, or was killed."""
+"""Which programs of feedrate are at work in a folder for another call of Snakemake, and the lock of one that died."""
 
 import os
+import platform
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from scripts.common.files import read_json, write_json
 
 PROC = Path("/proc")
+NOTE = Path(".snakemake", "feedrate_call.json")  # which process holds Snakemake's lock on a folder, or did last
 PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.(?:prepare|measure)\.(\w+)")  # that make or measure something
-PROOFS = b"proof_server"  # which ends by itself; what it forks for is named
+PROCESS = b"process"  # of a job, or a warm server, which ends by itself; what has asked for it is named
 
 
 class Program(NamedTuple):
@@ -36,7 +40,7 @@ def of_other_calls(folder: Path, own: int, proc: Path = PROC) -> list[Program]:
     for process in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
         try:
             name = PROGRAM.search((proc / f"{process}/cmdline").read_bytes())
-            if name is None or name[1] == PROOFS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
+            if name is None or name[1] == PROCESS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
                 continue
         except OSError:  # ended meanwhile, or another user's
             continue
@@ -48,6 +52,54 @@ def of_other_calls(folder: Path, own: int, proc: Path = PROC) -> list[Program]:
         if not found.keys() & set(above[process])
     ]
     return [program for program in programs if program.snakemake != own]
+
+
+def note_call(folder: Path) -> None:
+    """Note that this process, a call of Snakemake, holds the lock of `folder`; once it does (onstart)."""
+    write_json(folder / NOTE, {**_machine(), "process": os.getpid(), "started": _started(os.getpid())})
+
+
+def release_lock_of_dead(folder: Path) -> bool:
+    """Remove Snakemake's lock of `folder` where the call that holds it has died; return whether it did.
+
+    Snakemake itself leaves the lock of a killed call there until somebody types --unlock. A lock stays that was taken
+    after the note was written, and one of another machine, or container, whose processes cannot be seen from here.
+    """
+    locks, note = list((folder / ".snakemake" / "locks").glob("*.lock")), folder / NOTE
+    try:
+        held, noted = read_json(note), note.stat().st_mtime_ns
+        if not locks or max(lock.stat().st_mtime_ns for lock in locks) > noted or not _is_dead(held):
+            return False
+        for lock in locks:
+            lock.unlink()
+    except FileNotFoundError:  # no note, or another call has just released the lock
+        return False
+    return True
+
+
+def _is_dead(held: dict[str, Any]) -> bool:
+    """Return whether the process of a note is known to have ended."""
+    here = _machine()
+    if held["host"] != here["host"]:
+        return False
+    if held["boot"] != here["boot"]:
+        return True
+    return held["namespace"] == here["namespace"] and _started(held["process"]) != held["started"]
+
+
+def _machine() -> dict[str, str]:
+    """Return what tells whether a process id of a note means anything here: the machine, since when, and which ids."""
+    boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return {"host": platform.node(), "boot": boot, "namespace": os.readlink(PROC / "self/ns/pid")}
+
+
+def _started(process: int) -> str | None:
+    """Return when a process began, in ticks since the machine did, or None where it has ended; see proc_pid_stat(5)."""
+    try:
+        fields = (PROC / f"{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
 
 
 def snakemake_above(process: int, proc: Path = PROC) -> int | None:

@@ -5,9 +5,8 @@ By cgroup v2 (Documentation/admin-guide/cgroup-v2.rst) where it has the controll
 down; the child joins them, and so does all that it starts:
 
     with groups.group(data, read_mbps=200, read_iops=86, memory=True) as folders:
-        subprocess.run(command, env={**os.environ, **groups.environment(folders)})
+        start(command, folders)
     # in the child
-    folders = groups.from_environment()
     groups.join(folders)
     groups.leave_room(folders, 16_000_000)  # once it has taken the memory that it needs
 
@@ -20,7 +19,6 @@ Every function that looks at the machine takes the folders that stand for `/proc
 
 import contextlib
 import errno
-import json
 import os
 import re
 import secrets
@@ -35,7 +33,7 @@ from typing import NamedTuple
 
 from scripts.machine import devices
 
-VARIABLE = "FEEDRATE_GROUPS"  # of the environment: the groups' folders as a JSON list
+joined: list[str] = []  # the folders of the groups that this process was put into
 V1_NAMES = {"io": "blkio", "memory": "memory"}  # what v1 calls the controllers of v2
 REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 NOT_WRITABLE = "control groups are not writable for this user (needs root or a delegated cgroup)"
@@ -94,20 +92,11 @@ def group(
         yield folders
 
 
-def environment(folders: Sequence[str]) -> dict[str, str]:
-    """Return the variable of the environment that hands the groups down to a child."""
-    return {VARIABLE: json.dumps(list(folders))}
-
-
-def from_environment() -> list[str]:
-    """Return the groups that the parent has made for this process, and forget them: its own children inherit them."""
-    return json.loads(os.environ.pop(VARIABLE, "[]"))
-
-
 def join(folders: Sequence[str]) -> None:
     """Put this process, with all its threads and all children that it will start, into the groups."""
     for folder in folders:
         (Path(folder) / "cgroup.procs").write_text("0\n")  # the writer itself
+    joined.extend(folders)
 
 
 def command_inside(folders: Sequence[str], command: Sequence[str]) -> list[str]:

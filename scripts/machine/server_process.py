@@ -5,12 +5,13 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-PR_SET_PDEATHSIG = 1  # prctl(2)
+PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1  # prctl(2)
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def running(
             stdout=file if stdout is None else stdout,
             stderr=file,
             start_new_session=True,
-            preexec_fn=_ended_with(os.getpid()),
+            preexec_fn=partial(end_with, os.getpid()),
         )
         try:
             yield server
@@ -61,13 +62,11 @@ def last_words(log: Path) -> str:
     return ""
 
 
-def _ended_with(parent: int) -> Callable[[], None]:
-    """Return what a new process does first, so that it is killed when its parent ends."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; end at once where that has ended already.
 
-    def begin() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the call above
-            os._exit(1)
-
-    return begin
+    The parent is the thread that has started it.
+    """
+    PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -30,7 +30,7 @@ from scripts.common.files import read_json
 from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import settings_text
 from scripts.machine import folders
-from scripts.measure.nodes import Nodes, check_name, environment
+from scripts.measure.nodes import Nodes, check_name
 from scripts.plan.runs import Run, measured_from, parser_of
 
 PROGRAM = "scripts.measure.run_loader"
@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> None:
         raise UserError(f"{lost[0]}: found without --out; only a record holds what it finds. Add --out FILE.")
     with tempfile.TemporaryDirectory(prefix="feedrate-") as folder:
         record = out or Path(folder) / "record.json"
-        status = _started(run, record, environment(nodes) if nodes else {})
+        status = _started(replace(run, nodes=asdict(nodes)) if nodes else run, record)
         if status or not record.is_file():
             if not status:
                 print("The record is that of the node at which all meet.")
@@ -153,10 +153,10 @@ def _location(folder: str) -> dict[str, Any]:
     return folders.location_of(Path(folder)).as_json()
 
 
-def _started(run: Run, out: Path, more: Mapping[str, str]) -> int:
+def _started(run: Run, out: Path) -> int:
     """Return the exit status of the program that makes the run and writes its record to `out`."""
     command = [sys.executable, "-m", PROGRAM, "--run", json.dumps(asdict(run)), "--out", str(out)]
-    process = subprocess.Popen(command, env={**os.environ, **more})
+    process = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         return process.wait()

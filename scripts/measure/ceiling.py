@@ -27,9 +27,16 @@ def pool_of(clips: int, sample: Sample) -> Any:
     """
     import numpy as np
 
-    size = clips * sample.bytes
-    count = min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // size)))
-    return np.full((count, clips, *sample.shape), 1, dtype=sample.dtype)
+    return np.full((_batches(clips, sample), clips, *sample.shape), 1, dtype=sample.dtype)
+
+
+def pool_bytes(clips: int, sample: Sample) -> int:
+    """Return how much memory `pool_of` takes."""
+    return _batches(clips, sample) * clips * sample.bytes
+
+
+def _batches(clips: int, sample: Sample) -> int:
+    return min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // (clips * sample.bytes))))
 
 
 def keep_from_workers(pool: Any) -> None:

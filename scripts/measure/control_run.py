@@ -17,7 +17,7 @@ def new_record(bound: Bound) -> dict[str, Any]:
 
 
 def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
-    """Return the bound's record; `pool`: the batches to stream, where a fork server has them already."""
+    """Return the bound's record; `pool`: the batches to stream, where a warm server has them already."""
     import torch
 
     from scripts.common.corpus import Corpus
@@ -43,7 +43,7 @@ def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
     record["host"], _ = host.describe(("torch",))
     before = host.look(time.perf_counter)
     try:
-        pool = ceiling.pool_of(request.batch_size, request.sample) if pool is None else pool
+        pool = ceiling.pool_of(min(request.batch_size, request.clips), request.sample) if pool is None else pool
         record["clips_per_second"] = ceiling.ceiling(request, pool, time.perf_counter, bound.seconds)
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)

@@ -1,13 +1,13 @@
 """What a run's record says of its loader, noted when it is measured: its file or a lock may say another thing later."""
 
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins, sample
+from scripts.common import isolated, plugins, sample
 from scripts.common.files import read_json
 from scripts.common.location import PATH
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import SPLIT
 from scripts.loaders import _program
 
@@ -15,14 +15,14 @@ from scripts.loaders import _program
 def declared(
     module: ModuleType, settings: dict[str, Any], corpus: Path, data: Path, dataset: str, seed: int
 ) -> dict[str, Any]:
-    """Return what `module` declares, the versions of what it requires in this process, and its program.
+    """Return what `module` declares, its version and those of what it requires in its environment, and its program.
 
     `corpus` is the corpus's folder, `data` that of the format on its tier, or of the index of its objects: the program
     of a loader that reads a folder names the one that lasts, where the workflow has made one. A loader in a file of the
     user's own is its own program: None.
     """
     found = plugins.declared(module)
-    versions = {name: version_of(name) for name in plugins.required(module, settings)}
+    versions = {name: isolated.version_of(name, isolated.env_of(module)) for name in plugins.required(module, settings)}
     own = getattr(module, "OWN_FILE", None)
     lasting = Path("results", "formats", dataset, module.FORMAT)
     reads_folder = PATH in getattr(module, "READS", (PATH,))
@@ -31,17 +31,10 @@ def declared(
     about = found["format_about"]
     return {
         **found,
+        "version": loader_version(module),
         "lifetime": plugins.lifetime(module, settings),
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,
         "program": None if own else _program.program(module, settings, about, folder, item, seed, versions),
     }
-
-
-def version_of(distribution: str) -> str | None:
-    """Return the version that this process would import, of an isolated environment too; None where it is absent."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

@@ -13,7 +13,7 @@ from scripts.plan.runs import Bound, measured_from, parser_of
 def main() -> None:
     """Measure the ceiling once in a fresh child process and write its record."""
     bound, out = measured_from(Bound, parser_of(Bound, __doc__).parse_args(), {"corpus": "--corpus", "out": "--out"})
-    measure_afresh(with_settings(bound), out, control_run.new_record, control_run.measure)
+    measure_afresh(with_settings(bound), out, control_run.new_record)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,19 @@
 """The nodes that a run of ranks is spread over: this machine alone, or those of `feedrate run --nodes`."""
 
 import ipaddress
-import json
-import os
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from scripts.common.errors import UserError
+from scripts.plan.runs import Run
 
-TOLD = "FEEDRATE_NODES"  # in the environment of what `feedrate run --nodes` starts
 LOOPBACK = "127.0.0.1"
 
 
@@ -77,14 +75,9 @@ def check_name(host: str) -> None:
         )
 
 
-def told() -> Nodes:
-    """Return the nodes that the environment names; without that this machine alone."""
-    return Nodes(**json.loads(os.environ.get(TOLD, "{}")))
-
-
-def environment(nodes: Nodes) -> dict[str, str]:
-    """Return the environment by which `told` returns these nodes."""
-    return {TOLD: json.dumps(asdict(nodes))}
+def nodes_of(run: Run) -> Nodes:
+    """Return the nodes of a run; this machine alone where it names none."""
+    return Nodes(**(run.nodes or {}))
 
 
 def _addresses() -> dict[str, Any]:

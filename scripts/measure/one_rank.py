@@ -1,10 +1,8 @@
 """One rank of a run, as torchrun starts it (measure/ranks.py): joins the others, measures, leaves its record."""
 
 import argparse
-import ctypes
 import json
 import os
-import signal
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +10,8 @@ from pathlib import Path
 from scripts.common.errors import run_main
 from scripts.common.request import Share
 from scripts.machine import gpu
-from scripts.measure import child, one_run, ranks
+from scripts.machine.server_process import end_with
+from scripts.measure import one_run, ranks
 from scripts.plan.runs import Run
 
 
@@ -24,10 +23,7 @@ def main() -> None:
     )
     parser.add_argument("--folder", required=True, type=Path, help="where the record is left")
     arguments = parser.parse_args()
-    launcher = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(child.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != launcher:
-        sys.exit(1)
+    end_with(os.getppid())
     number, world, node, here = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK"))
     cores = arguments.job["cores"][here]
     os.sched_setaffinity(0, cores)  # before torch counts them

@@ -16,18 +16,19 @@ from scripts.common.files import read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
-from scripts.common.vocabulary import COLD, PROTOCOL, SPLIT, VALIDATION
+from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
-from scripts.measure import child, sampler, tasks
+from scripts.measure import sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
-from scripts.measure.timed_path import timed_code
 from scripts.plan.config import check_loader
 from scripts.plan.runs import Run
+from scripts.plan.suited import never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
+CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
@@ -137,7 +138,6 @@ def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
         run,
         **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
         protocol=PROTOCOL,
-        code=timed_code(module),
         format=module.FORMAT,
         split=SPLIT,
         location=run.location["uri"],
@@ -158,11 +158,13 @@ def emulated(run: Run) -> dict[str, Any] | None:
 def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader.
 
-    `pool`: the batches that the in-memory ceiling of a visit streams, where a fork server has them already. `rank`:
+    `pool`: the batches that the in-memory ceiling of a visit streams, where a warm server has them already. `rank`:
     which one of several processes that share its epochs this is (measure/ranks.py).
     """
     record = new_record(module, asked)
     proof = read_json(Path(asked.proof)) if asked.proof else None
+    if proof and proof["declared"]["version"] != record["declared"]["version"]:
+        return without_speed(record, "failed", CHANGED)
     if asked.file:
         try:
             module = _own_epochs.imported(module)
@@ -189,8 +191,8 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
     record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
-    reason = cannot_read(module, asked.cache, placed) or cannot_run(module, request)
-    reason = reason or cannot_run(tasks.load(record["task"]), request)
+    found = never(module, request, asked.task, asked.cache)
+    reason = found.reason if found else cannot_run(module, request) or cannot_run(tasks.load(asked.task), request)
     if reason:
         return without_speed(record, "skipped", reason)
     epochs, refused = epochs_for(str(asked.epochs), request)
@@ -200,7 +202,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     if proof:
         record["proof"] = facts.relied_on(vars(asked), proof)
         if pool is None and asked.mode == "visit":
-            pool = ceiling.pool_of(request.batch_size, request.sample)
+            pool = ceiling.pool_of(min(request.batch_size, request.clips), request.sample)
     if pool is not None:
         ceiling.keep_from_workers(pool)
     kept = asked.path if asked.mode == "proof" else asked.proof
@@ -218,7 +220,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         timeline=asked.timeline,
         step_limit_ms=asked.step_limit_ms,
         asked_step_ms=asked.asked_step_ms,
-        groups=tuple(child.joined),
+        groups=tuple(control_groups.joined),
         limited_share=asked.limited_share,
         validation=placed.split(VALIDATION),
         logs=Path(asked.logs) if asked.logs and request.rank == 0 else None,
@@ -242,35 +244,9 @@ def request_for(
     record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location, share: Share
 ) -> LoaderRequest:
     """Return what the loader is asked for."""
-    settings = record["settings"]
-    return LoaderRequest(
-        location=split,
-        clips=corpus.counts[SPLIT],
-        sample=corpus.sample,
-        classes=corpus.classes,
-        sample_rate=corpus.sample_rate,
-        batch_size=settings["batch_size"],
-        workers=settings["workers"] or 0,
-        prefetch=settings["prefetch"] or 1,
-        pin_memory=bool(settings["pin_memory"]),
-        device_prefetch=settings["device_prefetch"] or 0,
-        threads=record["threads"],
-        device=settings["device"],
-        seed=record["seed"],
-        share=share,
-        options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
-    )
-
-
-def cannot_read(module: ModuleType, cache: str, placed: Location) -> str | None:
-    """Return why the loader cannot read the data, or no epoch of it can have this state of the page cache; or None."""
-    unreadable = placed.unreadable(getattr(module, "READS", (location.PATH,)))
-    if unreadable or cache not in COLD:
-        return unreadable
-    if getattr(module, "PRELOADS", False):
-        return f"it reads everything when it is opened: no epoch is {cache}"
-    never = placed.never(cache)
-    return f"{never}: measure on a tier that is a disk" if never else None
+    known = {"clips": corpus.counts[SPLIT], "classes": corpus.classes, "sample_rate": corpus.sample_rate}
+    of_run = {"threads": record["threads"], "seed": record["seed"], "share": share}
+    return replace(request_of(module, record["settings"], split, corpus.sample), **known, **of_run)
 
 
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:

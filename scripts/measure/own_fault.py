@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common.code import file_hash
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import call_of
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import NOT_TRIED
 
 
@@ -41,5 +41,5 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
 
 
 def _of(note: Path, module: ModuleType) -> list[str]:
-    """Return what a note is of: this call of Snakemake, and the hash of each file of the loader."""
-    return [call_of(note.parent), *(file_hash(Path(file)) for file in (module.OWN_FILE, *module.LOCAL_IMPORTS))]
+    """Return what a note is of: this call of Snakemake, and the hash of the loader's files."""
+    return [call_of(note.parent), loader_version(module)]

@@ -26,14 +26,15 @@ from scripts.common.request import Share
 from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
-from scripts.measure import across, nodes, one_run, receipts
+from scripts.measure import across, one_run, receipts
+from scripts.measure.launch import Cause
+from scripts.measure.nodes import nodes_of
 from scripts.measure.record import without_speed
 from scripts.plan.runs import Run
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 WAITING_SHARE = 0.5  # of measure.limit_minutes: how long ranks wait for one another, so that who is late is known
-LATE = "not all ranks came to "  # begins the reason of a rank that waited for another
-FOLLOWS = (LATE, "gloo", "NCCL")  # in the reason of a rank that failed since another did
+TALK = ("gloo", "NCCL")  # in the message of a library by which ranks talk
 
 
 class LateError(Exception):
@@ -77,13 +78,22 @@ class Rank:
         except RuntimeError as error:
             said = str(error).splitlines()[0]
             raise LateError(
-                f"{LATE}barrier {self.votes} of the run within {self.limit.total_seconds():g} s (half of "
-                f"measure.limit_minutes): rank {self.share.rank} waited, {said}. Where shares have different numbers "
-                "of batches, a rank waits for a step that the others do not take"
+                f"not all ranks came to barrier {self.votes} of the run within {self.limit.total_seconds():g} s (half "
+                f"of measure.limit_minutes): rank {self.share.rank} waited, {said}. Where shares have different "
+                "numbers of batches, a rank waits for a step that the others do not take"
             ) from None
         vote = torch.tensor(int(enough))
         dist.all_reduce(vote, dist.ReduceOp.MIN, self.group)
         return bool(vote)
+
+    @staticmethod
+    def cause(error: Exception) -> Cause | None:
+        """Return FOLLOWS for an error that a rank has since another failed, None for one of its own.
+
+        gloo has no error of its own: it is known by what it says.
+        """
+        talking = isinstance(error, RuntimeError) and any(library in str(error) for library in TALK)
+        return Cause.FOLLOWS if talking or isinstance(error, LateError) else None
 
     def leave(self, record: Mapping[str, Any]) -> None:
         """Leave this rank's record, and the clips that it delivered."""
@@ -101,7 +111,7 @@ def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
     from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    world, several = ranks_of(run.settings), nodes.told()
+    world, several = ranks_of(run.settings), nodes_of(run)
     each, rest = divmod(world, several.count)
     if rest or not each:
         raise UserError(
@@ -159,11 +169,11 @@ def joined(
     world = ranks_of(run.settings)
     unwell = [(rank, found["record"]) for rank, found in enumerate(left) if found and found["record"]["status"] != "ok"]
     if unwell:
-        rank, record = min(unwell, key=lambda one: _follows(one[1]["reason"]))
-        if crash and _follows(record["reason"]) and left[crash[0]] is None:
+        rank, record = min(unwell, key=lambda one: one[1]["cause"] == Cause.FOLLOWS)
+        if crash and record["cause"] == Cause.FOLLOWS and left[crash[0]] is None:
             return without_speed({**record, "ranks": None}, "failed", "rank {} ended with status {}".format(*crash))
         reason = record["reason"] if record["status"] == "skipped" else f"rank {rank}: {record['reason']}"
-        return without_speed({**record, "ranks": None}, record["status"], reason)
+        return without_speed({**record, "ranks": None}, record["status"], reason, record["cause"])
     if None in left:
         begun = {**one_run.new_record(module, run), "ranks": None}
         return without_speed(begun, "failed", f"rank {left.index(None)} ended without a record: see the log")
@@ -178,7 +188,7 @@ def joined(
     record = {
         **records[0],
         "verification": {"ok": not problems, "expected": len(clips), "delivered": delivered, "problems": problems},
-        "ranks": {"world": world, "nodes": nodes.told().count, "cores": cores, "sharing": sharing, **counts},
+        "ranks": {"world": world, "nodes": nodes_of(run).count, "cores": cores, "sharing": sharing, **counts},
         "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(run, cores)],
     }
     if problems:
@@ -194,10 +204,6 @@ def joined(
     if run.proof:
         record["proof"] = facts.relied_on(vars(run), read_json(Path(run.proof)))
     return {**record, **_speeds(records, record)}
-
-
-def _follows(reason: str) -> bool:
-    return any(word in reason for word in FOLLOWS)
 
 
 def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +261,7 @@ def _each_once(warnings: Any) -> list[Mapping[str, str]]:
 
 def _over_budget(run: Run, cores: Sequence[Sequence[int]]) -> list[dict[str, str]]:
     """Return a warning where a rank has more workers than cores, or cores that another rank has too."""
-    cores = cores[: len(cores) // nodes.told().count]  # of one node: each has the same
+    cores = cores[: len(cores) // nodes_of(run).count]  # of one node: each has the same
     workers, each = run.settings.get("workers") or 0, len(cores[0])
     together = len(set(chain(*cores))) < sum(map(len, cores))
     if workers <= each and not together:

@@ -23,15 +23,13 @@ LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
 def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
     """Return (clip, target, data, labels) of each delivered clip, and what is wrong with whole batches.
 
-    The sum of the labels is given as the bits of its float32, so that all are whole numbers; of a task that takes no
-    sums the rows are (clip, target). A batch whose tensors have different numbers of clips has no rows.
+    Of a task that takes no sums the rows are (clip, target). A batch whose tensors have different numbers of clips has
+    no rows.
     """
     rows: list[tuple[int, ...]] = []
     wrong = []
     for receipt in receipts:
-        columns = [column.tolist() for column in receipt[:3] if column is not None]
-        if receipt.labels is not None:
-            columns.append(receipt.labels.cpu().numpy().view(np.int32).tolist())
+        columns = [column.tolist() for column in receipt if column is not None]
         if len({len(column) for column in columns}) > 1:
             wrong.append(f"tensors of {', '.join(str(len(column)) for column in columns)} clips")
             continue

@@ -10,7 +10,9 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.common.request import LoaderRequest
-from scripts.measure import child
+from scripts.measure import launch
+from scripts.measure.launch import Cause, Job
+from scripts.measure.sampler import Sampler
 from scripts.plan.runs import Measurement
 from scripts.plan.sweep import slug
 
@@ -22,7 +24,7 @@ Record = dict[str, Any]
 def begun(kind: str, measured: Measurement, **more: Any) -> Record:
     """Return the record of what has not been measured yet; `more` are the fields of its kind."""
     return {
-        **{"record": kind, "status": "ok", "reason": None},
+        **{"record": kind, "status": "ok", "reason": None, "cause": None},
         **{name: getattr(measured, name) for name in ("dataset", "repeat", "slug", "settings", "seed")},
         **{"threads": threads_of(measured.threads), **dict.fromkeys(NOT_KNOWN), "warnings": []},
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -30,22 +32,20 @@ def begun(kind: str, measured: Measurement, **more: Any) -> Record:
     }
 
 
-def without_speed(record: Record, status: str, reason: str) -> Record:
-    """Return `record` as one that gives no number, with the reason why."""
-    return {**record, "status": status, "reason": reason, "clips_per_second": None, "au_percent": None}
+def without_speed(record: Record, status: str, reason: str, cause: Cause | None = None) -> Record:
+    """Return `record` as one that gives no number, with the reason why, and its code where there is one."""
+    return {**record, "status": status, "reason": reason, "cause": cause, "clips_per_second": None, "au_percent": None}
 
 
-def measure_afresh(
-    measured: Measurement, out: Path, new_record: Callable[[Any], Record], measure: Callable[[Any], Record]
-) -> None:
-    """Write the record of what `measure` gives in a fresh child process, or why that crashed."""
-    if child.is_child():
-        write_json(out, measure(measured))
-        return
+def measure_afresh(measured: Measurement, out: Path, new_record: Callable[[Any], Record]) -> None:
+    """Write the record of what a process of its own measures, or why that crashed."""
     out.unlink(missing_ok=True)
-    crash = child.run_again(threads_of(measured.threads), measured.limit_minutes)
-    if crash:
-        write_json(out, {**new_record(measured), "status": "failed", "reason": crash})
+    with launch.told_to_end():
+        ended = launch.run(Job(measured, out, threads_of(measured.threads)), Sampler(gpu=False))
+    launch.exit_if_lost(ended)
+    if ended.cause:
+        words = {"status": "failed", "reason": ended.reason, "cause": ended.cause}
+        write_json(out, {**new_record(measured), **words})
 
 
 def failed(record: Record, error: Exception) -> Record:

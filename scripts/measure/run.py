@@ -27,7 +27,7 @@ from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
 from scripts.measure import ceiling, changed, protocol, receipts, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
-from scripts.measure.child import out_of_memory_kills
+from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
@@ -104,7 +104,8 @@ def measure(
         said = f"{type(error).__name__}: {_one_line(error, request)}{users_line(error, module)}"
         known = advice(error) or next((words for part, words in HINTS.items() if part in str(error)), "")
         hint = f". {known}" if known else changed.words(wanted.written, request.location.path)
-        return without_speed(record, "failed", no_room or said + hint)
+        cause = wanted.rank.cause(error) if wanted.rank else None
+        return without_speed(record, "failed", no_room or said + hint, cause)
     if not run.sound:
         record["times"]["epochs"] = []
         problems = " | ".join(record["verification"]["problems"])

@@ -29,7 +29,7 @@ class Receipt(NamedTuple):
     clip: Any  # int64
     target: Any  # int64
     data: Any  # int64, `checksum` of the values' bits, or their `means`; None of a task that takes no sums
-    labels: Any  # float32, the sum of the class numbers, counted from 1; or None
+    labels: Any  # int64, `label_sums`; or None
 
 
 class Kept:
@@ -42,14 +42,12 @@ class Kept:
     def __init__(self) -> None:
         self.sizes: list[int] = []  # clips of each batch
         self._places: list[tuple[Any, int, bool] | Receipt] = []  # (rows, where it begins in them, has it sums)
-        self._rows: Any = None  # int64 (clips,) each: of clips, targets, sums of data, the bits of those of labels
+        self._rows: Any = None  # int64 (clips,) each: of clips, targets, sums of data and of labels
         self._used = self._room = 0  # of each row
 
     def add(self, receipt: Receipt) -> None:
         """Keep a copy of a receipt; one whose tensors differ in length, which is a fault, as it is."""
         columns = [column for column in receipt if column is not None]
-        if receipt.labels is not None:
-            columns[-1] = _bits(receipt.labels)
         if not receipt.clip.is_cuda:  # an array is written to sooner than a tensor
             columns = [column.numpy() for column in columns]
         count = len(columns[0])
@@ -76,18 +74,7 @@ class Kept:
                 continue
             rows, start, summed = place
             clip, target, *sums = (row[start : start + count] for row in map(torch.as_tensor, rows))
-            yield (
-                Receipt(clip, target, sums[0], sums[1].to(torch.int32).view(torch.float32))
-                if summed
-                else Receipt(clip, target, None, None)
-            )
-
-
-def _bits(values: Any) -> Any:
-    """Return the bits of float32 values as int32."""
-    import torch
-
-    return values.view(torch.int32)
+            yield Receipt(clip, target, *(sums if summed else (None, None)))
 
 
 def _rows(count: int, device: Any) -> list[Any]:
@@ -108,7 +95,7 @@ class Sink:
         self.varies = False  # whether the loader may decode an image otherwise the next time: then `means` are kept
         self.buffers: dict[str, Any] = {}
         self.shape: Any = None  # of a clip: that of the first one
-        self.weights: Any = None
+        self.label_weights: Any = None
         self.chunk_weights: Any = None
 
     def consume(self, batch: Mapping[str, Any]) -> Receipt:
@@ -118,8 +105,8 @@ class Sink:
         if self.device != "cpu":
             batch = {name: self._copied(name, tensor) for name, tensor in batch.items()}
         labels = batch["labels"]
-        if self.weights is None:
-            self.weights = torch.arange(1.0, labels.shape[1] + 1, device=labels.device)
+        if self.label_weights is None:
+            self.label_weights = torch.tensor(label_weights(labels.shape[1]), device=labels.device)
             self.chunk_weights = torch.tensor(WEIGHTS, device=labels.device)
         data = data_of(batch)
         if self.shape not in (None, data.shape[1:]):
@@ -128,7 +115,7 @@ class Sink:
             )
         self.shape = data.shape[1:]
         sums = means(data) if self.varies else checksum(data, self.chunk_weights)
-        return Receipt(batch["clip"].clone(), batch["target"].clone(), sums, labels @ self.weights)
+        return Receipt(batch["clip"].clone(), batch["target"].clone(), sums, label_sums(labels, self.label_weights))
 
     def _copied(self, name: str, tensor: Any) -> Any:
         """Return the device buffer's part that `tensor` was copied into."""
@@ -172,10 +159,30 @@ def checksum(data: Any, weights: Any) -> Any:
     sums = whole.view(len(data), CHUNKS, size).sum(dim=2, dtype=torch.int64 if kind == torch.uint8 else kind)
     if rest:
         sums = torch.cat([sums, words[:, CHUNKS * size :]], dim=1)
-    weights = weights[: CHUNKS + rest]
-    if sums.is_cuda:  # which has no product of integer matrices
-        return (sums * weights).sum(dim=1)
-    return sums.long() @ weights
+    return _weighted(sums, weights[: CHUNKS + rest])
+
+
+def label_weights(classes: int) -> list[int]:
+    """Return an odd number of up to 62 bits for each class."""
+    weights = random.Random(0)
+    return [weights.getrandbits(62) | 1 for _ in range(classes)]
+
+
+def label_sums(labels: Any, weights: Any) -> Any:
+    """Return int64 (clips,): the wrapping sums of the bits of float32 (clips, classes), each class with its weight.
+
+    So clips whose labels are exchanged differ, also where the numbers of their classes have the same sum.
+    """
+    import torch
+
+    return _weighted(labels.view(torch.int32), weights)
+
+
+def _weighted(words: Any, weights: Any) -> Any:
+    """Return int64 (clips,): the wrapping sums of integers (clips, n) times their int64 weights (n,)."""
+    if words.is_cuda:  # which has no product of integer matrices
+        return (words * weights).sum(dim=1)
+    return words.long() @ weights
 
 
 def means(images: Any) -> Any:

@@ -1,28 +1,20 @@
-"""How a visit is made: a process for each, forked from a warm server where that may be, else a new interpreter."""
+"""How runs are made: a process for each, forked from a warm server where that may be, else a new interpreter."""
 
-import contextlib
-import ctypes
-import json
-import os
-import select
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scripts.common import isolated, location
-from scripts.common.code import commit
-from scripts.common.errors import UserError
+from scripts.common.corpus import Corpus
 from scripts.common.files import read_json, write_json
 from scripts.common.sample import Sample
+from scripts.common.versions import commit
 from scripts.common.vocabulary import COLD, SPLIT
-from scripts.machine import allocator, page_cache
-from scripts.measure import child, control_run, one_run, ranks, sampler
-from scripts.measure.record import threads_of, without_speed
+from scripts.machine import allocator, control_groups, devices, page_cache
+from scripts.measure import ceiling, control_run, launch, one_run, ranks, sampler
+from scripts.measure.launch import Cause, Ended, Job
+from scripts.measure.record import Record, threads_of, without_speed
+from scripts.measure.warm import Server
 from scripts.plan.runs import Bound, Measurement, Run
 
 NO_RECORD = (
@@ -46,91 +38,31 @@ def forkable(run: Run) -> bool:
     )
 
 
-def _no_record(status: str = "") -> str:
-    return f"{NO_RECORD}{status}. The same command measures it again"
+def made(run: Run, out: Path, server: Server | None = None, heap_seed: int = 0) -> tuple[Record | None, Ended]:
+    """Return the record of a run that a process of its own has made, None where it left none, and how it ended.
 
-
-def _ended_with(parent: int) -> Callable[[], None]:
-    """Return what a new process does first, so that it is told to end (SIGTERM) when its parent is killed."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def begin() -> None:
-        prctl(child.PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it ended before the call above
-            os._exit(1)
-
-    return begin
-
-
-class Server:
-    """A warm process that forks for each visit (`fork_server.py`); closing it ends what it has started."""
-
-    def __init__(self, threads: int, clips: int, sample: Sample) -> None:
-        program = [sys.executable, "-m", "scripts.measure.fork_server"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
-        self.process = subprocess.Popen(
-            program, env=child.environment_of(threads), start_new_session=True, cwd=Path.cwd(), **pipes
-        )
-        self.heard = b""  # and not yet taken: the server may say two lines at once
-        self._say({"clips": clips, "sample": sample.as_json()})
-        self._hear(time.monotonic() + 300)
-
-    def make(self, job: Mapping[str, Any], seconds: float, watch: sampler.Sampler) -> str | None:
-        """Have one child do the job; return why it crashed, or None. Raises TimeoutError after `seconds`."""
-        kills = child.out_of_memory_kills()
-        self._say({**job, "server": self.process.pid})
-        deadline = time.monotonic() + seconds
-        number = self._hear(deadline)["pid"]
-        try:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                watch.start(number)
-            status = self._hear(deadline, watch)["status"]
-        except (TimeoutError, KeyboardInterrupt):
-            child.end_session(number)
-            try:
-                self._hear(time.monotonic() + 60)
-            except TimeoutError:  # it hangs in the kernel, on a device: the next visit gets another server
-                self.close()
-            raise
-        except UserError:  # the server is gone, its child ends by itself, and what that has started with it here
-            child.end_session(number)
-            raise
-        finally:
-            watch.stop()
-        return child.crash_of(status, kills) if status else None
-
-    def _say(self, message: Mapping[str, Any]) -> None:
-        self.process.stdin.write(json.dumps(message) + "\n")
-        self.process.stdin.flush()
-
-    def _hear(self, deadline: float, watch: sampler.Sampler | None = None) -> dict[str, Any]:
-        """Return the server's next line, while `watch` looks at its child."""
-        poll = select.poll()
-        poll.register(self.process.stdout, select.POLLIN)
-        while b"\n" not in self.heard:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            pause = watch.take() if watch and watch.tree else 1.0
-            if poll.poll(1000 * max(0.001, min(pause, left))):
-                heard = os.read(self.process.stdout.fileno(), 1 << 16)
-                if not heard:
-                    raise UserError(
-                        f"the fork server ended with status {self.process.wait()}; its log says why. Type the same "
-                        "command again"
-                    )
-                self.heard += heard
-        line, _, self.heard = self.heard.partition(b"\n")
-        return json.loads(line)
-
-    def close(self) -> None:
-        """End the server and its child."""
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
+    The process writes beside `out`, which is the caller's to write.
+    """
+    module = one_run.loader_of(run)
+    aside = out.with_name(f".{out.name}.measured")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside.unlink(missing_ok=True)
+    watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
+    env, preloaded = isolated.env_of(module), allocator.environment(run.settings["allocator"])
+    try:
+        with one_run.group_for(run) as groups:
+            job = Job(run, aside, threads_of(run.threads), heap_seed, env, preloaded, groups)
+            ended = launch.run(job, watch, server)
+    except control_groups.NotPermitted as reason:
+        return without_speed(one_run.new_record(module, run), "skipped", str(reason)), Ended(0)
+    if aside.is_file():
+        record = one_run.completed(read_json(aside), watch, ended.crash)
+        aside.unlink()
+        return record, ended
+    if ended.crash is None:
+        return None, ended
+    limited = " (in its limit: measure more clips, or raise measure.limited_share)" * (run.cache == "limited")
+    return without_speed(one_run.new_record(module, run), "failed", ended.crash + limited, ended.cause), ended
 
 
 class Visitor:
@@ -138,7 +70,7 @@ class Visitor:
 
     def __init__(self, sample: Sample, chance: Any) -> None:
         self.sample, self.chance = sample, chance
-        self.servers: dict[tuple[int, int], Server] = {}
+        self.servers: dict[tuple[int, int], Server] = {}  # by threads, and items of a batch
         self.code = {"commit": commit()}
         self.cooled: set[Path] = set()  # placed formats whose last visit was of a cold or a limited cache
 
@@ -150,14 +82,32 @@ class Visitor:
             server.close()
         self.servers = {}
 
-    def make(self, run: Run, out: Path) -> dict[str, Any]:
+    def make(self, run: Run, out: Path) -> Record:
         """Return the record of one visit, written to `out`; what leaves none is tried again, TRIES times in all."""
+        if reason := self._no_room(run):
+            record = without_speed(self._begun(run), "failed", reason, Cause.NO_ROOM)
+            write_json(out, record)
+            return record
         self._warm_again(run)
         for _ in range(TRIES):
-            record = self.forked(run, out) if forkable(run) else self.interpreted(run, out)
-            if not (record["reason"] or "").startswith(NO_RECORD):
+            record = self.made(run, out, forkable(run))
+            if record["cause"] not in (Cause.LOST, Cause.NO_SERVER):
                 break
         return record
+
+    def made(self, run: Run, out: Path, fork: bool) -> Record:
+        """Return the record of one try of a visit, written to `out`; `fork`: only for what is `forkable`."""
+        server = self._server(run) if fork else None
+        record, ended = made(run, out, server, heap_seed=self.chance.randrange(1 << 30))
+        if record is None:
+            reason = f"{NO_RECORD} ({ended.reason or 'it ended well'}). The same command measures it again"
+            record = without_speed(self._begun(run), "failed", reason, ended.cause or Cause.LOST)
+        record |= self.code
+        write_json(out, record)
+        return record
+
+    def _begun(self, run: Run) -> Record:
+        return one_run.new_record(one_run.loader_of(run), run) | self.code
 
     def _warm_again(self, run: Run) -> None:
         """Have the files of a warm visit in the cache again, where the last visit that read them had them out of it."""
@@ -170,63 +120,37 @@ class Visitor:
             if page_cache.residency(files).share < WARM_SHARE:
                 page_cache.read_through(files)
 
-    def forked(self, run: Run, out: Path) -> dict[str, Any]:
-        """Return the record of a visit by a fork of the warm server, written to `out`; only for what is `forkable`."""
-        out.parent.mkdir(parents=True, exist_ok=True)
-        module = one_run.loader_of(run)
-        watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
-        aside = out.with_name(f".{out.name}.measured")
-        aside.unlink(missing_ok=True)
-        job = {"run": asdict(run), "out": str(aside), "heap_seed": self.chance.randrange(1 << 30)}
-        server = self._server(run)
-        try:
-            crash = server.make(job, run.limit_minutes * 60, watch)
-        except TimeoutError:
-            crash = child.no_end(run.limit_minutes)
-        if aside.is_file():
-            record = {**one_run.completed(read_json(aside), watch, crash), **self.code}
-            aside.unlink()
-        else:
-            begun = one_run.new_record(module, run)
-            record = {**without_speed(begun, "failed", crash or _no_record()), **self.code}
-        write_json(out, record)
-        return record
-
-    def interpreted(self, run: Run, out: Path) -> dict[str, Any]:
-        """Return the record of a visit by a new interpreter, written to `out`."""
-        out.parent.mkdir(parents=True, exist_ok=True)
-        program = [sys.executable, "-m", "scripts.measure.run_loader"]
-        command = [*program, "--run", json.dumps(asdict(run)), "--out", str(out)]
-        out.unlink(missing_ok=True)
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_ended_with(os.getpid()))
-        try:
-            status = process.wait()
-        except KeyboardInterrupt:
-            process.terminate()
-            process.wait()
-            raise
-        if out.is_file():
-            return read_json(out)
-        begun = one_run.new_record(one_run.loader_of(run), run)
-        record = without_speed(begun, "failed", _no_record(f" (status {status})"))
-        write_json(out, record)
-        return record
-
     def control(self, asked: Bound, out: Path) -> None:
         """Make one control run, the in-memory ceiling by itself, and write its record."""
         bound = replace(asked, path=str(out), repeat=int(out.stem))
         out.parent.mkdir(parents=True, exist_ok=True)
-        job = {"bound": asdict(bound), "out": str(out), "heap_seed": self.chance.randrange(1 << 30)}
-        try:
-            crash = self._server(bound).make(job, 60 * CONTROL_MINUTES, sampler.Sampler(gpu=False))
-        except TimeoutError:
-            crash = f"no end after {CONTROL_MINUTES} minutes"
+        if reason := self._no_room(bound):
+            ended = Ended(None, Cause.NO_ROOM, reason)
+        else:
+            job = Job(bound, out, threads_of(bound.threads), self.chance.randrange(1 << 30))
+            ended = launch.run(job, sampler.Sampler(gpu=False), self._server(bound), CONTROL_MINUTES)
         if not out.is_file():
-            reason = crash or "the control run left no record; the session's log says what it said"
-            write_json(out, without_speed(control_run.new_record(bound), "failed", reason))
+            reason = f"the control run left no record ({ended.reason}); the session's log says what it said"
+            reason = reason if ended.crash is None else ended.crash
+            record = without_speed(control_run.new_record(bound), "failed", reason, ended.cause or Cause.LOST)
+            write_json(out, record)
 
-    def _server(self, run: Measurement) -> Server:
-        key = (threads_of(run.threads), run.settings["batch_size"])
-        if key not in self.servers or self.servers[key].process.poll() is not None:
-            self.servers[key] = Server(*key, self.sample)
-        return self.servers[key]
+    def _batch(self, measured: Measurement) -> int:
+        """Return how many items a batch has: no more than the split."""
+        return min(measured.settings["batch_size"], Corpus(Path(measured.corpus)).counts[SPLIT])
+
+    def _no_room(self, measured: Measurement) -> str | None:
+        """Return why what the in-memory ceiling streams does not fit into memory, or None; a server has it already."""
+        items = self._batch(measured)
+        size, available = ceiling.pool_bytes(items, self.sample), devices.available_ram()
+        if size <= available or (threads_of(measured.threads), items) in self.servers:
+            return None
+        return (
+            f"out of memory: a batch of {items:,} {self.sample.noun}s has {items * self.sample.bytes / 1e9:,.1f} GB, "
+            f"and the in-memory ceiling needs {size / 1e9:,.1f} GB; {available / 1e9:,.1f} GB are free. Choose a "
+            "smaller batch_size"
+        )
+
+    def _server(self, measured: Measurement) -> Server:
+        key = (threads_of(measured.threads), self._batch(measured))
+        return self.servers.setdefault(key, Server(key[0], (key[1], self.sample)))

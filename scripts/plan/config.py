@@ -5,8 +5,9 @@ Needs nothing but Snakemake's own dependencies, since the Snakefile calls it eac
 
 import contextlib
 import copy
+import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from scripts.common.schema import CHANGE, VALIDATOR, problems, show
 from scripts.common.vocabulary import TASKS
 from scripts.loaders import _own
 from scripts.machine.cores import cores_allowed, physical_cores_allowed
+from scripts.plan.brackets import check as check_brackets
 from scripts.plan.names import check as check_names
 
-DATA_FILES = ("workflow/schemas/config.schema.yaml", "workflow/presets/*.yaml")
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator", "world")
@@ -103,6 +104,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     what it lists, and then the targets, which get the task read. Raises UserError for a preset or a target that does
     not exist.
     """
+    check_brackets(overrides)
     config = with_overrides(with_preset(raw, overrides), overrides)
     if isinstance(config.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out, or a preset
         own = raw.get("storage") if isinstance(raw.get("storage"), Mapping) else {}
@@ -213,10 +215,8 @@ def _suits(preset: Mapping[str, Any], kind: str) -> bool:
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping) and over[key] is not None
-    }
-    return {**under, **over, **{key: _merged(*pair) for key, pair in both.items()}}
+    both = [key for key in over if isinstance(under.get(key), Mapping) and isinstance(over[key], Mapping)]
+    return {**under, **over, **{key: _merged(under[key], over[key]) for key in both}}
 
 
 def _typed(value: Any) -> Any:
@@ -505,13 +505,32 @@ def _check(key: str, check: Callable[[], None]) -> None:
 
 
 def _advice(error: jsonschema.ValidationError) -> str:
-    """Return what to type instead: a single value in brackets, or an entry of data sets or tiers in full."""
+    """Return what to type instead: the value in other brackets, an entry in full, or the default."""
     schema, found, where = error.schema, error.instance, list(error.absolute_path)
-    if error.validator == "type" and "array" in schema["type"] and VALIDATOR(schema).is_valid([found]):
-        return f"Write [{show(found)}]."
     if where[:2] == ["sweep", "workers"] and _is_word(found):
         return f"Write workers: {found}, without brackets: it stands for the whole list."
-    if error.validator == "type" and len(where) == 2 and where[0] in FIRST_KEY:
+    if error.validator != "type":
+        return CHANGE
+    if len(where) == 2 and where[0] in FIRST_KEY:
         value = found if isinstance(found, str) else "..."
         return f"Write {where[1]}: {{{FIRST_KEY[where[0]]}: {value}}}."
-    return CHANGE
+    right = next(filter(VALIDATOR(schema).is_valid, _otherwise(found, schema)), None)
+    if right is not None:
+        return f"Write {show(right)}."
+    if "default" in schema and schema["default"] not in ({}, None):
+        return f"Write {show(schema['default'])}, which is the default, or another one."
+    first = next(iter(schema.get("properties", ())), None)
+    return f"Write {where[-1]}: {{{first}: ...}}." if first else CHANGE
+
+
+def _otherwise(found: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield what a value of the wrong type may have been meant to be: a list, an entry, a mapping."""
+    yield [found]
+    name = next(iter(schema.get("items", {}).get("required", ())), None)
+    if isinstance(found, Mapping) and name:  # entries by their names, where each says its own
+        parts = {key: part if isinstance(part, Mapping) else {} for key, part in found.items()}
+        yield [{name: key, **part} for key, part in parts.items()]
+    if isinstance(found, list) and len(found) == 1:
+        yield found[0]
+    if isinstance(found, list) and found and all(isinstance(part, Mapping) for part in found):
+        yield dict(itertools.chain(*(part.items() for part in found)))

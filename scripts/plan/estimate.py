@@ -150,7 +150,7 @@ def _download_hours(plan: Plan) -> float | None:
     if hours is None:
         return None
     folder = plan.project / plan.folder("clips")
-    missing = sum(not (folder / f"ledger-{shard}.csv").exists() for shard in plan.shard_names)
+    missing = sum(not (folder / f"ledger-{shard:04d}.csv").exists() for shard in range(plan.shards))
     return hours * missing / plan.shards
 
 

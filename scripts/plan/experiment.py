@@ -17,12 +17,14 @@ from scripts.common import facts, isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
+from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.renamed import renamed
 from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.suited import Never, never, request_of
 from scripts.plan.sweep import Conditions, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
@@ -36,6 +38,17 @@ def by_itself(loader: str) -> str:
 
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
+NO_GPU = Never(
+    "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)",
+    ("device",),
+)
+# What to type where nothing can be measured, by the last setting that is the reason.
+ADVICE = {
+    "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
+    "task": "Type: --config 'sweep={task: [read]}'.",
+    "cache": "Name another state of the page cache, or another tier.",
+    "world": "Type: --config 'sweep={world: [1]}'.",
+}
 
 
 class Plan:
@@ -71,12 +84,13 @@ class Plan:
         self._locations: dict[tuple[str, str | None], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
-        others = [entry for entry in configuration.named(raw["loaders"]) if entry["name"] not in self.loaders]
-        self.left_out = [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        self.left_out = self._left_out(configuration.named(raw["loaders"]))
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
+        if not self.runs:
+            raise UserError(self._nothing())
 
     def _only(self, entries: list[dict[str, Any]], asked: Iterable[str]) -> list[dict[str, Any]]:
         """Return the entries of `loaders` that `measure.only` names, and those asked for; without that all."""
@@ -113,6 +127,14 @@ class Plan:
             self.notices.append(f"Left out, since {self.dataset} is of the kind {self.kind}: {', '.join(others)}.")
         return fit
 
+    def _left_out(self, entries: list[dict[str, Any]]) -> list[str]:
+        """Return which entries of the file's `loaders` read this kind of data, and are not measured."""
+        others = [entry for entry in entries if entry["name"] not in self.loaders]
+        try:
+            return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
+        except UserError as error:
+            raise UserError(f"config: loaders: {error}") from None
+
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
         entries = [{**self.config["sweep"], **entry} for entry in configuration.named(self.config["loaders"])]
@@ -132,11 +154,6 @@ class Plan:
         count = self._source.shards(self.options)
         assert 1 <= count <= HIGHEST_SHARDS, count
         return count
-
-    @cached_property
-    def shard_names(self) -> list[str]:
-        """``0000``, ``0001``, ... one a shard."""
-        return [f"{shard:04d}" for shard in range(self.shards)]
 
     @property
     def _source(self) -> ModuleType:
@@ -173,13 +190,6 @@ class Plan:
         """How many clips are enough to start with; `all`: as many as there can be."""
         return self.options.get("min_clips", "all")  # most sources have no such option
 
-    def ended_early(self, shard: str) -> int:
-        """Return how many calls ended a shard before each of its clips was asked for."""
-        try:
-            return (self.project / self.folder("clips") / "store" / "ended-early" / shard).stat().st_size
-        except FileNotFoundError:
-            return 0
-
     @property
     def source_inputs(self) -> list[str]:
         """The files and folders of the user's own whose change makes the clips be looked for again."""
@@ -187,10 +197,9 @@ class Plan:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether this machine shows an NVIDIA GPU to this process; asks no library."""
-        hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
-        seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
-        return seen and not hidden
+        """Whether the machine that measures has an NVIDIA GPU: as the config says, or as this one shows."""
+        said = self.config["measure"]["gpu"]
+        return gpu_is_visible() if said == "auto" else said == "present"
 
     def devices(self, wanted: list[str]) -> list[str]:
         """Return the devices that a sweep's list stands for, each once."""
@@ -216,17 +225,9 @@ class Plan:
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
 
-    def code(self, loader: str) -> str:
-        """Return the file that a loader is."""
-        own = self._entry(loader).get("file")
-        return os.path.expanduser(own) if own else f"scripts/loaders/{loader}.py"
-
-    def own_code(self, loader: str) -> str:
-        """Return a hash of the bytes of a file of the user's own, and of what it imports beside it; else nothing."""
-        if (own := self.own_file(loader)) is None:
-            return ""
-        files = [self.project / own, *self.loaders[loader].LOCAL_IMPORTS]
-        return "-".join(hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16] for file in files)
+    def loader_version(self, loader: str) -> str:
+        """Return the VERSION of a loader; of a user's own file its hash."""
+        return loader_version(self.loaders[loader])
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -235,7 +236,8 @@ class Plan:
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        return self.code(loader) if "file" in self._entry(loader) else None
+        own = self._entry(loader).get("file")
+        return os.path.expanduser(own) if own else None
 
     def _entry(self, loader: str) -> dict[str, Any]:
         return next(entry for entry in self.entries if entry["name"] == loader)
@@ -243,16 +245,7 @@ class Plan:
     @cached_property
     def runs(self) -> list[Run]:
         """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
-        swept = [
-            run
-            for loader in self.loaders
-            for tier in self.tiers
-            if not self.unreadable(loader, tier)
-            for conditions in self.conditions(loader, tier)
-            for settings in self.settings(loader, conditions.task)
-            if not conditions.unshared(ranks_of(settings))
-            for run in [self._result(loader, tier, conditions, settings)]
-        ]
+        swept = [self._result(*asked) for asked, reason in self._asked if reason is None]
         known = {run.id for run in swept}
         in_ladder = {
             run.id: run
@@ -261,6 +254,25 @@ class Plan:
             for run in [self._result(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)]
         }
         return [*swept, *(run for result, run in in_ladder.items() if result not in known)]
+
+    @cached_property
+    def _asked(self) -> list[tuple[tuple[str, str, Conditions, dict[str, Any]], Never | None]]:
+        """Each (loader, tier, conditions, settings) that the sweep asks for, and why it can never run."""
+        return [
+            ((loader, tier, conditions, settings), self._never_runs(loader, tier, conditions, settings))
+            for loader in self.loaders
+            for tier in self.tiers
+            for conditions in self.conditions(loader, tier)
+            for settings in self.settings(loader, conditions.task)
+        ]
+
+    def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
+        """Return why a result can never run, or None."""
+        if settings["device"] == "cuda" and not self.has_gpu:
+            return NO_GPU
+        module = self.loaders[loader]
+        request = request_of(module, settings, self.location(tier, loader), self.sample)
+        return never(module, request, conditions.task, conditions.cache)
 
     def _ladder_steps(self) -> list[ladder.LadderStep]:
         """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
@@ -289,7 +301,9 @@ class Plan:
             lists["device"] = self.devices(lists["device"])[-1:]
             return next(combinations(self.loaders[loader], lists))
 
-        return list(ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified))
+        steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
+        found = ((step, self._never_runs(step.loader, step.tier, Conditions(), step.settings)) for step in steps)
+        return [replace(step, reason=reason.reason) if reason else step for step, reason in found]
 
     def _result(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Run:
         """Return a result: what a session measures in each of its rounds."""
@@ -303,7 +317,8 @@ class Plan:
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
-            code=self.own_code(loader),
+            version=self.loader_version(loader),
+            format_version=self.formats[self.loaders[loader].FORMAT].VERSION,
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
             location=self.location(tier, loader).as_json(),
@@ -449,9 +464,8 @@ class Plan:
         entry = self._entry(loader)
         keys = ("device", "device_prefetch", "cache", "world")
         asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
-        if "auto" in asked["device"] and not self.has_gpu:
-            reason = "no NVIDIA GPU is visible on this machine (if there is one, set sweep.device: [cpu, cuda])"
-            yield None, {"device": "cuda"}, reason
+        if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
+            yield None, {"device": "cuda"}, NO_GPU.reason
         if "cpu" in self.devices(asked["device"]):
             for ahead in filter(None, asked["device_prefetch"]):
                 yield None, {"device": "cpu", "device_prefetch": ahead}, NO_DEVICE
@@ -462,9 +476,27 @@ class Plan:
             for cache in asked["cache"]:
                 if reason := self.unfit(tier, cache):
                     yield tier, {"cache": cache}, reason
-            for world, conditions in itertools.product(asked["world"], self.conditions(loader, tier)):
-                if reason := conditions.unshared(world):
-                    yield tier, {"task": conditions.task, "cache": conditions.cache, "world": world}, reason
+            rows = []
+            for (name, place, conditions, settings), found in self._asked:
+                if found and found is not NO_GPU and (name, place) == (loader, tier):
+                    of_result = vars(conditions) | settings
+                    row = tier, {key: of_result[key] for key in found.settings}, found.reason
+                    rows += [row] if row not in rows else []
+            yield from rows
+
+    def _nothing(self) -> str:
+        """Return what is wrong with a config of which no result can run."""
+        lost = [found for _, found in self._asked if found]
+        lost = lost or [Never(row["reason"], tuple(row["settings"])) for row in self.skipped if row["tier"]]
+        reason, settings = min(lost, key=lambda found: found is NO_GPU)
+        key = next(reversed(settings), None)
+        advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
+        where, values = "loaders", list(self.loaders)
+        if key in ADVICE:
+            lists = (entry.get(key, self.config["sweep"][key]) for entry in self.entries)
+            where, values = f"sweep.{key}", list(dict.fromkeys(itertools.chain(*lists)))
+        listed = ", ".join(map(str, values))
+        return f"config: {where}: found {listed}, with which no result can be measured: {reason}. {advice}"
 
     @property
     def readers_at_once(self) -> list[int]:
@@ -626,3 +658,10 @@ class Plan:
             "in_memory": self.in_memory(tier),
             "order": self.placing_order(tier),
         }
+
+
+def gpu_is_visible() -> bool:
+    """Return whether this machine shows an NVIDIA GPU to this process; asks no library."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "none")
+    seen = any(Path("/dev").glob("nvidia[0-9]*")) or any(Path("/proc/driver/nvidia/gpus").glob("*"))
+    return seen and not hidden

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +19,27 @@ from scripts.common.files import whole_file
 from scripts.common.given import typed
 from scripts.common.plan_file import CALL, read_plan
 from scripts.common.published import published_file, published_names
-from scripts.machine.at_work import of_other_calls
+from scripts.machine.at_work import note_call, of_other_calls, release_lock_of_dead
 from scripts.plan import config as configuration
 from scripts.plan import outgoing, room
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import MAIN, Plan, by_itself
 from scripts.plan.leftovers import remove_from_ram
 from scripts.plan.planned import ROWS, Planned
-from scripts.plan.yaml_file import check_file
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
 MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks", "timeline")
 MEASURED_BY += ("step_limit_ms", "seed")  # keys of `measure` that say how a session goes
 
 
-def planning(config: Mapping[str, Any], given: Mapping[str, Any], files: Iterable[Path], typed: bool) -> "Planning":
+def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -> "Planning":
     """Return the plan: built where this is the call that the user `typed`, read where it is that of a job.
 
-    `given` is what the command line says, `files` the configs that were read. Raises UserError for a wrong config.
+    `given` is what the command line says. Raises UserError for a wrong config. The lock of a call that died is removed.
     """
     if typed:
-        for path in files:
-            check_file(Path(path))
+        if not at_work():
+            release_lock_of_dead(Path.cwd())
         return Built(config, given)
     dataset = configuration.requested(config, given)["dataset"]
     return Planning(read_plan(Path("results", "runs", dataset, "plan.json")))
@@ -119,8 +118,13 @@ class Planning(Planned):
         return self.digest(self.of_session(name), MEASURED_BY)
 
     def content_digest(self) -> str:
-        """Return a hash of all that the plan says: a change of it makes the tables again."""
-        return hashlib.sha256(json.dumps(self.content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        """Return a hash of what the plan says, but for words about loaders: a change of it makes the tables again."""
+        facts_of = {
+            name: {key: value for key, value in said.items() if "about" not in key}
+            for name, said in self.loaders.items()
+        }
+        content = {**self.content, "loaders": facts_of}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def failures(self, session: str) -> int:
         """Return how many runs of a session failed by the machine so far: where it has grown they are tried again."""
@@ -186,6 +190,7 @@ class Built(Planning):
         if not self.path.is_file() or self.path.read_text(encoding="utf-8") != text:
             with whole_file(self.path) as file:
                 file.write(text)
+        note_call(Path.cwd())
         self.call_path.write_text(uuid.uuid4().hex)
         return [f"Removed from RAM, left there by an earlier call: {left}" for left in remove_from_ram(self.plan)]
 

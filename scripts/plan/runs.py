@@ -49,11 +49,12 @@ class Run(Measurement):
 
     loader: str = _option("", "a file in scripts/loaders, without .py")
     file: str | None = _option(None, "the loader is this file of your own (docs/own_loader.md)")
-    code: str = ""  # hash of that file, and of what it imports beside it
+    version: str = "1"  # of the loader: its VERSION, or the hash of that file and of what it imports beside it
     broken: str | None = _option(None, "where a run notes that --file is broken, for those after it")
     tier: str = _option("by_hand", "the tier's name")
     location: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the format on its tier, as JSON has it
     format: str = ""
+    format_version: int = 1
     task: str = _option("read", "what is done with the batches", choices=tuple(TASKS))
     cache: str = _option("warm", "state of the page cache when an epoch begins", choices=("warm", *COLD))
     step_ms: float = _option(0.0, "wait so long after each batch, as for a training step", type=float)
@@ -74,6 +75,7 @@ class Run(Measurement):
     )
     proof: str | None = _option(None, "record of the proof that a visit relies on")
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
+    nodes: Mapping[str, Any] | None = None  # that ranks are spread over (measure/nodes.py)
     attempt: int = 0  # of a visit that was disturbed and made again
     asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
     start_seconds: float | None = None  # what an epoch start took in earlier visits

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +27,12 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_directory
 from scripts.common.ledger import LedgerRow, read_ledger
 from scripts.common.progress import progress_bar
+from scripts.kinds._contract import Kind, part_of
 from scripts.machine.copies import NO_ROOM
 from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
 from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
+VERSION = 1
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
 CRASHED = "decoder crashed: the process that decoded it died"
@@ -57,7 +59,7 @@ class Job(NamedTuple):
     row: LedgerRow
     path: Path
     prefix: str  # the path of piece n in the work folder is f"{prefix}-{n}.{ending}"
-    kind: Any  # the Kind of the data set
+    kind: Kind  # of the data set
 
 
 def cut_recording(job: Job) -> Outcome:
@@ -112,7 +114,7 @@ class _Pending:
 
 
 def convert(
-    rows: Iterable[LedgerRow], kind: Any, jobs: int, store: Path, work: Path, pool: ProcessPoolExecutor
+    rows: Iterable[LedgerRow], kind: Kind, jobs: int, store: Path, work: Path, pool: ProcessPoolExecutor
 ) -> Iterator[tuple[LedgerRow, str, Outcome]]:
     """Yield (row, prefix of its files in `work`, outcome) in the order of `rows`, decoded by `pool`'s `jobs` processes.
 
@@ -145,7 +147,7 @@ def convert(
         pool.shutdown(cancel_futures=True)
 
 
-def _prepare(row: LedgerRow, kind: Any, store: Path, prefix: Path) -> _Pending:
+def _prepare(row: LedgerRow, kind: Kind, store: Path, prefix: Path) -> _Pending:
     """Return the row with its outcome where that is known without decoding, else with its job."""
     if row.status != "fetched":
         return _Pending(row, outcome=Outcome([], row.reason or "the source gives no reason", row.status))
@@ -177,18 +179,18 @@ def _settle_alone(window: deque[_Pending]) -> None:
                 pool = pools.enter_context(_new_pool(1))
 
 
-def clip_ids(row: LedgerRow, outcome: Outcome, kind: Any) -> list[str]:
+def clip_ids(row: LedgerRow, outcome: Outcome, kind: Kind) -> list[str]:
     """Return the ids of the outcome's clips and, where there is a fault, of the part it concerns.
 
-    A recording that is one clip keeps its id; of a longer one each part is named by the kind, by its start in seconds.
+    A recording that is one clip keeps its id; of a longer one each part has a name beside it.
     """
     parts = len(outcome.pieces) + bool(outcome.fault)
     if parts == 1:
         return [row.id]
-    return [f"{row.id}#{kind.part(row.start_seconds, number)}" for number in range(parts)]
+    return [f"{row.id}#{part_of(kind, row.start_seconds, number)}" for number in range(parts)]
 
 
-def build(ledger: Path, kind: Any, jobs: int, store: Path, out: Path) -> tuple[int, int]:
+def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[int, int]:
     """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`.
 
     Raises UserError before the file system is full.
@@ -264,7 +266,7 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def check_arguments(arguments: argparse.Namespace) -> Any:
+def check_arguments(arguments: argparse.Namespace) -> Kind:
     """Return the Kind of the corpus. Raises UserError for options that make no corpus, or a ledger not there."""
     if not arguments.ledger.is_file():
         raise UserError(f"--ledger: found {str(arguments.ledger)!r}, which is no file. First run fetch_clips.py.")

@@ -8,6 +8,7 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import write_json
 from scripts.common.ledger import STATUSES, read_ledger
 
+VERSION = 1
 COMMONEST = 12  # reasons that are kept
 
 

@@ -11,6 +11,8 @@ from scripts.common.ledger import STATUSES, LedgerRow, SourceRequest, write_ledg
 from scripts.common.progress import progress_bar
 from scripts.prepare.source_arguments import add_source_arguments, load_source
 
+VERSION = 1
+
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""

@@ -17,6 +17,8 @@ from scripts.common.files import whole_file, write_json
 from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
 from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
 
+VERSION = 1
+
 
 class ShardClip(NamedTuple):
     """One row of a shard's clips.csv; sorts by id, code point by code point."""

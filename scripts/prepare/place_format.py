@@ -15,6 +15,8 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import tree_size, write_json
 from scripts.prepare.tier_arguments import add_tier
 
+VERSION = 1
+
 
 def main() -> None:
     """Read the command line, copy the folder, then write the record."""

@@ -8,6 +8,8 @@ from scripts.common.files import whole_directory
 from scripts.common.ledger import SourceRequest
 from scripts.prepare.source_arguments import add_source_arguments, load_source
 
+VERSION = 1
+
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""

@@ -13,6 +13,7 @@ from scripts.common.files import write_json
 from scripts.machine import devices
 from scripts.prepare.tier_arguments import add_tier
 
+VERSION = 1
 # What a record has, whatever a kind can say of its storage.
 UNKNOWN = dict.fromkeys(("path", "filesystem", "kind", "device", "model", "rotational", "scheduler", "emulated", "fio"))
 

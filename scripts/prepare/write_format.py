@@ -28,6 +28,7 @@ from scripts.common.files import tree_size, whole_directory, write_json
 from scripts.common.progress import progress_bar
 from scripts.machine.copies import NO_ROOM, flush_tree, free_bytes, room_for
 
+VERSION = 1
 READ_BACK = 8  # clips of each split, which are compared with the corpus before the format counts as written
 
 

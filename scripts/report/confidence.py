@@ -37,10 +37,6 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
     row = verdict["row"]
     if row is None:
         return Confidence("D", "nothing has a verified speed.", "")
-    mixed = next((warning for warning in tables["warnings"] if warning["code"] == "mixed-code"), None)
-    if mixed:
-        who = f"{mixed['loader']}: " if mixed["loader"] else ""
-        return Confidence("D", f"{who}{mixed['seen']}, and one ranking puts them side by side.", f"{mixed['hint']}.")
     if row["runs"] < FEW_VISITS:
         return Confidence("D", f"{_visits(row)}.", _longer(tables, row, 3.0))
     if verdict["form"] == "noisy":

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scripts.report.config import code_text
 from scripts.report.groups import machine_text
 from scripts.report.others import data_text
 from scripts.report.verdict_texts import asked, place, rank_text, visits_text
@@ -118,12 +119,7 @@ def _differences(here: Tables, there: Tables) -> Iterator[str]:
     theirs, ours = (one["host"]["versions"] for one in (there, here))
     for name in (name for name in ours if name in theirs):
         yield from _other(f"{name} ", " and ".join(theirs[name]), " and ".join(ours[name]))
-    shared, own = (_codes(one) for one in (here, there))
-    changed = [name for name in shared if name in own and shared[name] != own[name]]
-    if "" in changed:
-        yield "another version of the code that times every loader"
-    if loaders := ", ".join(name for name in changed if name):
-        yield f"another version of the code of {loaders}"
+    yield from _other("commit ", code_text(there["host"]["commits"]), code_text(here["host"]["commits"]))
 
 
 def _other(what: str, there: str, here: str) -> Iterator[str]:
@@ -138,17 +134,6 @@ def _batch_sizes(tables: Tables) -> str:
 def _step(tables: Tables) -> str:
     step = asked(tables, "step_ms")
     return "none" if step is None else f"{step:g} ms"
-
-
-def _codes(tables: Tables) -> dict[str, set[str]]:
-    """Return the versions of the code of each loader, and below "" of what every run goes through."""
-    found: dict[str, set[str]] = {}
-    for run in tables["runs"]:
-        if run["counts"] and run["code"]:
-            every, _, own = run["code"].partition("-")
-            found.setdefault("", set()).add(every)
-            found.setdefault(run["loader"], set()).add(own)
-    return found
 
 
 def speed_and_rank(row: Row) -> str:

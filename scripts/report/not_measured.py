@@ -12,7 +12,6 @@ from scripts.common.files import PROJECT
 from scripts.common.text import duration_text
 from scripts.report.commands import of_session, typed
 
-DATA_FILES = ("workflow/presets/*.yaml",)
 PRESETS = PROJECT / "workflow" / "presets"
 
 Tables = Mapping[str, Any]

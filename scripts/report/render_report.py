@@ -24,6 +24,7 @@ from scripts.common.files import PROJECT, whole_file
 from scripts.common.noun import noun_of, worded_page
 from scripts.common.text import duration_text, percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
+from scripts.common.versions import commit
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.away import away
@@ -66,7 +67,6 @@ from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
 
-DATA_FILES = ("report/template/*",)
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
 SCRIPTS = ("tables.js", "page.js", "model.js")
@@ -221,6 +221,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "measure": facts(tables["dataset"]["measure"] or {}),
         "config": config_text(tables["dataset"]["config"]),
         "code": code_text(tables["host"]["commits"]),
+        "page_commit": commit(),
     }
 
 

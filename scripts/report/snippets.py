@@ -9,7 +9,6 @@ from typing import Any
 from scripts.common.files import PROJECT
 
 COMPANIONS = PROJECT / "scripts" / "loaders" / "_ring"
-DATA_FILES = ("scripts/loaders/_ring/ring_reader.py",)
 WIDTH = 118  # of the comments, in columns
 
 

@@ -28,6 +28,7 @@ from scripts.sources._audioset.shard import ShardDownload, is_settled
 from scripts.sources._audioset.store import Store
 from scripts.sources._audioset.worker import Worker
 
+VERSION = 1
 YOUTUBE = "https://www.youtube.com/watch?v=%(id)s"
 
 KINDS = ("audio",)

@@ -13,6 +13,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.ledger import LedgerRow, SourceRequest
 from scripts.sources._names import escape, is_utf8
 
+VERSION = 1
 KINDS = plugins.every_kind()  # files are files
 OPTIONS = {
     "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},

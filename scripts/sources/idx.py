@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, SourceRequest
 
+VERSION = 1
 KINDS = ("image",)
 OPTIONS = {
     "images": {"type": "string", "minLength": 1, "description": "The file of images, such as train-images-idx3-ubyte."},

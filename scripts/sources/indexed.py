@@ -20,6 +20,7 @@ from scripts.common.files import whole_file
 from scripts.common.ledger import LedgerRow, SourceRequest
 from scripts.sources._names import escape, is_utf8
 
+VERSION = 1
 BLOCK = 1 << 20
 DOWNLOADS = True
 FETCH_OPTIONS = ("credentials", "profile")

@@ -6,6 +6,7 @@ from typing import Any
 
 from scripts.common.ledger import LedgerRow, SourceRequest
 
+VERSION = 2  # in the path of what is made, so that no stale file is met
 KINDS = ("audio",)
 OPTIONS = {
     "clips": {"type": "integer", "minimum": 1, "default": 512, "description": "How many clips to make."},
@@ -14,7 +15,6 @@ OPTIONS = {
 
 CLIPS_PER_SHARD = 128
 MOST_SHARDS = 1000
-RECIPE = 2  # counted up when a clip of the same seed and number sounds different, so that no stale file is met
 
 
 def check(options: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
         recipe, rng = draw_recipe(seed, number)
         clip_id = f"synthetic-{seed}-{number:06d}"
         # A thousand files a folder: some file systems grow slow with millions of names in one.
-        path = Path(f"synthetic-{RECIPE}-{seed}", f"{number // 1000:04d}", f"{clip_id}.{recipe.ending}")
+        path = Path(f"synthetic-{VERSION}-{seed}", f"{number // 1000:04d}", f"{clip_id}.{recipe.ending}")
         if not (request.store / path).exists():
             encode(request.store / path, recipe, synthesize(recipe, rng))
         yield LedgerRow(clip_id, "fetched", path=path.as_posix(), labels=list(recipe.labels))

@@ -6,6 +6,7 @@ from typing import Any
 
 from scripts.common.ledger import LedgerRow, SourceRequest
 
+VERSION = 1  # in the path of what is made, so that no stale file is met
 KINDS = ("array",)
 OPTIONS = {
     "arrays": {"type": "integer", "minimum": 1, "default": 512, "description": "How many arrays to make."},
@@ -14,7 +15,6 @@ OPTIONS = {
 CLASSES = 10
 ARRAYS_PER_SHARD = 4096
 MOST_SHARDS = 1000
-RECIPE = 1  # counted up when an array of the same seed and number is different, so that no stale file is met
 
 
 def check(options: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
 
     arrays, seed, shape = request.options["arrays"], request.options["seed"], tuple(request.kind_options["shape"])
     dtype = np.dtype(request.kind_options["dtype"])
-    folder = f"arrays-{RECIPE}-{seed}-{'x'.join(map(str, shape))}-{dtype.name}"
+    folder = f"arrays-{VERSION}-{seed}-{'x'.join(map(str, shape))}-{dtype.name}"
     first, end = (arrays * shard // request.shards for shard in (request.shard, request.shard + 1))
     for number in range(first, end):
         rng = np.random.default_rng([seed, number])

@@ -6,6 +6,7 @@ from typing import Any
 
 from scripts.common.ledger import LedgerRow, SourceRequest
 
+VERSION = 1  # in the path of what is made, so that no stale file is met
 KINDS = ("image",)
 OPTIONS = {
     "images": {"type": "integer", "minimum": 1, "default": 512, "description": "How many images to make."},
@@ -18,7 +19,6 @@ OPTIONS = {
 
 IMAGES_PER_SHARD = 256
 MOST_SHARDS = 1000
-RECIPE = 1  # counted up when an image of the same seed and number looks different, so that no stale file is met
 
 
 def check(options: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
         recipe, rng = draw_recipe(seed, number, side)
         image_id = f"synthetic-{seed}-{number:06d}"
         # A thousand files a folder: some file systems grow slow with millions of names in one.
-        path = Path(f"images-{RECIPE}-{seed}-{side}", f"{number // 1000:04d}", f"{image_id}.{recipe.ending}")
+        path = Path(f"images-{VERSION}-{seed}-{side}", f"{number // 1000:04d}", f"{image_id}.{recipe.ending}")
         if not (request.store / path).exists():
             encode(request.store / path, recipe, rng)
         yield LedgerRow(image_id, "fetched", path=path.as_posix(), labels=[recipe.label])

@@ -44,8 +44,8 @@ class Column:
     `of` says where the value is from: ``record: before.load_1m`` is that field of the record of a run, a tier or a
     format (None where it is not there), ``plan: tier`` one of the plan's entry, ``settings: workers`` a setting; a
     function gets the record. In the tables of results it is made from the ok runs, of results with a speed:
-    ``median: COLUMN``, ``largest: COLUMN`` or ``different: COLUMN``, the number of different values. Without `of` the
-    module of the table works it out. `format` is a format string or a function that returns text.
+    ``median: COLUMN`` or ``largest: COLUMN``. Without `of` the module of the table works it out. `format` is a format
+    string or a function that returns text.
     """
 
     name: str
@@ -279,7 +279,6 @@ _RANKING = (
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
            doc="by how much all ranks together are slower than that"),
     *_shared("status reason warnings"),
-    Column("codes", int, "different: code", doc="number of different `code` among the ok runs"),
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
 TABLES = {
@@ -322,7 +321,6 @@ TABLES = {
         Column("disturbed_percent", float, lambda record: visit_of(record).disturbed_percent,
                doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
         Column("counts", bool, doc="whether it has a speed that counts: others did not take too much from it"),
-        Column("code", of="record: code", doc="hash of the code on the timed path; blank in older records"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
     "ranking": Table("A row a result, those of one condition together, the fastest first.", _RANKING),

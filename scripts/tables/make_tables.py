@@ -19,7 +19,7 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.facts import kept, shown_by_group
 from scripts.common.files import whole_directory, write_json
 from scripts.common.plan_file import read_plan
-from scripts.tables import bottlenecks, break_even, drift, ladder, latency, mixed, ranking, spans, stationary, training
+from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.chain import chain, optional, skipped_row
@@ -74,7 +74,6 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "warnings": [
             *_warning_rows(records, [*made.control, *tensors], made.tiers, called),
             *drift.warning_rows(noise),
-            *mixed.warning_rows(made.runs),
             *stationary.warning_rows(of_runs),
         ],
     }

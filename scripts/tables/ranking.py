@@ -23,7 +23,6 @@ _SAME = COLUMNS["ranking"][2 : COLUMNS["ranking"].index("runs")]  # what the run
 _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "median": median_of,
     "largest": lambda values: max((value for value in values if value is not None), default=None),
-    "different": lambda values: len({value for value in values if value}),
 }
 _CENTER = ("clips_per_second", "interval_low", "interval_high")
 _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")

@@ -15,7 +15,6 @@ from scripts.common.statistics import median_of
 from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
-DATA_FILES = ("docs/run.schema.json",)
 SCHEMA = PROJECT / "docs" / "run.schema.json"
 
 

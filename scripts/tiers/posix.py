@@ -14,6 +14,7 @@ from scripts.common.location import Location
 from scripts.machine import devices, emulation, folders
 from scripts.machine.copies import copy_tree, flush_tree, room_for
 
+VERSION = 1
 OPTIONS = {
     "path": {
         "type": "string",

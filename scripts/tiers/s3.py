@@ -20,6 +20,7 @@ from scripts.common.serving import serving as served
 from scripts.machine.copies import room_for
 from scripts.machine.pacing import Emulated
 
+VERSION = 1
 EMULATED = ("latency_ms", "stream_mbps", "total_mbps")
 NOT_EVICTED = "the data is in object storage, whose caches cannot be emptied from here"
 BUCKET = "feedrate"  # of a server that feedrate starts

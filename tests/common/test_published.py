@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from scripts.common import plugins
-from scripts.common.errors import UserError
 from scripts.common.published import FOLDER, published_file, published_names, read_published
 from scripts.common.vocabulary import RESULT_SETTINGS, TASKS
 
@@ -45,36 +44,3 @@ def test_a_users_own_file_is_read_by_its_path(tmp_path):
     assert [row.speed for row in table.rows] == [10, 150] and table.rows[0].task == "read" and table.kind is None
     assert published_file(str(path)) == path
     assert published_names(None) == [] and published_names("a") == ["a"] and published_names(["a", "b"]) == ["a", "b"]
-
-
-@pytest.mark.parametrize(("changed", "words"), [
-    ({"rows": []}, "rows: found an empty list, allowed is one with at least one entry"),
-    ({"title": 3}, "title: found 3, allowed is text"),
-    ({"titel": "x"}, "titel: found an unknown key"),
-    ({"epochs": 0}, "epochs: found 0, allowed is a number > 0"),
-    ({"rows": [{"name": "a", "loader": "npy"}]}, "rows[0]: found both or none of per_second and seconds"),
-    ({"rows": [{"name": "a", "per_second": 1}]}, "rows[0]: found both or none of loader and lacking"),
-    ({"rows": [{"loader": "npy", "per_second": 1}]}, "rows[0].name: found nothing"),
-    ({"rows": [{**ROWS[0], "speed": 1}]}, "rows[0].speed: found an unknown key"),
-    ({"rows": [{**ROWS[0], "per_second": -1}]}, "rows[0].per_second: found -1, allowed is a number > 0"),
-    ({"rows": [{**ROWS[0], "settings": 2}]}, "rows[0].settings: found 2, allowed is a mapping"),
-    ({"rows": ["a"]}, 'rows[0]: found "a", allowed is a mapping'),
-])  # fmt: skip
-def test_what_is_wrong_is_said_by_its_key(tmp_path, changed, words):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.dump({**WORDS, "items": 100, "epochs": 3, "rows": ROWS, **changed}))
-    with pytest.raises(UserError) as found:
-        read_published(str(path))
-    assert words in str(found.value) and str(path) in str(found.value)
-
-
-def test_seconds_need_the_number_of_items_and_epochs(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.dump({**WORDS, "rows": ROWS}))
-    with pytest.raises(UserError, match="found no items and epochs"):
-        read_published(str(path))
-    path.write_text("rows: [")
-    with pytest.raises(UserError, match=r"mine\.yaml: found what is no YAML"):
-        read_published(str(path))
-    with pytest.raises(UserError, match=r"found 'pdsc3', allowed are null, .*Did you mean 'pdsc3k'\?"):
-        read_published("pdsc3")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.code import imported_modules
+from tests.support.imports import imported_modules
 from tests.support.programs import PROJECT
 
 SCRIPTS = PROJECT / "scripts"

@@ -271,21 +271,6 @@ def test_absent_clip_is_told(name, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 
-def test_users_mistakes_are_told(tmp_path):
-    corpus = make_corpus(tmp_path / "corpus")
-    for changed, words in (
-        ({"--format": "memmapp"}, "Did you mean 'memmap'?"),
-        ({"--corpus": str(tmp_path)}, "found no corpus.json"),
-        ({"--readers": "0"}, "allowed is 1 or more"),
-    ):
-        line = [str(part) for part in command("wav", corpus, tmp_path)]
-        for option, value in changed.items():
-            line[line.index(option) + 1] = value
-        done = subprocess.run(line, capture_output=True, text=True)
-        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
-
-
 @pytest.mark.parametrize(("clips", "readers", "shards"), [(24, 1, 1), (23, 4, 4), (3, 8, 3)])
 def test_webdataset_has_a_shard_for_each_reader_evenly_filled(tmp_path, clips, readers, shards):
     corpus = make_corpus(tmp_path / "corpus", clips=clips, validation=0)

@@ -6,7 +6,7 @@ from scripts.common import plugins
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, request_for
+from tests.support.loader_cases import BATCH_SIZE, Placed, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store
 
@@ -24,7 +24,7 @@ def test_shards_that_are_evicted_are_downloaded_again(tmp_path, monkeypatch, loa
     with object_store(tmp_path / "objects") as store:
         location = Placed(corpus, tmp_path / "placed", store).location(loader)
         request = request_for(corpus, loader, location, workers=workers, options={"cache_percent": 50})
-        assert getattr(module, "unsuited", lambda _: None)(request) is None
+        assert unsuited(module, request) is None
         with module.open_epochs(request) as epoch:
             for number in range(3):
                 sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, max(1, workers))

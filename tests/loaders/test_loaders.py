@@ -7,26 +7,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import yaml
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import audio
-from scripts.common.vocabulary import SHARING
 from scripts.loaders import _torch
 from scripts.machine import device_prefetch
 from scripts.measure import across
 from scripts.measure.bottleneck_trials import stages_of
-from scripts.measure.declared import version_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for
+from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store_if_installed
-from tests.support.programs import PROJECT
 
 # The others: tests/common/test_isolated.py, and, of other data than audio, test_kinds.py.
 LOADERS = [one for one in can_be_tested("loaders") if "audio" in plugins.kinds(plugins.load("loaders", one))]
@@ -95,7 +91,7 @@ def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, sett
 
 def skip_what_is_no_gpus_concern(module) -> None:
     """Skip the test of a loader that reads a bucket, or of one whose libraries `make gpu` has not installed."""
-    absent = [name for name in module.REQUIRES if version_of(name) is None]
+    absent = [name for name in module.REQUIRES if isolated.version_of(name, isolated.env_of(module)) is None]
     absent += [name for name in plugins.load("formats", module.FORMAT).REQUIRES if not find_spec(name)]
     if absent or getattr(module, "READS", (PATH,))[0] != PATH:
         pytest.skip(f"could not import {', '.join(absent) or 'what serves a bucket'}, or it copies nothing to a device")
@@ -103,8 +99,7 @@ def skip_what_is_no_gpus_concern(module) -> None:
 
 def skip_where_unsuited(request, loader) -> None:
     """Skip the test, with the loader's own reason, where it says that these settings cannot run."""
-    reason = getattr(plugins.load("loaders", loader), "unsuited", lambda _request: None)(request)
-    if reason:
+    if reason := unsuited(plugins.load("loaders", loader), request):
         pytest.skip(reason)
 
 
@@ -292,30 +287,3 @@ def test_a_loader_that_keeps_clips_in_a_shuffle_buffer_says_how_many():
         for workers, shuffle, clips in ((0, True, 40), (3, True, 120), (3, False, 0)):
             request = SimpleNamespace(workers=workers, shuffle=shuffle, options={"shuffle_buffer": 40})
             assert module.buffered(request) == clips
-
-
-def test_the_page_of_loaders_says_what_they_say(shipped):
-    """Every loader of the shipped config is on it; one of somebody's own need not be."""
-    project = PROJECT
-    page = (project / "docs" / "loaders.md").read_text(encoding="utf-8")
-    told = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    named = yaml.safe_load(shipped)["loaders"]
-    assert {entry if isinstance(entry, str) else entry["name"] for entry in named} <= set(told)
-    for loader, line in told.items():
-        module = plugins.load("loaders", loader)
-        assert line.startswith(f"| `{loader}` | {module.FORMAT} | {plugins.describe(module)} |")
-
-
-def test_the_page_of_ranks_says_what_they_deliver_together(shipped):
-    """Every loader of the shipped config is in its table once, with what its file declares."""
-    page = (PROJECT / "docs" / "ranks.md").read_text(encoding="utf-8")
-    rows = [
-        line.strip("|").split("|") for line in page.partition("What each loader does")[2].splitlines() if "`" in line
-    ]
-    told = {name: row[2].strip() for row in rows for name in row[0].split("`")[1::2]}
-    assert sorted(told) == sorted(name for row in rows for name in row[0].split("`")[1::2]), "each once"
-    assert {entry if isinstance(entry, str) else entry["name"] for entry in yaml.safe_load(shipped)["loaders"]} <= set(
-        told
-    )
-    for loader, together in told.items():
-        assert together == SHARING[plugins.sharing(plugins.load("loaders", loader))].word

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from bench.plain_uses import PLAIN, placed_kinds, problems_of
 from scripts.common import plugins
-from tests.support.plain_uses import PLAIN, placed_kinds, problems_of
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """The programs that a report offers for its results: each is run, alone, and must deliver what the loader does."""
 
 import ast
-import json
 import os
 import re
 import subprocess
@@ -9,7 +8,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +20,6 @@ from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
-from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample, audio
 from scripts.kinds import image
 from scripts.loaders import _program
@@ -31,7 +28,7 @@ from tests.common.test_isolated import installed_or_skip
 from tests.loaders.test_loaders import skip_what_is_no_gpus_concern
 from tests.support.handed_out import data_of, run_program
 from tests.support.isolated_cases import is_isolated
-from tests.support.loader_cases import BATCH_SIZE, request_for
+from tests.support.loader_cases import BATCH_SIZE, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import ObjectStore, object_store_if_installed
 from tests.support.programs import PROJECT
@@ -212,8 +209,7 @@ def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers,
         where = store.as_aistore(where) if module.READS[0] == "ais" else where
         data, environment = where.index / "train", {**os.environ, "AWS_ENDPOINT_URL": where.endpoint}
     request = request_for(corpus, loader, where, workers=workers, options=options, **settings)
-    reason = getattr(module, "unsuited", lambda _request: None)(request)
-    if reason:
+    if reason := unsuited(module, request):
         pytest.skip(reason)
     check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
     check = check.replace("SHAPE", repr(corpus.sample.shape))
@@ -366,39 +362,6 @@ def test_a_path_of_any_characters_arrives_as_it_is(name):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Path"
     ]
     assert literal == f"/data/{name}"
-
-
-def rows_below(heading: str) -> dict[str, list[str]]:
-    """The rows of the table below a heading of docs/extending.md, by each name in their first cell."""
-    page = (PROJECT / "docs" / "extending.md").read_text(encoding="utf-8").partition(f"### {heading}\n")[2]
-    table = page.partition("\n#")[0]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| `")]
-    return {name: row for row in rows for name in re.findall(r"`([^`]+)`", row[0])}
-
-
-def test_the_page_has_every_field_of_a_request_and_its_default():
-    told = {name: row[1].strip("`") for name, row in rows_below("What a request says").items()}
-    defaults = {}
-    for part in fields(LoaderRequest):
-        default = part.default if part.default_factory is MISSING else part.default_factory()
-        defaults[part.name] = (
-            "" if default is MISSING else json.dumps(default) if isinstance(default, str) else repr(default)
-        )
-    assert told == defaults
-
-
-def test_the_page_has_every_name_that_a_program_may_use():
-    told = {name.removeprefix("$") for name in rows_below("What a program may use")}
-    settings = {"seed", "workers", "prefetch", "pin_memory"}
-    assert told == {
-        *_program.FRAGMENTS,
-        *_program.OF_SAMPLE,
-        "worker_arguments",
-        *settings,
-        "NAME",
-        "when NAME=VALUE",
-        "end",
-    }
 
 
 def test_a_name_that_there_is_not_is_an_error_that_says_which_there_are():

@@ -25,7 +25,7 @@ import json, mmap, os, sys, time
 from pathlib import Path
 from scripts.machine import page_cache as cache
 from scripts.machine import control_groups as groups
-folders = groups.from_environment()
+folders = json.loads(sys.argv[2])
 groups.join(folders)
 path = Path(sys.argv[1])
 """
@@ -95,10 +95,8 @@ def memory():
 
 def child(code, path, made):
     """Start a program in the groups."""
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT), **control_groups.environment(made)}
-    return subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code, str(path)], env=environment, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", BEGIN + code, str(path), json.dumps(made)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stdout=subprocess.PIPE, text=True)
 
 
 def told(code, path, made):
@@ -480,9 +478,3 @@ def test_room_is_left_beside_what_is_used(tmp_path, refuse, monkeypatch, version
         control_groups.leave_room([str(tmp_path)], 100)
     with pytest.raises(ValueError, match="memory=True"):
         control_groups.leave_room([str(other)], 100)
-
-
-def test_the_groups_are_handed_down_once(monkeypatch):
-    monkeypatch.setenv(*next(iter(control_groups.environment(["/a", "/b c"]).items())))
-    assert control_groups.from_environment() == ["/a", "/b c"]
-    assert control_groups.from_environment() == []

@@ -25,7 +25,8 @@ def test_on_a_cpu_it_is_a_row_with_its_reason_and_no_second_run():
     assert [(row["settings"]["device_prefetch"], row["reason"]) for row in lost] == [(2, NO_DEVICE)]
 
 
-def test_on_a_gpu_each_value_is_a_run_of_its_own():
+def test_on_a_gpu_each_value_is_a_run_of_its_own(monkeypatch):
+    monkeypatch.setattr(Plan, "has_gpu", True)
     planned = plan(device=["cuda"], device_prefetch=[0, 1, 3])
     slugs = [slug.split("-gather")[0] for slug in dict.fromkeys(run.slug for run in planned.runs)]
     assert slugs[:3] == ["cuda-b32-w0-pin", "cuda-b32-w0-pin-d1", "cuda-b32-w0-pin-d3"]

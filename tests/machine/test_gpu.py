@@ -3,7 +3,6 @@
 import ast
 import os
 import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from bench import gpu as bench
 from scripts.common import plugins
 from scripts.common.sample import audio
 from scripts.loaders._ring.ring_reader import RingReader
@@ -20,8 +20,6 @@ from scripts.measure import bottleneck_trials, ceiling, protocol, window
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped
 from scripts.measure.verify import Verifier
-from tests.bench import gpu as bench
-from tests.support import stream_model
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT
@@ -41,70 +39,6 @@ def scene(tmp_path_factory):
 def model(monkeypatch):
     """A device whose bus takes a microsecond a byte, so that copies are what takes time."""
     return stands_in(monkeypatch, bus=1e6)
-
-
-# The model itself
-
-
-def test_a_copy_that_is_waited_for_may_be_read(model):
-    copies = gpu.CopyStream("cuda")
-    sent = copies.send({"audio": torch.arange(1000.0)})
-    batch = copies.arrived(sent)
-    assert (batch["audio"] * 2).sum().item() == 999000
-    del sent, batch
-    model.close()
-
-
-@pytest.mark.usefixtures("model")
-def test_a_read_before_its_copy_is_a_fault():
-    sent = gpu.CopyStream("cuda").send({"audio": torch.arange(4.0)})
-    with pytest.raises(Fault, match=r"stream default uses memory that stream 1 writes, and has not waited"):
-        sent.tensors["audio"].sum()
-
-
-@pytest.mark.usefixtures("model")
-def test_a_write_to_memory_that_another_stream_reads_is_a_fault():
-    tensor, other = gpu.moved(torch.arange(4.0), "cuda"), torch.cuda.Stream()
-    other.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(other):
-        tensor.sum()
-    with pytest.raises(Fault, match=r"stream default writes memory that stream 1 reads"):
-        tensor.add_(1)
-
-
-@pytest.mark.usefixtures("model")
-def test_a_page_locked_buffer_that_is_written_too_early_is_a_fault():
-    buffer = gpu.empty_pinned((4,))
-    copied = gpu.CopyStream("cuda").send({"audio": buffer.fill_(1.0)}).copied
-    buffer.numpy()[2] = 5  # whoever writes it, by whatever means
-    with pytest.raises(Fault, match="page-locked memory was written while a copy on stream 1 may read it"):
-        copied.synchronize()
-
-
-def test_memory_that_is_released_too_early_is_a_fault(model):
-    with torch.cuda.stream(torch.cuda.Stream()):
-        tensor = gpu.moved(torch.arange(4.0), "cuda")
-        copied = torch.cuda.Event()
-        copied.record()
-    torch.cuda.current_stream().wait_event(copied)
-    tensor.sum()
-    del tensor
-    with pytest.raises(Fault, match="memory of stream 1 was released while stream default may use it"):
-        model.close()
-
-
-def test_pageable_memory_is_waited_for_and_page_locked_memory_is_not(model):
-    for _ in range(2):
-        gpu.moved(torch.arange(1000.0), "cuda")
-    assert model.waited == []
-    torch.arange(1000.0).to("cuda", non_blocking=True)
-    assert model.waited == pytest.approx([0.008]), "for what the stream had, before it is staged"
-
-
-@pytest.mark.usefixtures("model")
-def test_what_is_on_the_cpu_and_on_the_device_does_not_mix():
-    with pytest.raises(Fault, match="on the device and on the CPU"):
-        gpu.moved(torch.arange(4.0), "cuda") + torch.arange(4.0)
 
 
 # Planted mistakes: what the protocols would be without one of their parts
@@ -481,16 +415,6 @@ def test_streams_and_page_locked_memory_are_in_one_module():
 # make gpu
 
 
-def test_make_gpu_without_a_gpu_says_so_and_fails(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["gpu"])
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(SystemExit) as ended:
-        bench.main()
-    assert "found no GPU that torch can use (CUDA_VISIBLE_DEVICES is '')" in ended.value.code
-    assert "Nothing was measured" in ended.value.code
-
-
 def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "CONTRACT", ("tests/common/test_counting.py",))
     made = bench.Bench(tmp_path, "cuda", 60, 1, 1)
@@ -505,13 +429,6 @@ def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, mo
     assert wrong["broken"].startswith("CalledProcessError") and "no tests ran" in wrong["no such test"]
     lines = bench.table(made.rows).splitlines()
     assert lines[1].split()[:5] == ["fast", "500", "2", "50", "4"] and "WRONG" in lines[2]
-
-
-@pytest.mark.parametrize("optional", [True, False])
-def test_what_may_be_absent_is_a_note(optional):
-    record = {"status": "skipped", "reason": "not installed: torch-tensorrt", "clips_per_second": None, "warnings": []}
-    row, told = bench.row_of(record, optional), "skipped: not installed: torch-tensorrt"
-    assert (row["wrong"], row["note"]) == ((None, told) if optional else (told, ""))
 
 
 # With a device
@@ -539,7 +456,3 @@ def test_a_slow_consumer_gets_what_was_delivered(scene, loader, prefetched):
         torch.cuda.synchronize()
         verifier = Verifier(corpus, "train", request.batch_size, 2, "cuda")
         assert all(verifier.check(batch) for batch in kept), verifier.problems
-
-
-def test_the_model_is_used_here_alone_and_leaves_torch_as_it_was():
-    assert stream_model._at_work == [] and torch.empty is torch._C._VariableFunctions.empty

@@ -61,7 +61,7 @@ def test_what_is_kept_comes_back_as_it_was(sink, sizes):
 
 
 def test_a_receipt_whose_tensors_differ_in_length_is_kept_for_the_gate_to_name():
-    odd = Receipt(torch.arange(4), torch.arange(3), torch.arange(4), torch.ones(4))
+    odd = Receipt(torch.arange(4), torch.arange(3), torch.arange(4), torch.arange(4))
     kept = Kept()
     kept.add(odd)
     assert list(kept) == [odd] and kept.sizes == [4]

@@ -198,11 +198,11 @@ from scripts.common.sample import audio
 from scripts.measure.visits import Visitor
 from scripts.plan.runs import Run
 run = Run(**json.loads(sys.argv[2]))
-getattr(Visitor(audio(1600), random.Random(0)), sys.argv[1])(run, Path(run.path))
+Visitor(audio(1600), random.Random(0)).made(run, Path(run.path), sys.argv[1] == "fork")
 """
 
 
-@pytest.mark.parametrize("way", ["forked", "interpreted"])
+@pytest.mark.parametrize("way", ["fork", "interpreter"])
 def test_a_visit_ends_with_its_session_and_with_all_that_it_has_started(place, way):
     [helped] = [run for run in place.plan.runs if run.loader == "helped"]
     run = replace(helped, seconds=600.0, path=f"{way}/0.json")

@@ -348,6 +348,20 @@ def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, forma
     assert "rank 1 delivered the clips of rank 0: the loader does not use its share" in record["reason"]
 
 
+@pytest.mark.parametrize(("error", "cause"), [
+    (ValueError("NCCL_DEBUG is not set (mine.py, line 3)"), None), (LateError("barrier 2"), "follows"),
+    (RuntimeError("[pair.cc:545] gloo: Connection closed by peer"), "follows"), (RuntimeError("here"), None),
+])  # fmt: skip
+def test_what_a_rank_says_that_failed_by_itself_is_told_whatever_its_words(corpus, error, cause):
+    assert Rank.cause(error) == cause
+    follower = {"status": "failed", "reason": "another was late", "cause": "follows"}
+    failed = {"status": "failed", "reason": str(error), "cause": Rank.cause(error)}
+    left = [{"record": follower}, {"record": failed}]
+    run = Run(settings={"world": 2}, corpus=str(corpus.root))
+    found = ranks_of_run.joined(None, run, left, Path(), (1, 1))
+    assert found["reason"] == ("rank 0: another was late" if cause else f"rank 1: {error}")
+
+
 def test_lightnings_ddp_trains_ranks_with_as_many_batches(tmp_path, corpus, formats):
     """17 clips each, three batches."""
     record = record_of(corpus, formats, tmp_path / "0.json", "--loader", "numpy_memmap", "--task", "lightning_ddp")
@@ -435,20 +449,20 @@ def test_a_name_at_which_the_other_nodes_do_not_reach_this_one_is_refused(monkey
     monkeypatch.setattr(socket, "gethostbyname", looked_up)
     for host in ("localhost", "127.0.0.1", "other"):
         nodes.check_name(host)
-    with pytest.raises(UserError, match=r"found 'head', which is 127\.0\.1\.1 on this machine .* Write its address"):
+    with pytest.raises(UserError, match=r"'head', .* 127\.0\.1\.1"):
         nodes.check_name("head")
-    with pytest.raises(UserError, match="found 'nowhere', which is no name that is known"):
+    with pytest.raises(UserError, match="'nowhere'"):
         nodes.check_name("nowhere")
 
 
-def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus, monkeypatch):
+def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus):
     """What an earlier run left would be taken for this one's."""
     (tmp_path / "0.json").write_text("{}")
-    monkeypatch.setenv(nodes.TOLD, json.dumps({"count": 2, "rendezvous": "127.0.0.1:1", "together": str(tmp_path)}))
-    with pytest.raises(UserError, match=r"found '0\.json' of an earlier run"), nodes.told().folder():
+    two = {"count": 2, "rendezvous": "127.0.0.1:1", "together": str(tmp_path)}
+    run = Run(settings={"world": 3}, corpus=str(corpus.root), nodes=two)
+    with pytest.raises(UserError, match=r"'0\.json'"), nodes.nodes_of(run).folder():
         pass
-    run = Run(settings={"world": 3}, corpus=str(corpus.root))
-    with pytest.raises(UserError, match=r'found 3 ranks on 2 nodes; allowed is as many on each\. Write "world": 2'):
+    with pytest.raises(UserError, match='"world": 2'):
         ranks_of_run.measure(None, run)
 
 

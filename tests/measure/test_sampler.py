@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,10 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.machine import control_groups, gpu
-from scripts.measure import child, sampler
+from scripts.machine import gpu
+from scripts.measure import sampler
 from scripts.measure.sampler import Sampler, Tree, copied, copying, growing, per_epoch, pss_of_tree
-from tests.support.programs import PROJECT
 
 pytestmark = pytest.mark.alone
 MB = 1_000_000
@@ -547,78 +545,3 @@ def test_a_utilisation_that_reaches_back_before_the_run_does_not_count(monkeypat
         summary = watcher.summary(clock.now - began, clock.now)
         assert (summary["gpu_utilisation_mean_percent"], summary["gpu_memory_peak_bytes"]) == (busy, 300 * MB)
         assert summary["gpu_reason"] is None if said is None else said in summary["gpu_reason"]
-
-
-# The child's parent
-
-PROGRAM = """
-import json, os, sys, time
-sys.path.insert(0, {scripts!r})
-from scripts.measure import child
-from scripts.machine import control_groups as groups
-if child.is_child():
-    {body}
-    sys.exit(0)
-from scripts.measure.sampler import Sampler
-sampler = Sampler(gpu=False)
-{parent}
-crash = child.run_again(1, {minutes}, sampler)
-print(json.dumps([crash, sampler.summary(0, float("inf"))]))
-"""
-
-
-def program(tmp_path, body, parent="", minutes=1) -> list[str]:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM.format(scripts=str(PROJECT), body=body, parent=parent, minutes=minutes))
-    return [sys.executable, str(path)]
-
-
-NO_PIDFD = "def refuse(pid): raise OSError\nos.pidfd_open = refuse"
-
-
-@pytest.mark.parametrize("parent", ["", NO_PIDFD], ids=["pidfd", "no pidfd"])
-@pytest.mark.parametrize(
-    ("body", "minutes", "status", "crash"),
-    [
-        ("time.sleep(0.5)", 1, 0, None),
-        ("time.sleep(0.5); os.kill(os.getpid(), 11)", 1, 0, "SIGSEGV"),
-        ("time.sleep(60)", 0.01, 0, "no end after 0.01 minutes"),
-        ("sys.exit(3)", 1, 3, None),
-        ("os.kill(os.getpid(), 15)", 1, 143, None),
-    ],
-    ids=["ends", "crashes", "takes too long", "fails", "is ended"],
-)
-def test_a_child_that_is_watched_ends_as_any_other(tmp_path, parent, body, minutes, status, crash):
-    command = program(tmp_path, body, parent, minutes)
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == status, ended.stderr
-    if status == 0:
-        seen, summary = json.loads(ended.stdout)
-        assert seen is crash if crash is None else crash in seen
-        assert summary["samples"] >= 1 and summary["rss_peak_bytes"] > 1 * MB
-
-
-def test_a_watched_child_ends_with_its_parent_that_is_told_to_end(tmp_path):
-    body = f"print(os.getpid(), file=open({str(tmp_path / 'pid')!r}, 'w'), flush=True); time.sleep(60)"
-    process = subprocess.Popen(program(tmp_path, body))
-    pid = tmp_path / "pid"
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and not (pid.is_file() and pid.read_text().endswith("\n")):
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(300) == 143
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
-
-
-def test_the_child_joins_its_groups_and_its_own_children_do_not(tmp_path, monkeypatch):
-    entered = []
-    monkeypatch.setattr(control_groups, "join", lambda folders: entered.append(list(folders)))
-    monkeypatch.setattr(child, "joined", [])
-    monkeypatch.setattr(child.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(prctl=lambda *_: 0))
-    monkeypatch.setenv(control_groups.VARIABLE, json.dumps([str(tmp_path)]))
-    assert not child.is_child()
-    assert entered == [], "the parent stays where it is"
-    monkeypatch.setenv(child.CHILD, str(os.getppid()))
-    assert child.is_child()
-    assert entered == [[str(tmp_path)]] and child.joined == [str(tmp_path)]
-    assert control_groups.VARIABLE not in os.environ

@@ -1,19 +1,23 @@
 """Sessions beside earlier ones: which block is new, what is measured again, and beside what."""
 
 import random
-import subprocess
-import time
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 
-from scripts.common.errors import UserError
+from scripts.common.corpus import Corpus
 from scripts.common.files import read_json
-from scripts.machine import page_cache
-from scripts.measure import run_session
-from scripts.measure.visits import NO_RECORD, TRIES, Server, Visitor
+from scripts.machine import devices, page_cache
+from scripts.machine.folders import location_of
+from scripts.measure import launch, one_run, run_session, visits
+from scripts.measure.launch import Cause
+from scripts.measure.visits import TRIES, Visitor
 from scripts.plan.experiment import Plan
+from scripts.plan.runs import Bound, Run
+from scripts.tables.records import read_record
+from tests.support.loader_cases import write_format
+from tests.support.made_corpus import make_corpus
 from tests.support.workflow_copy import folders
 
 
@@ -30,23 +34,20 @@ def plan(tmp_path) -> Plan:
     return Plan(raw, project=tmp_path)
 
 
-RUNNING = SimpleNamespace(cache="warm", location={"uri": "file:///nowhere"})
-
-
 def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, monkeypatch):
     with folders() as (disk, _):
         (disk / "train").mkdir()
         (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
         shares = []
 
-        def made(_visitor, run, _out):
+        def made(_visitor, run, _out, _fork):
             shares.append(page_cache.residency(page_cache.files_of(disk)).share)
             if run.cache == "limited":
                 page_cache.evict(page_cache.files_of(disk))
-            return {"reason": None}
+            return {"cause": None}
 
-        monkeypatch.setattr(Visitor, "forked", made)
-        monkeypatch.setattr(Visitor, "interpreted", made)
+        monkeypatch.setattr(Visitor, "_no_room", lambda _visitor, _run: None)
+        monkeypatch.setattr(Visitor, "made", made)
         visitor = Visitor(plan.sample, None)
         at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
         for cache in ("warm", "limited", "limited", "warm", "warm"):
@@ -54,30 +55,18 @@ def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, mon
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
 
 
-@pytest.mark.parametrize(("found", "reason"), [
-    (TimeoutError(), "no end after 10 minutes"), ("the process crashed (SIGSEGV)", "the process crashed (SIGSEGV)"),
-    (None, "the control run left no record; the session's log says what it said"),
+@pytest.mark.parametrize("ended", [
+    launch.Ended(None, Cause.NO_END, "no end"), launch.Ended(-11, Cause.CRASHED, "it crashed"),
+    launch.Ended(3, Cause.LOST, "status 3"), launch.Ended(None, Cause.NO_SERVER, "gone"),
 ])  # fmt: skip
-def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch, found, reason):
-    def make(_job, _seconds, _watch):
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    monkeypatch.setattr(Visitor, "_server", lambda _visitor, _bound: SimpleNamespace(make=make))
-    Visitor(plan.sample, random.Random(0)).control(plan.bounds[0], tmp_path / "0.json")
+def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch, ended):
+    corpus = make_corpus(tmp_path / "corpus", clips=8, seconds=0.1)
+    monkeypatch.setattr(launch, "run", lambda *_: ended)
+    bound = replace(plan.bounds[0], corpus=str(corpus.root))
+    Visitor(corpus.sample, random.Random(0)).control(bound, tmp_path / "0.json")
     record = read_json(tmp_path / "0.json")
-    assert (record["status"], record["reason"], record["clips_per_second"]) == ("failed", reason, None)
-
-
-def test_the_fork_server_may_say_two_lines_at_once():
-    said = subprocess.Popen(["printf", '{"pid": 5}\\n{"status": 0}\\n{"pi'], stdout=subprocess.PIPE, text=True)
-    server = SimpleNamespace(process=said, heard=b"")
-    soon = time.monotonic() + 60
-    assert [Server._hear(server, soon), Server._hear(server, soon)] == [{"pid": 5}, {"status": 0}]
-    with pytest.raises(UserError, match="the fork server ended with status 0"):
-        Server._hear(server, soon)
-    said.stdout.close()
+    assert (record["status"], record["cause"], record["clips_per_second"]) == ("failed", ended.cause, None)
+    assert ended.reason in record["reason"]
 
 
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
@@ -104,15 +93,56 @@ def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked
     assert not run_session._answers(trials | {"minimum_step": {"limit_ms": 100.0}}, asked)
 
 
-@pytest.mark.parametrize(("lost", "made"), [(0, 1), (1, 2), (TRIES, TRIES)])
-def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, lost, made):
-    records = [{"status": "failed", "reason": f"{NO_RECORD} (status -9)"}] * lost + [{"status": "ok", "reason": None}]
+@pytest.fixture
+def small(plan, tmp_path) -> Run:
+    """The proof of a memory map of few clips."""
+    corpus = make_corpus(tmp_path / "corpus", clips=40, seconds=0.1)
+    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
+    run = next(run for run in plan.runs if run.loader == "numpy_memmap")
+    path = str(tmp_path / "proof.json")
+    location = location_of(tmp_path / "memmap").as_json()
+    return replace(run, corpus=str(corpus.root), location=location, mode="proof", proof=None, path=path)
+
+
+@pytest.mark.parametrize("cause", [Cause.LOST, Cause.NO_SERVER])
+@pytest.mark.parametrize(("lost", "tries"), [(0, 1), (1, 2), (TRIES, TRIES)])
+def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, small, cause, lost, tries):
     asked = []
 
-    def forked(_visitor, run, _out):
-        asked.append(run)
-        return records[len(asked) - 1]
+    def made(run, _out, _server, heap_seed):
+        asked.append(heap_seed)
+        if len(asked) <= lost:
+            return None, launch.Ended(3, cause, "so")
+        return one_run.new_record(one_run.loader_of(run), run), launch.Ended(0)
 
-    monkeypatch.setattr(Visitor, "forked", forked)
-    monkeypatch.setattr("scripts.measure.visits.forkable", lambda _run: True)
-    assert Visitor(None, None).make(RUNNING, None) is records[made - 1] and len(asked) == made
+    monkeypatch.setattr(visits, "made", made)
+    record = Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small, tmp_path / "0.json")
+    assert len(set(asked)) == tries and read_json(tmp_path / "0.json") == record
+    assert (record["status"], record["cause"]) == (("failed", cause) if lost == TRIES else ("ok", None))
+
+
+def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small, tmp_path):
+    """What the in-memory ceiling streams is no larger than what a loader can deliver."""
+    corpus = Corpus(Path(small.corpus))
+    run = replace(small, settings={**small.settings, "batch_size": 10**9})
+    with Visitor(corpus.sample, random.Random(0)) as visitor:
+        for asked in (run, replace(run, mode="visit", proof=run.path, path=str(tmp_path / "0.json"), seconds=0.05)):
+            record = visitor.make(asked, Path(asked.path))
+            assert (record["status"], record["reason"]) == ("ok", None)
+        [items] = {items for _, items in visitor.servers}
+        bound = Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 10**9}, seconds=0.05)
+        visitor.control(bound, tmp_path / "1.json")
+    assert items == corpus.counts["train"] and read_json(tmp_path / "1.json")["clips_per_second"] > 0
+
+
+def test_a_batch_that_does_not_fit_is_a_row_with_its_reason_and_the_rest_goes_on(small, tmp_path, monkeypatch):
+    free = devices.available_ram()
+    with Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)) as visitor:
+        monkeypatch.setattr(devices, "available_ram", lambda: 1000)
+        record = visitor.make(small, Path(small.path))
+        assert (record["status"], record["cause"], record["clips_per_second"]) == ("failed", "no-room", None)
+        assert not visitor.servers and read_record(Path(small.path))["reason"] == record["reason"]
+        visitor.control(Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8}), tmp_path / "1.json")
+        assert read_json(tmp_path / "1.json")["cause"] == "no-room"
+        monkeypatch.setattr(devices, "available_ram", lambda: free)
+        assert visitor.make(small, Path(small.path))["status"] == "ok"

@@ -26,7 +26,7 @@ from scripts.tables import spans as span_table
 from scripts.tables.columns import read_tables
 from tests.support import planted
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import clip_order, nothing_left_open, request_for, write_format
+from tests.support.loader_cases import clip_order, nothing_left_open, request_for, unsuited, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results, record_path
 from tests.support.programs import PROJECT, program_line
@@ -284,8 +284,7 @@ def test_every_loader_has_a_timeline(placed, loader):
     if not (folder / module.FORMAT).exists():
         write_format(corpus, module.FORMAT, folder / module.FORMAT, readers=2)
     asked = request_for(corpus, loader, folder / module.FORMAT, workers=2)
-    reason = getattr(module, "unsuited", lambda _request: None)(asked)
-    if reason:
+    if reason := unsuited(module, asked):
         pytest.skip(reason)
     with nothing_left_open():
         found = spans.timeline(lambda **changes: module.open_epochs(replace(asked, **changes)), Sink("cpu"), 3)

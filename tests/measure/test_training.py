@@ -202,7 +202,6 @@ def test_what_compiling_lacks_is_the_reason_of_a_row(scene, monkeypatch):
     request = request_for(scene.corpus, "numpy_memmap", scene.folder)
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert "no-such-compiler is not there: apt-get install g++" in train_compiled.unsuited(request)
-    assert "needs device cuda" in infer_tensorrt.unsuited(request)
     monkeypatch.setenv("CC", "no-c-compiler")
     on_a_gpu = train_compiled.unsuited(replace(request, device="cuda"))
     assert on_a_gpu == "torch.compile needs a C compiler, and no-c-compiler is not there: apt-get install gcc"

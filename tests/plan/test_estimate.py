@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scripts.plan import estimate as estimates
-from scripts.plan.estimate import estimate, in_words
+from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
+from tests.support.made_runs import measured
 
 
 @pytest.fixture
@@ -28,8 +28,6 @@ def test_a_session_takes_its_minutes_and_the_rest_is_assumed(plan):
     found = estimate(plan)
     assert (found.results, found.left, found.clips, found.download_hours) == (4, 4, 180, None)
     assert found.session_minutes == plan.config["measure"]["minutes"] < found.minutes
-    assert found.words().startswith("Results: 4 of 4 to measure, about ")
-    assert "the rest is assumed (180 clips; docs/measuring.md)" in found.words()
 
 
 def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
@@ -72,19 +70,24 @@ def test_whole_epochs_are_part_of_the_first_block(plan, tmp_path):
 
 
 def test_what_has_a_visit_is_done(plan):
-    for run in plan.runs[:3]:
-        (plan.project / run.path).parent.mkdir(parents=True)
-        (plan.project / run.path).write_text("{}")
-    found = estimate(plan)
-    assert found.left == 1 and found.session_minutes == plan.config["measure"]["minutes"] / 4
-    (plan.project / plan.runs[3].path).parent.mkdir(parents=True)
-    (plan.project / plan.runs[3].path).write_text("{}")
-    assert estimate(plan).words() == "All 4 results are there."
-    first = plan.project / plan.runs[0].path
+    def now(**measure):
+        """What is left for a call that is typed now."""
+        raw = plan.config | {"measure": plan.config["measure"] | measure}
+        return estimate(Plan(raw, project=plan.project))
+
+    measured(plan, plan.runs[:3])
+    assert now().left == 1 and now().session_minutes == plan.config["measure"]["minutes"] / 4
+    session = measured(plan, plan.runs)
+    assert now().left == 0
+    assert now(seconds=7).left == 4, "what was measured otherwise does not count"
+    first = session.folder / plan.runs[0].id / "0.json"
     first.rename(first.with_name("7.json"))
-    assert estimate(plan).left == 0, "a visit of a later block, where a session went on"
+    assert now().left == 0, "a run of a later round, where a session went on"
     first.with_name("7.json").rename(first.with_name("7.attempt-0.json"))
-    assert estimate(plan).left == 1, "an attempt that does not count"
+    assert now().left == 1, "an attempt that does not count"
+    failed = plan.project / plan.runs[0].proof
+    failed.write_text(json.dumps(json.loads(failed.read_text()) | {"status": "failed"}))
+    assert now().left == 0, "what cannot be proven takes no time"
 
 
 def test_a_loader_by_itself_is_its_own_runs(plan):
@@ -99,13 +102,6 @@ def test_the_clips_of_the_corpus_are_counted_where_it_is_there(plan):
     assert estimate(plan).clips == 77
 
 
-def test_a_folder_of_unknown_size_is_said_to_be_one(plan, tmp_path):
-    (tmp_path / "audio").mkdir()
-    datasets = {"mine": {"source": "folder", "path": str(tmp_path / "audio")}}
-    found = estimate(Plan({**plan.config, "dataset": "mine", "datasets": datasets}, project=tmp_path))
-    assert f"{estimates.CLIPS:,} clips, since their number is not known yet" in found.words()
-
-
 @pytest.mark.parametrize(
     ("options", "hours"),
     [({}, 67.9), ({"limit": 300}, 1), ({"min_clips": 600}, 2), ({"requests_per_hour": 600, "limit": 300}, 0.5)],
@@ -115,22 +111,8 @@ def test_a_download_takes_its_hours_until_its_ledgers_are_there(plan, tmp_path, 
     datasets = {"audioset": {"source": "audioset", "list": "eval", **options}}
     asked = Plan({**plan.config, "dataset": "audioset", "datasets": datasets}, project=tmp_path)
     assert estimate(asked).download_hours == pytest.approx(hours, rel=0.01)
-    assert estimate(asked).words().startswith("Download: about ")
     folder = Path(tmp_path, asked.folder("clips"))
     folder.mkdir(parents=True)
-    for shard in asked.shard_names:
+    for shard in [f"{number:04d}" for number in range(asked.shards)]:
         (folder / f"ledger-{shard}.csv").write_text("")
     assert estimate(asked).download_hours == 0
-    assert "Download" not in estimate(asked).words()
-
-
-def test_plan_json_holds_it(plan):
-    assert estimate(plan).as_json().keys() >= {"results", "left", "minutes", "session_minutes", "download_hours"}
-
-
-@pytest.mark.parametrize(
-    ("minutes", "words"),
-    [(0.2, "1 min"), (14.4, "14 min"), (119, "119 min"), (120, "2.0 h"), (2879, "48.0 h"), (2880, "2.0 days")],
-)
-def test_times_are_said_in_a_unit_that_fits(minutes, words):
-    assert in_words(minutes) == words

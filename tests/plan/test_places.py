@@ -1,6 +1,7 @@
 """Where data is, what it is and who delivers it: a tier kind without a path, and a run as one object."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -91,14 +92,14 @@ def test_a_tier_without_a_path_is_planned_and_what_cannot_read_it_is_a_row(raw):
         ("objects", "disk"): "it reads s3, and data on this tier is read by path",
         ("objects", "far"): "it is never cold: objects are on another machine: name a tier that is a disk",
     }
-    entries = json.loads(json.dumps(plan.as_json()))["runs"]
+    entries = json.loads(json.dumps(plan.as_json()))["results"]
     assert {entry["location"]["uri"] for entry in entries if entry["tier"] == "far"} == {far.uri}
 
 
 @pytest.mark.usefixtures("bucket")
 def test_two_tiers_in_one_place_are_refused_whatever_their_kind(raw):
     raw["storage"]["near"] = {"kind": "bucket", "bucket": "clips"}
-    with pytest.raises(UserError, match=r"storage\.near\.bucket: found s3://clips, which is also that of far"):
+    with pytest.raises(UserError, match=r"storage\.near\.bucket: found s3://clips"):
         Plan(raw)
 
 
@@ -150,26 +151,29 @@ def test_shares_are_disjoint_and_complete(world):
     assert world > 1 or shares[0].tolist() == whole.tolist()
 
 
-def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
-    """One of plan.json's runs in a file, and as text; a flag beside it overrides it."""
+def test_a_row_of_the_plan_is_what_the_program_takes(tmp_path, raw):
+    """By its id; a flag beside it overrides a field."""
     del raw["storage"]["far"], raw["loaders"][1]
     [planned] = [run for run in Plan(raw).runs if run.cache == "warm"]
     corpus = make_corpus(tmp_path / "corpus")
     write_format(corpus, "npy", tmp_path / "npy", 1)
     run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0}
-    run |= {"mode": "run", "proof": None, "path": str(tmp_path / "run.json")}
+    run |= {"mode": "run", "proof": None}
     there = location.from_json({**planned.location, "path": str(tmp_path / "npy"), "held_in": str(tmp_path / "npy")})
-    (tmp_path / "asked.json").write_text(json.dumps({**run, "location": there.as_json()}))
-    command = program_line("run_loader")
-    subprocess.run([*command, "--run", tmp_path / "asked.json"], check=True, capture_output=True)
+    elsewhere = {**run, "id": "elsewhere", "location": {**there.as_json(), "path": None}}
+    rows = [{**run, "location": there.as_json()}, elsewhere]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(Plan(raw).as_json() | {"results": rows}))
+    command = [*program_line("run_loader"), "--plan", plan]
+    more = ["--result", run["id"], "--out", tmp_path / "run.json"]
+    subprocess.run([*command, *more], check=True, capture_output=True)
     record = json.loads((tmp_path / "run.json").read_text())
     assert (record["status"], record["reason"]) == ("ok", None)
     keys = ("slug", "settings", "loader", "tier", "format", "task", "cache", "repeat", "dataset")
     assert {key: record[key] for key in keys} == {key: run[key] for key in keys}
     assert record["location"] == there.uri
-    told = json.dumps({**run, "location": {**there.as_json(), "path": None}})
-    more = ["--seed", "5", "--out", tmp_path / "other.json"]
-    subprocess.run([*command, "--run", told, *more], check=True, capture_output=True)
+    more = ["--result", "elsewhere", "--seed", "5", "--out", tmp_path / "other.json"]
+    subprocess.run([*command, *more], check=True, capture_output=True)
     record = json.loads((tmp_path / "other.json").read_text())
     assert (record["status"], record["seed"]) == ("skipped", 5)
     assert record["reason"] == "it reads path, and data on this tier is read by file"
@@ -178,13 +182,18 @@ def test_a_run_of_the_plan_is_what_the_program_takes(tmp_path, raw):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--run", '{"loder": "npy"}'], "Did you mean 'loader'?"),
-        (["--run", "no-such-file.json"], "no JSON object and no such file"),
-        (["--run", '{"loader": "npy"}'], "--data, --out"),
+        (["--plan", "plan.json", "--result", "disk/npy/cpu"], "Did you mean 'disk/npy/cpu-b32"),
+        (["--plan", "no-such-plan.json", "--result", "x"], "no-such-plan.json"),
+        (["--plan", "plan.json"], "--result"),
+        (["--loader", "npy"], "--data, --out"),
     ],
 )
-def test_a_run_that_is_none_is_told(options, said):
-    done = subprocess.run([*program_line("run_loader"), *options], capture_output=True, text=True)
+def test_a_row_that_is_none_is_told(tmp_path, raw, options, said):
+    del raw["storage"]["far"], raw["loaders"][1]
+    (tmp_path / "plan.json").write_text(json.dumps(Plan(raw).as_json()))
+    command = [*program_line("run_loader"), *options]
+    here = os.environ | {"PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=here)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 

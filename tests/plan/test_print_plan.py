@@ -4,9 +4,9 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.plan_file import read_plan
 from scripts.plan import print_plan
 from scripts.plan.experiment import Plan
-from scripts.tables.records import read_plan
 from tests.support.programs import PROJECT
 
 SMALL = ["dataset=demo", "loaders=[npy, ring]", "storage={ram: null}", "sweep={task: [read], workers: [0]}"]

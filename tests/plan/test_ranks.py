@@ -22,17 +22,17 @@ def raw(tmp_path) -> dict:
 def test_one_process_is_what_it_was(raw):
     """Neither paths nor settings say that there is such a choice: what was measured stays."""
     plain = [run for run in Plan(raw).runs if run.task == "read" and run.cache == "warm"]
-    assert all("world" not in run.settings and "world" not in run.path and run.mode == "visit" for run in plain)
+    assert all("world" not in run.settings and "world" not in run.id and run.mode == "visit" for run in plain)
     raw["sweep"]["world"] = [1]
     assert [vars(run) for run in Plan(raw).runs if run in plain] == [vars(run) for run in plain]
 
 
 def test_ranks_have_results_and_proofs_of_their_own(raw, monkeypatch):
     monkeypatch.setattr(experiment, "cores_allowed", lambda: 4)
-    one = {run.path for run in Plan(raw).runs}
+    one = {run.id for run in Plan(raw).runs}
     raw["sweep"]["world"] = [1, 2]
     plan = Plan(raw)
-    more = [run for run in plan.runs if run.path not in one]
+    more = [run for run in plan.runs if run.id not in one]
     assert {(run.task, run.cache, run.settings["world"], run.mode) for run in more} == {
         ("read", "warm", 2, "run"),
         ("ddp", "warm", 2, "run"),

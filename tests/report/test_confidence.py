@@ -11,10 +11,9 @@ QUICK = "snakemake --config dataset=demo preset=quick measure="
 ON_A_GPU = {"row": {"device": "cuda"}, "noise": {"device": "cuda", "variation_percent": 17.0}}
 
 
-def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5, behind=1.0, ram_copies="all"):
+def graded(row=None, form="use", longer=1.0, noise=None, minutes=5, behind=1.0, ram_copies="all"):
     tables = {
         "noise": [{**NOISE, **(noise or {})}],
-        "warnings": [{"code": code, "loader": "a", "seen": "two versions", "hint": "Type this"} for code in warnings],
         "dataset": {
             **{"dataset": "demo", "config": {"preset": "quick"}},
             "measure": {"minutes": minutes, "repeats": 5, "ram_copies": ram_copies},
@@ -28,60 +27,36 @@ def graded(row=None, form="use", longer=1.0, noise=None, warnings=(), minutes=5,
 @pytest.mark.parametrize(
     ("given", "grade", "said"),
     [
-        ({}, "A", "ring has 9 visits, the same work varied by 2.0 %."),
+        ({}, "A", "2.0 %"),
         ({"form": "equal"}, "A", "9 visits"),
         ({"behind": 1.2}, "A", "9 visits"),
-        ({"behind": 1.43}, "B", "it feeds your step, and may be read 43 % more slowly than what does not. About 10"),
-        (
-            {"row": {"runs": 4}},
-            "B",
-            f"4 visits. About 10 minutes would settle it: `{QUICK}'{{minutes: 10}}'`",
-        ),
-        ({"row": {"left_out": 9}}, "B", "other programs took the CPU from 50 % of its visits."),
-        ({"noise": {"variation_percent": 17.0}}, "B", "same work varied by 17 % over the session. About 10 minutes"),
-        ({"noise": {"variation_percent": 17.0}, "row": {"disturbed": 1}}, "B", "by 17 % over the session. Stop other"),
-        (ON_A_GPU, "B", "17 % over the session. About 10 minutes"),
-        ({**ON_A_GPU, "row": {"device": "cuda", "disturbed": 1}}, "B", "17 % over the session. Stop other"),
-        ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "changed its speed by 8 % over the session."),
+        ({"behind": 1.43}, "B", "43 %"),
+        ({"row": {"runs": 4}}, "B", f"`{QUICK}'{{minutes: 10}}'`"),
+        ({"row": {"left_out": 9}}, "B", "50 %"),
+        ({"noise": {"variation_percent": 17.0}}, "B", "10 minutes"),
+        ({"noise": {"variation_percent": 17.0}, "row": {"disturbed": 1}}, "B", "17 %"),
+        (ON_A_GPU, "B", "10 minutes"),
+        ({**ON_A_GPU, "row": {"device": "cuda", "disturbed": 1}}, "B", "17 %"),
+        ({"noise": {"drift_seen": True, "drift_percent": -8.0}}, "B", "8 %"),
         ({"noise": {"drift_seen": False, "drift_percent": -8.0}}, "A", "9 visits"),
-        ({"form": "noisy", "longer": 3.97}, "C", "more than 25 % behind another. About 20 minutes would settle it"),
-        (
-            {"form": "noisy", "longer": float("inf")},
-            "C",
-            "to tell the first ones apart. About 15 minutes would",
-        ),
-        (
-            {"form": "noisy", "longer": float("inf"), "ram_copies": "one"},
-            "C",
-            "first ones apart. About 15 minutes would",
-        ),
+        ({"form": "noisy", "longer": 3.97}, "C", "20 minutes"),
+        ({"form": "noisy", "longer": float("inf")}, "C", "15 minutes"),
+        ({"form": "noisy", "longer": float("inf"), "ram_copies": "one"}, "C", "15 minutes"),
         (
             {"row": {"tier": "memory"}, "form": "noisy", "longer": float("inf"), "ram_copies": "one"},
             "C",
-            f"so that they never are. Where all fit, type: `{QUICK}'{{ram_copies: all}}'`",
+            f"`{QUICK}'{{ram_copies: all}}'`",
         ),
-        ({"form": "noisy", "longer": 230.0}, "C", "The machine is too noisy for this question"),
-        (
-            {"form": "noisy", "longer": 3.97, "minutes": "none"},
-            "C",
-            f"would settle it: `{QUICK}'{{repeats: 20}}'`",
-        ),
-        ({"form": "noisy", "longer": 5e6, "minutes": "none"}, "C", "The machine is too noisy for this question"),
-        ({"row": {"runs": 1}}, "D", "ring has 1 visit. About 15 minutes"),
-        (
-            {"warnings": ["disturbed", "mixed-code"]},
-            "D",
-            "a: two versions, and one ranking puts them side by side. Type this.",
-        ),
-        ({"form": "noisy", "longer": 3.97, "warnings": ["mixed-code"]}, "D", "two versions"),
+        ({"form": "noisy", "longer": 230.0}, "C", "too noisy"),
+        ({"form": "noisy", "longer": 3.97, "minutes": "none"}, "C", f"`{QUICK}'{{repeats: 20}}'`"),
+        ({"form": "noisy", "longer": 5e6, "minutes": "none"}, "C", "too noisy"),
+        ({"row": {"runs": 1}}, "D", "15 minutes"),
     ],
 )
 def test_the_worst_decides(given, grade, said):
     found = graded(**given)
     assert found.grade == grade and said in found.text
-    assert found.text.startswith(f"Confidence {grade}: ")
 
 
 def test_without_any_speed_there_is_no_confidence():
-    found = confidence({}, {"row": None})
-    assert found.text == "Confidence D: nothing has a verified speed."
+    assert confidence({}, {"row": None}).grade == "D"

@@ -6,8 +6,9 @@ import shutil
 import pytest
 import yaml
 
-from scripts.common.code import CODE, commit
+from scripts.common.versions import CODE, commit
 from scripts.plan.experiment import Plan
+from scripts.report import render_report
 from scripts.report.config import code_text, config_text
 from tests.support.made_runs import Made
 from tests.support.programs import PROJECT
@@ -88,6 +89,14 @@ def test_a_report_has_both_and_none_of_the_other_data_sets(tmp_path):
     assert links(html)["config.yaml"].startswith("data:application/yaml;base64,")
 
 
+def test_a_page_names_the_commit_that_made_it(tmp_path, monkeypatch):
+    """A page that no raised REPORT has made again is seen to be older than the code."""
+    monkeypatch.setattr(render_report, "commit", lambda: "fedcba987654-dirty")
+    assert "this page, commit fedcba987654-dirty" in section(
+        report_of(tmp_path, [Made("a", "ram", [1.0])])[2], "method"
+    )
+
+
 def test_runs_of_several_commits_are_told_apart(tmp_path):
     """Also those of records that were made before records named a commit."""
     made = [Made("a", "ram", [1.0, 2.0]), Made("b", "ram", [1.0, 2.0])]
@@ -107,8 +116,3 @@ def test_runs_of_several_commits_are_told_apart(tmp_path):
     expected = "0123456789ab (2 runs), ba9876543210-dirty (1 run), not known (1 run)"
     assert code_text(tables["host"]["commits"]) == expected
     assert f"{expected} ( runs of several commits" in section(html, "method")
-
-
-def test_a_report_names_its_source_whichever_it_is(tmp_path):
-    html = report_of(tmp_path, [Made("a", "ram", [1.0, 2.0])])[2]
-    assert "data set demo (synthetic, 461 clips measured)" in html

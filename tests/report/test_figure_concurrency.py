@@ -112,6 +112,4 @@ def test_without_such_results_it_says_what_it_would_need(panels, made):
     found, _, figure = panels(made)
     assert found == {}
     [text] = figure.axes[0].texts
-    said = " ".join(text.get_text().split())
-    assert "a loader with verified results for two numbers of workers and two batch sizes" in said
-    assert "preset: concurrency" in said
+    assert "preset: concurrency" in " ".join(text.get_text().split())

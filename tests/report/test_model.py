@@ -3,12 +3,11 @@
 import pytest
 
 from scripts.report.hero import hero
-from scripts.report.model import Answer, Candidate, Model, feeds_text, fits_text, needs_text, smallest, unit_of
+from scripts.report.model import Answer, Candidate, Model, smallest, unit_of
 from tests.support.made_runs import Made
 from tests.support.report_pages import tables_of
 
 PCM = 320_000  # bytes: 10 s at 16 kHz as 16-bit samples
-AUDIO = unit_of({"samples": PCM // 2})
 CLIPS = 320  # ten batches of 32
 FLOATS = Candidate(3200.0, 0.05, True, 2.0 * PCM, False)  # a batch takes 10 ms
 SHORTS, WAITS = FLOATS._replace(clip_bytes=float(PCM)), FLOATS._replace(works_ahead=False)
@@ -55,28 +54,6 @@ def test_what_misses_the_target_does_not_read_as_if_it_had_it(au, text):
     assert Answer(1.0, au, "memory").au_text == text
 
 
-def test_the_sentences():
-    assert (
-        needs_text(LARGE, AUDIO) == "64 clips every 15 ms are 4,267 clips/s: 2.73 GB/s as float32, 1.37 GB/s as int16."
-    )
-    assert fits_text(SMALL, AUDIO, PCM).startswith("The data is taken to fit into memory")
-    said = "300 GB of 16-bit samples do not fit into 25 GB: storage is read in each epoch, at 100 MB/s 312 clips/s"
-    assert fits_text(LARGE, AUDIO, PCM) == f"{said} at most."
-    assert fits_text(LARGE._replace(gigabytes=20.0), AUDIO, PCM).startswith(
-        "20 GB of 16-bit samples fit into 25 GB: after the"
-    )
-    assert fits_text(LARGE._replace(storage_mbps=None), AUDIO, PCM).endswith(
-        "read in each epoch, and what it gives is not known."
-    )
-    answers = [(f"loader_{number}", Answer(1.0, 95.0, "memory")) for number in range(8)]
-    answers += [("slow", Answer(1.0, 5.0, "memory")), ("odd", Answer(None, None, "unknown"))]
-    assert feeds_text(answers) == (
-        "Sustained at 90 % AU by 8 of 10: loader_0, loader_1, loader_2, loader_3, loader_4, loader_5 and 2 more. Of 1 "
-        "it is not known."
-    )
-    assert feeds_text([]) == "Sustained at 90 % AU by 0 of 0."
-
-
 def test_other_data_has_other_units():
     """Images of bytes are delivered as they are stored; of float32 they are four times as large."""
     shape = [3, 224, 224]
@@ -85,14 +62,8 @@ def test_other_data_has_other_units():
     assert unit_of({"sample": item}).sizes == (("uint8", size),)
     floats = unit_of({"sample": item | {"dtype": "float32"}})
     assert floats.sizes == (("float32", 4 * size), ("uint8", size)) and floats.stored_bytes == size
-    assert "GB of decoded images do not fit" in fits_text(LARGE, floats, size)
-    assert "/s as float32, " in needs_text(LARGE, floats)
-    fits = LARGE._replace(ram_gigabytes=100.0)
     encoded = smallest([PACKED._replace(clip_bytes=size / 6), PACKED._replace(clip_bytes=None)], floats)
     assert encoded == size / 6 and smallest([], floats) == smallest([PACKED._replace(clip_bytes=9e9)], floats) == size
-    said = "storage is read in each epoch, unless they are encoded: the smallest format here has 50.0 GB of them."
-    assert fits_text(fits, floats, encoded).endswith(said)
-    assert fits_text(LARGE, floats, encoded).endswith("at 100 MB/s 3,986 clips/s at most."), "50 GB are too many too"
     array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
     assert unit_of({"sample": array}).data == "arrays of float16"
     assert unit_of({"sample": array}).stored_bytes == 48_000
@@ -103,4 +74,3 @@ def test_what_was_measured_with_a_step_does_not_say_what_a_loader_gives_to_anoth
     tables = tables_of(tmp_path, [Made("a", "ram", [480.0] * 3, **how), Made("b", "ram", [470.0] * 3, **how)])
     found = hero(tables, "cpu", None)
     assert [one["answer"] for one in found["rows"]] == [Answer(None, None, "unknown")] * 2
-    assert found["feeds_text"] == "Sustained at 90 % AU by 0 of 2. Of 2 it is not known."

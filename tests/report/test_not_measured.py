@@ -59,9 +59,7 @@ def test_a_command_keeps_the_sessions_preset_and_quotes_names(bare):
 
 def test_it_says_how_long_a_command_takes_by_the_session_that_is_there(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "disk", [100.0] * 3), Made("b", "disk", [90.0] * 3)])
-    assert minutes_text(tables).startswith(
-        "2 results are there. From the first measurement to the last it was 2.00 minutes, pauses included."
-    )
+    assert "2.00 minutes" in minutes_text(tables)
     assert minutes_text({**tables, "ranking": []}) == ""
     takes = {one["command"]: one["takes"] for one in lacking(tables)}
     assert takes["snakemake --config dataset=demo preset=tensor_loading"] == "1 min at most"
@@ -105,11 +103,6 @@ def test_the_card_says_all_that_decides_a_loaders_speed(bare):
     assert card["GPU"] == "none"
     nothing = {**tables["host"], "hosts": [], "commits": [], "first_started": None, "last_started": None}
     assert dict(machine_card({**tables, "host": nothing}))["CPU"] == "not known"
-
-
-def test_the_card_stands_on_the_page(bare):
-    words = section(bare[2], "method")
-    assert "RAM 64.0 GB" in words and "storage, disk ext4, " in words and "commit 0123456789ab" in words
 
 
 def test_no_command_measures_nothing(tmp_path):

@@ -8,12 +8,11 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.vocabulary import BOUNDS
 from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
-from tests.support.made_runs import WARNING, Made, example, explained, session
+from tests.support.made_runs import Made, example, explained, session
 from tests.support.programs import PROJECT, program_line
-from tests.support.report_pages import Page, links, report_of, row_of, rows_in, section, sections, spaced, tables_of
+from tests.support.report_pages import Page, links, report_of, rows_in, section, sections, spaced, tables_of
 
 HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }}"
 NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
@@ -47,11 +46,6 @@ def hostile(tmp_path_factory):
     return report_of(tmp_path_factory.mktemp("hostile"), made, drawn=True)
 
 
-def first_screen(html):
-    """Return the words above the sections."""
-    return spaced(html[html.index("<header") : html.index("<nav")])
-
-
 def picture(name, tables):
     return draw_figures.picture(charts.load(name), tables)
 
@@ -78,90 +72,11 @@ def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
     assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
 
 
-@pytest.mark.parametrize("outcome", ["failed", "skipped", None])
-def test_nothing_to_draw_is_said_in_words(tmp_path, outcome):
+@pytest.mark.parametrize("outcome", ["failed", "skipped", None, 1234.0])
+def test_a_page_and_its_pictures_of_next_to_nothing(tmp_path, outcome):
     _, figures, html = report_of(tmp_path, [Made("a", "ram", [outcome])], drawn=True)
     assert (figures / "throughput.png").stat().st_size > 0
-    assert "No loader has a verified result, so there is nothing to recommend" in Page(html).words
-
-
-def test_one_run_of_one_loader_and_no_bound(tmp_path):
-    _, _, html = report_of(tmp_path, [Made("only", "ram", [1234.0])], drawn=True)
-    words = first_screen(html)
-    assert "Use only with format memmap on tier ram , with batch 32, 2 workers, prefetch 2." in words
-    assert "1,234 clips/s a single visit" in words
-    assert "Of what this machine can do not known no bound was measured" in words
-    assert re.search(r"Confidence D : only has 1 visit. About \d+ repeats would settle it: snakemake", words)
-    assert "A single visit of only on ram says little." in section(html, "delivers")
-
-
-def test_two_devices_have_two_verdicts(tmp_path):
-    made = [Made("a", "ram", [10.0] * 5), Made("a", "ram", [20.0] * 5, device="cuda"), Made("b", "ram", [9.0] * 5)]
-    words = section(report_of(tmp_path, made)[2], "goals")
-    assert "Fastest (CPU) a , format memmap on tier ram 10.0 clips/s" in words
-    assert "Fastest (CUDA) a , format memmap on tier ram 20.0 clips/s" in words
-
-
-def test_five_visits_need_no_caution(tmp_path):
-    words = first_screen(report_of(tmp_path, [Made("a", "ram", [1.0, 2.0, 3.0, 4.0, 5.0])])[2])
-    assert "95 % interval" in words and " of 5 visits" in words
-    assert " little. Raise" not in words
-
-
-def test_the_first_screen_names_the_equal_ones_the_bound_and_what_to_do(drawn):
-    words = first_screen(drawn[2])
-    assert "numpy_memmap on ram or lazy_memmap on ram: equal here (within 10 %), the first is cheapest." in words
-    assert "23,915 clips/s 95 % interval 22,457 to 25,467 of 3 visits" in words
-    assert "77 % of the in-memory ceiling , 31,000 clips/s (30,000 to 32,000 in 3 control runs)" in words
-    assert "Against what you have now 158 to 186 times faster than torchaudio on ram" in words
-    assert "Confidence B : " in words
-    assert re.search(r"3 visits of \w+ on \w+ say little\.", section(drawn[2], "delivers"))
-
-
-def test_a_cold_cache_has_a_verdict_and_panels_of_its_own(tmp_path):
-    made = [
-        Made(name, "disk", [speed] * 3, cache=cache, workers=workers)
-        for name, speed, cache, workers in (
-            ("a", 100.0, "warm", 0),
-            ("a", 120.0, "warm", 2),
-            ("a", 10.0, "cold", 0),
-            ("a", 12.0, "cold", 2),
-        )
-    ]
-    _, figures, html = report_of(tmp_path, made, {("cpu", 32): [200.0]}, drawn=True)
-    words = section(html, "goals")
-    assert (
-        "Fastest (CPU) a , format memmap on tier disk 120 clips/s" in words and "60 % of the in-memory ceiling" in words
-    )
-    assert (
-        "cold disk (CPU) a , format memmap on tier disk 12.0 clips/s" in words
-        and "6.0 % of the in-memory ceiling" in words
-    )
-    assert " CPU, cold cache 12.0 " in section(html, "ranking")
-    for name in ("throughput", "scaling"):
-        drawn = (figures / f"{name}.svg").read_text()
-        assert "cold cache" in drawn
-
-
-def test_the_report_has_all_its_parts(drawn):
-    words = Page(drawn[2]).words
-    for part in (
-        "3 clips altered, first 17",
-        "no such library: dali",
-        "no GPU is visible",
-        WARNING["seen"],
-        WARNING["hint"],
-        "shorter than 0.5 s",
-        "0123456789abcdef",
-        "Example CPU 9000",
-        "64.0 GB",
-        "2.11.0",
-        "2,146 MB/s",
-        "fio is not installed",
-        "1.33 hours",
-        "2026-01-01T00:00:00Z",
-    ):
-        assert part in words, part
+    assert Page(html).open == []
 
 
 TOP = ["model", "delivers", "goals", "ranking", "why", "large", "costs", "lacking", "trust", "downloads"]
@@ -193,107 +108,6 @@ def test_sections_are_in_order_and_what_was_not_measured_stands_in_one_list(meas
     assert [one for one in NEEDED if one in section(measured[2], "lacking")] == []
     for html in (bare, measured[2]):
         assert re.findall(r'<li><a href="#([\w-]+)">', html[html.index("<nav") : html.index("</nav>")]) == TOP
-    for name, text in {"failed": "Nothing failed", "skipped": "Everything that", "warnings": "No visit gave"}.items():
-        assert text in section(bare, name)
-
-
-def test_a_result_stands_with_its_rank_interval_its_bound_and_its_bottleneck(measured):
-    row = row_of(measured[2], "ranking", "lazy_memmap", "23,798")
-    assert row.startswith(
-        "1-2 lazy_memmap ram, tensordict batch 32, 0 workers, prefetch 2 CPU 23,798 23,545 to 24,053 81 % in-memory "
-        "ceiling 1.01 0.985 to 1.03 "
-    )
-    assert " ✓ yes 10 " in row and " reading 62 % reading from memory 62 % (" in row and " without, " in row
-    assert " ✓ yes 10 10 disturbed " in row_of(measured[2], "ranking", "dali_npy disk", "8,549")
-    assert " storage " in row_of(measured[2], "ranking", "numpy_memmap disk, memmap", " 2,430 ")
-    assert "94 % compute" in row_of(measured[2], "ranking", "dali_npy disk, npy", " 1,500 ")
-
-
-def test_a_single_visit_has_no_rank(tmp_path):
-    html = report_of(tmp_path, [Made("a", "ram", [20.0]), Made("b", "ram", [10.0])])[2]
-    assert row_of(html, "ranking", "a ram").startswith("- a ram")
-    assert "20.0 1 visit" in row_of(html, "ranking", "a ram")
-
-
-def test_the_first_screen_names_bound_bottleneck_and_noise(measured):
-    words = first_screen(measured[2])
-    assert "23,998 clips/s 95 % interval 23,743 to 24,255 of 10 visits" in words
-    assert "82 % of the in-memory ceiling , 29,250 clips/s (27,000 to 31,500 in 12 control runs)" in words
-    assert "Bottleneck reading from memory 62 % of the time" in words
-    assert "76.3 to 78.6 times faster than torchaudio on ram" in words
-    assert "Confidence A : numpy_memmap has 10 visits, the same work varied by 6.0 %. " in words
-    assert " little. Raise" not in words
-    cold = section(measured[2], "goals")
-    assert "2,430 clips/s (95 % interval 2,404 to 2,456 of 10 visits), 71 % of what its storage allows." in cold
-
-
-def test_every_condition_has_a_ranking(measured):
-    words = section(measured[2], "ranking")
-    named = ["CPU", "CPU, cold cache", "CPU, limited cache", "CPU, 20 ms step", "CPU, training by Lightning"]
-    assert all(f" {condition} " in words for condition in named)
-
-
-def test_words_of_the_old_design_are_gone(measured, drawn):
-    for html in (measured[2], drawn[2]):
-        words = spaced(html).lower()
-        found = [
-            old
-            for old in ("warm bound", "what memory allows", "held back", "to mind", "fit to publish")
-            if old in words
-        ]
-        assert not found
-
-
-def test_a_steady_machine_is_not_called_unsteady(tmp_path):
-    html = report_of(tmp_path, [Made("a", "ram", [1.0])], {("cpu", 32): [100.0, 101.0, 100.0, 101.0]})[2]
-    assert "The machine was not steady" not in Page(html).words
-    assert row_of(html, "noise", "cpu").endswith("not distinguishable")
-
-
-def test_shares_of_the_parts(measured):
-    html = measured[2]
-    row = row_of(html, "bottlenecks", "torchaudio ram")
-    assert row.startswith("torchaudio ram, wav batch 32, 0 workers, prefetch 2 decoding 71 % 9 % 71 % 17 % 2 % 1 %")
-    assert "training" not in row_of(html, "bottlenecks", "numpy_memmap")
-    head = row_of(html, "bottlenecks", "Evidence")
-    assert head == "Loader tier, format, settings Bottleneck reading decoding transfer framework memory Evidence"
-
-
-def test_the_step_that_is_sustained_is_that_of_the_best_settings_for_it(tmp_path):
-    made = [
-        Made("a", "ram", [100.0] * 3, workers=0, shortest=[50.0] * 3),
-        Made("a", "ram", [60.0] * 3, workers=2, shortest=[20.0] * 3),
-        Made("b", "ram", [50.0] * 3, shortest=[None] * 3),
-        Made("c", "ram", [40.0] * 3),
-    ]
-    html = report_of(tmp_path, made)[2]
-    assert " 20 ms ✓ yes" in row_of(html, "ranking", "a ram", "2 workers")
-    assert " 50 ms ✓ yes" in row_of(html, "ranking", "a ram", "0 workers")
-    assert "> 200 ms" in row_of(html, "ranking", "b ram")
-    assert " ms ✓ yes" not in row_of(html, "ranking", "c ram")
-
-
-def test_training_and_seconds(measured):
-    html = measured[2]
-    row = row_of(html, "training", "dali_npy", "disk")
-    assert row.startswith("dali_npy disk cpu-b32-w2-p2 2,100 2,019 +4.0 % (+1.8 % to +6.3 %)")
-    assert row.endswith("96 % 92 % 10 and 10")
-    words = Page(html).words
-    assert "TensorBoard's logs of all trainings are under results/tensorboard" in words
-    assert "tensorboard --logdir results/tensorboard" in words
-    assert "Seconds per 5 epochs" in words
-    row = row_of(html, "seconds", "torchaudio", "ram")
-    assert row.startswith("torchaudio ram 3.72 (0.055) 7.73 (0.12) 5 x 10")
-
-
-def test_tensors(measured):
-    assert row_of(measured[2], "tensors", "numpy").startswith("numpy cpu 32 15,500")
-    assert row_of(measured[2], "tensors", "numpy").endswith("9,920 2.00 10")
-
-
-def test_what_a_loader_takes(measured):
-    row = row_of(measured[2], "ranking", "torchaudio ram", " CPU ")
-    assert " 0.950 s 4.84 s 812 MB 203 MB 14 37 " in row
 
 
 def test_emulated_storage_is_called_so_wherever_it_is_named(measured):
@@ -301,16 +115,6 @@ def test_emulated_storage_is_called_so_wherever_it_is_named(measured):
     other = words.count("/mnt/slow") + words.count("slow: {kind: posix}") + words.count("slow: kind: posix")  # config
     other += words.count("Why is it slow?")
     assert len(re.findall(r"\bslow\b", words)) == words.count("slow (emulated)") + other > 10
-    assert "A tier called emulated is this machine's storage, slowed down" in words
-
-
-def test_bounds_are_explained(measured):
-    html = measured[2]
-    assert row_of(html, "bounds", "slow (emulated)", "wav 2").endswith("2 171")
-    assert row_of(html, "bounds", "cpu", "32").startswith("cpu 32 29,250")
-    assert "torchaudio ram" in row_of(html, "bounds", "cpu-b32-w0-p2")
-    words = Page(html).words
-    assert all(bound.about in words for bound in BOUNDS.values())
 
 
 def test_trainings_have_a_figure_of_their_own(measured):
@@ -320,8 +124,6 @@ def test_trainings_have_a_figure_of_their_own(measured):
     figure = picture("training", tables)
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts.count("2,100") == texts.count("2,019") == 6
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["disk", "ram", "result", "bare loop", "Lightning"]
 
 
 @pytest.mark.parametrize(("runs", "low", "high"), [(10, 98.5, 101.9), (3, 89.8, 111.2), (1, 105.0, 105.0)])
@@ -439,18 +241,10 @@ def test_programs_by_hand(drawn, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize(("task", "lacking"), [("lightning", "bare loop"), ("train", "Lightning")])
-def test_half_of_a_training_says_what_the_other_would_need(tmp_path, task, lacking):
-    html = report_of(tmp_path, [Made("a", "ram", [9.0, 8.0], task=task, au=50.0)], drawn=True)[2]
-    words = section(html, "training")
-    assert f"{lacking} was not measured" in words.replace("The bare", "bare")
-
-
 def test_what_a_program_imports_of_feedrate_lies_in_the_report(tmp_path):
     html = report_of(tmp_path, [Made("ring", "ram", [9.0, 8.0]), Made("numpy_memmap", "ram", [2.0, 1.0])])[2]
     files = links(html)
     content = base64.b64decode(files["ring_reader.py"].split(",")[1])
     assert content == (PROJECT / "scripts" / "loaders" / "_ring" / "ring_reader.py").read_bytes()
-    assert "# Measured on tier ram" in html and ": copy the folder that `data` names there, and name the copy." in html
     without = links(report_of(tmp_path / "b", [Made("numpy_memmap", "ram", [2.0, 1.0])])[2])
     assert "ring_reader.py" not in without

@@ -10,57 +10,18 @@ from pathlib import Path
 import pytest
 
 from scripts.common import plugins
-from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
-from scripts.common.statistics import Comparison
 from scripts.report import print_ranking, render_report, snippets, terminal, verdict_texts
 from scripts.report.commands import lengthened
 from scripts.report.model import Answer
 from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
-from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, record_path, session
-from tests.support.report_pages import blank_pictures, report_of, section, spaced
+from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, session
+from tests.support.made_verdicts import clear, close, equal, noisy, other, runs, single, tables_of
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
 HOSTILE = "<script>alert(1)</script>\"'\n\033[31m$x$ & {{ 7 * 7 }}"
-
-
-def runs(speed, count=5):
-    """Return speeds of visits that differ by 0.1 % each, with `speed` in the middle."""
-    return [speed * (1 + 0.001 * (run - (count - 1) / 2)) for run in range(count)]
-
-
-def other(speed, count=5):
-    """Return the same in the opposite order: within blocks they are not what `runs` are."""
-    return runs(speed, count)[::-1]
-
-
-def tables_of(root, made, now=None, step_ms=20, formats=None, memory=None, **kwargs):
-    """Return the tables of made runs, with what config.yaml says below `report`.
-
-    `formats`: by name (seconds, bytes, files) of its conversion. `memory`: by loader and tier the runs' PSS in bytes.
-    """
-    plan = read_plan(make_results(root, made, **kwargs))
-    plan["config"]["report"] = {"now": now, "step_ms": step_ms}
-    for name, (seconds, size, files) in (formats or {}).items():
-        record = {
-            "format": name,
-            "seconds": seconds,
-            "bytes": size,
-            "files": files,
-            "clips": 512,
-            "clip_bytes": 640_000,
-        }
-        write_json(root / "results" / "formats" / "demo" / f"{name}.json", record)
-    for entry in plan["results"] if memory is not None else ():
-        peaks = memory.get((entry["loader"], entry["tier"]))
-        for path in record_path(root, entry).parent.glob("*.json"):
-            record = read_json(path)
-            record["memory"] = record["memory"] | {"pss_peak_bytes": peaks and peaks[record["repeat"]]}
-            write_json(path, record)
-    make_tables.make_tables(plan, root, root / "tables")
-    return read_tables(root / "tables")
 
 
 def by_goal(tables):
@@ -91,28 +52,6 @@ def test_each_goal_has_its_answer(everything):
     }
     assert all(verdict["lacking"] == "" for verdict in everything.values())
     assert [everything[goal]["form"] for goal in GOALS] == ["equal", "equal", "use", "use", "use"]
-    assert [everything[goal]["title"] for goal in GOALS] == [
-        *("Fastest (CPU)", "Fastest in random order from a cold disk (CPU)"),
-        "Least memory, at most 2 times slower (CPU)",
-        *(
-            "Simplest (fewest workers) that sustains a training step of 20 ms at 90 % AU (CPU)",
-            "Cheapest to prepare (CPU)",
-        ),
-    ]
-
-
-def test_the_reason_names_interval_bound_and_bottleneck(everything):
-    assert everything["fastest"]["reason"] == (
-        "The cheapest surely within 25 % of the fastest: what feeds your step of 20 ms at 90 % AU, the fewest copies "
-        "in RAM, batches that last, the fewest workers, the least CPU time, the least memory. "
-        "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
-        "23,998 clips/s (95 % interval 23,743 to 24,255 of 10 visits), 82 % of the in-memory ceiling. "
-        "Bottleneck: reading from memory (62 % of the time)."
-    )
-    assert "71 % of what its storage allows. Bottleneck: transfer" in everything["fastest_cold"]["reason"]
-    assert "first what does not hold the whole set" in everything["least_memory"]["reason"]
-    assert "The fewest workers" in everything["simplest"]["reason"]
-    assert "Each was written once" in everything["cheapest"]["reason"]
 
 
 def test_a_gain_is_its_interval(everything):
@@ -120,7 +59,6 @@ def test_a_gain_is_its_interval(everything):
     assert (against["row"]["loader"], against["row"]["tier"]) == ("torchaudio", "ram")
     assert against["times_faster"] == pytest.approx(24000 / 310, rel=1e-3)
     assert against["faster_low"] < against["times_faster"] < against["faster_high"]
-    assert against["text"] == "76.3 to 78.6 times faster than torchaudio on ram, which you have now."
     cold = everything["fastest_cold"]["against"]
     assert (cold["row"]["cache"], cold["row"]["tier"]) == ("cold", "disk")
     assert cold["times_faster"] == pytest.approx(2430 / 279, rel=1e-3)
@@ -139,121 +77,70 @@ def test_what_one_has_now_may_be_the_answer_a_tie_slower_or_without_a_speed(tmp_
         return by_goal(tables_of(tmp_path / f"{now}-{goal}", made, now, formats=formats))[goal]
 
     same = against("a")["against"]
-    assert (same["times_faster"], same["faster_low"], same["text"]) == (1.0, None, "It is what you have now.")
+    assert (same["times_faster"], same["faster_low"]) == (1.0, None)
     tie = against("b")["against"]
     assert tie["faster_low"] < 1 < tie["faster_high"]
-    assert tie["text"].startswith("Not distinguishable in speed from b on disk, which you have now (0.99")
     slower = against("a", "cheapest")
     assert slower["row"]["loader"] == "c"
     assert slower["against"]["faster_high"] < 1
-    assert slower["against"]["text"] == "1.99 to 2.01 times slower than a on disk, which you have now."
     for now in ("d", "elsewhere"):
         verdict = against(now)
         assert verdict["against"] is None
-        assert f"{now}, which `report.now` in config.yaml names, has no verified speed" in verdict["caveat"]
-    nothing = against(None)
-    assert nothing["against"] is None and "report.now" not in nothing["caveat"]
-
-
-NOISE = [1.0, 2.2, 0.8, 2.0, 0.9, 1.1]  # of one visit to the next
-
-
-def clear():
-    return [Made("a", "disk", runs(100.0)), Made("b", "disk", other(95.0))]
-
-
-def equal():
-    """Two results that surely differ by less than a quarter, of which the slower one has no workers."""
-    return [Made("a", "disk", runs(100.0)), Made("b", "disk", other(99.95), workers=0), Made("c", "disk", runs(50.0))]
-
-
-def noisy():
-    """Two results whose ratio may be anything, one that is surely slower than both, and one that is still slower."""
-    loud = {"a": NOISE, "b": NOISE[::-1]}
-    made = [Made(name, "disk", [1000 * factor for factor in factors]) for name, factors in loud.items()]
-    return [*made, Made("c", "disk", runs(5.0, 6)), Made("d", "disk", other(2.0, 6))]
-
-
-def close():
-    """One that is surely close to any other, and a cheaper one that scatters."""
-    factors = [2.2, 0.9, 1.9, 1.2, 2.1, 1.1, 2.0, 1.4]
-    made = [Made("a", "disk", [100 * factor for factor in factors], workers=0), Made("b", "disk", [200.0] * 8)]
-    return [*made, Made("c", "disk", runs(5.0, 8))]
-
-
-def single():
-    return [Made("a", "disk", [100.0]), Made("b", "disk", [1.0])]
+        assert now in verdict["caveat"]
+    assert against(None)["against"] is None
 
 
 def chosen(tmp_path, made, now=None):
-    """Return the verdict for the fastest, and what is said of it."""
-    verdict = by_goal(tables_of(tmp_path, made, now))["fastest"]
-    return verdict, verdict_texts.choice_text(verdict)
+    """Return the verdict for the fastest."""
+    return by_goal(tables_of(tmp_path, made, now))["fastest"]
 
 
 def test_one_that_is_surely_the_fastest_is_to_be_used(tmp_path):
-    verdict, said = chosen(tmp_path, clear())
+    verdict = chosen(tmp_path, clear())
     assert (named(verdict), verdict["form"], verdict["behind"]) == ((("a", "disk"), []), "use", 1.0)
-    assert said == "use a on disk"
-    assert "cheapest" not in verdict["reason"]
 
 
 def test_equal_ones_are_called_so_with_how_far_they_may_differ_and_the_cheapest_is_first(tmp_path):
-    verdict, said = chosen(tmp_path, equal())
+    verdict = chosen(tmp_path, equal())
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "equal")
     assert 1 < verdict["behind"] < 1.02
-    assert said == "b on disk or a on disk: equal here (within 1 %), the first is cheapest"
-    assert "The cheapest surely within 25 % of the fastest: the fewest copies" in verdict["reason"]
 
 
 @pytest.mark.parametrize(("apart", "form"), [(0.08, "equal"), (0.3, "noisy")])
 def test_equal_are_only_those_that_surely_differ_by_less_than_a_quarter(tmp_path, apart, form):
     factors = [1 + apart * sign for sign in (1, -1, 1, -1, 1, -1, 1, -1)]
     made = [Made("a", "disk", [100 * factor for factor in factors]), Made("b", "disk", [100.0] * 8)]
-    verdict, _ = chosen(tmp_path, made)
+    verdict = chosen(tmp_path, made)
     assert len(verdict["ties"]) == 1
     assert (verdict["form"], verdict["behind"] <= 1.25) == (form, form == "equal")
 
 
 def test_one_that_is_surely_close_to_any_is_to_be_used_though_others_are_scattered(tmp_path):
-    verdict, said = chosen(tmp_path, close())
+    verdict = chosen(tmp_path, close())
     assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "use"), "a is the cheaper one"
     assert 1 <= verdict["behind"] <= 1.25
-    assert re.fullmatch(r"use b on disk: nothing is more than \d+ % faster", said)
-    assert "The cheapest surely within 25 % of the fastest" in verdict["reason"]
 
 
 @pytest.mark.parametrize(("now", "slowest"), [(None, "d"), ("c", "c"), ("a", "d")])
 def test_where_it_is_too_noisy_there_is_no_winner_but_what_is_certain(tmp_path, now, slowest):
-    verdict, said = chosen(tmp_path, noisy(), now)
+    verdict = chosen(tmp_path, noisy(), now)
     assert verdict["form"] == "noisy" and 1 < verdict["longer"] < math.inf
     assert {verdict["row"]["loader"], verdict["ties"][0]["loader"]} == {"a", "b"} and len(verdict["ties"]) == 1
-    assert said.startswith("too noisy to choose among ")
-    most = float(re.search(r"\(nothing is more than ([\d.]+) times as fast\)\. Certain", said)[1])
-    assert 1.25 < most == pytest.approx(verdict["behind"], rel=0.05)
-    assert f"Certain: {slowest} on disk is at least " in said and said.endswith(" times slower than each of these")
-    assert "use " not in said
+    assert verdict["behind"] > 1.25 and f"{slowest} on disk" in verdict["certain"]
     least = float(verdict["certain"].split("at least ")[1].split()[0].replace(",", ""))
     ratio = {"c": 250, "d": 620}[slowest]
     assert 10 < least < ratio, "the lower end of an interval, not a ratio of means"
 
 
 def test_single_visits_distinguish_nothing(tmp_path):
-    verdict, said = chosen(tmp_path, single(), "b")
+    verdict = chosen(tmp_path, single(), "b")
     assert named(verdict)[1] != [] and verdict["form"] == "noisy" and verdict["certain"] == ""
-    assert said == (
-        "too noisy to choose among a on disk and b on disk. Certain: nothing between them is certain; measure longer"
-    )
-    assert "(a single visit)" in verdict["reason"]
-    assert "A single visit of a on disk says little." in verdict["caveat"]
-    assert verdict["lacking"] == "" and "no verified speed" not in verdict["caveat"], "b has a speed, and no rank"
-    assert verdict["against"]["faster_low"] is None
-    assert verdict["against"]["text"].endswith("which you have now; but a single visit tells nothing.")
+    assert verdict["lacking"] == "" and verdict["against"]["faster_low"] is None, "b has a speed, and no rank"
 
 
 def test_a_single_loader_is_to_be_used_and_without_any_speed_there_is_nothing_to_choose(tmp_path):
-    verdict, said = chosen(tmp_path / "one", clear()[:1])
-    assert (verdict["form"], said, verdict["certain"]) == ("use", "use a on disk", "")
+    verdict = chosen(tmp_path / "one", clear()[:1])
+    assert (verdict["form"], verdict["certain"]) == ("use", "")
     none = by_goal(tables_of(tmp_path / "none", [Made("a", "disk", ["failed"] * 3)]))["fastest"]
     assert (none["row"], none["form"], none["behind"], none["certain"]) == (None, "use", None, "")
 
@@ -284,17 +171,12 @@ def test_among_equals_the_cheapest_is_first(tmp_path, expense):
 
 
 def test_what_feeds_the_step_that_was_asked_for_is_named_before_what_is_cheaper(tmp_path):
-    for step_ms, first, said in (
-        (20, "ahead", "what feeds your step of 20 ms at 90 % AU, the"),
-        (None, "waits", "the"),
-    ):
+    for step_ms, first in ((20, "ahead"), (None, "waits")):
         made = [Made("waits", "disk", runs(100.0), workers=0), Made("ahead", "disk", other(99.95), workers=2)]
         tables = tables_of(tmp_path / str(step_ms), made, step_ms=step_ms)
         for row in tables["best"]:
             row |= {"step_au_from": "measured", "step_au_percent": 95.0 if row["loader"] == "ahead" else 82.0}
-        verdict = by_goal(tables)["fastest"]
-        assert verdict["row"]["loader"] == first
-        assert f"within 25 % of the fastest: {said} fewest copies in RAM" in verdict["reason"]
+        assert by_goal(tables)["fastest"]["row"]["loader"] == first
 
 
 def of_the_step(tmp_path, made, **au):
@@ -305,28 +187,23 @@ def of_the_step(tmp_path, made, **au):
     return by_goal(tables)["fastest"]
 
 
-@pytest.mark.parametrize(("au", "caution"), [
-    ({"a": 85.0, "b": 82.0, "c": 95.0}, "b on disk does not surely feed your step of 20 ms at 90 % AU: 82 %. c on disk "
-     "does, though it reads more slowly."),
-    ({"a": 85.0, "b": 82.0}, "b on disk does not surely feed your step of 20 ms at 90 % AU: 82 %."),
-    ({"a": 82.0, "b": 95.0}, None),
+@pytest.mark.parametrize(("au", "named"), [
+    ({"a": 85.0, "b": 82.0, "c": 95.0}, ["b on disk", "82 %", "c on disk"]),
+    ({"a": 85.0, "b": 82.0}, ["b on disk", "82 %"]),
+    ({"a": 82.0, "b": 95.0}, []),
 ])  # fmt: skip
-def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tmp_path, au, caution):
+def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tmp_path, au, named):
     verdict = of_the_step(tmp_path, close(), **au)
     assert verdict["row"]["loader"] == "b" and verdict["form"] == "use"
-    assert [text for text in verdict["cautions"] if "your step" in text] == ([caution] if caution else [])
+    cautions = [text for text in verdict["cautions"] if "your step" in text]
+    assert len(cautions) == bool(named) and all(part in cautions[0] for part in named)
 
 
 @pytest.mark.parametrize(("made", "fed"), [(close, "a"), (noisy, "a"), (noisy, "b")])
 def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_it_may_be_behind(tmp_path, made, fed):
     verdict = of_the_step(tmp_path, made(), **{fed: 95.0})
     assert (verdict["row"]["loader"], verdict["form"]) == (fed, "use") and verdict["behind"] > 1.25
-    [other] = {"a", "b"} - {fed}
-    assert verdict["reason"].startswith(f"As fast, as far as can be said: {other} on disk (")
-    assert "Of what feeds your step of 20 ms at 90 % AU (the share of a training's time that is" in verdict["reason"]
-    assert "), it is the least behind; it has 95 %. " in verdict["reason"]
     assert not [text for text in verdict["cautions"] if "your step" in text]
-    assert f"use {fed} on disk: it feeds your step, and nothing is more than " in verdict_texts.choice_text(verdict)
 
 
 def test_a_loader_that_holds_everything_is_named_on_a_disk(tmp_path):
@@ -342,73 +219,15 @@ def test_what_counts_most_of_an_expense_comes_first(tmp_path):
     assert by_goal(tables)["fastest"]["row"]["loader"] == "slow", "two workers are cheaper than a copy in RAM"
 
 
-@pytest.mark.parametrize(
-    ("made", "heads", "lines"),
-    [
-        (clear, "Use a with format memmap on tier disk", "Fastest (CPU): use a on disk Settings: format memmap"),
-        (
-            equal,
-            "b on disk or a on disk: equal here (within 1 %), the first is cheapest.",
-            "Fastest (CPU): b on disk or a on disk: equal here (within 1 %), the first is cheapest Settings: format",
-        ),
-        (
-            noisy,
-            "Too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing is more than ",
-            "Fastest (CPU): too noisy to choose among a on disk and b on disk; the safest is a on disk (nothing ",
-        ),
-        (
-            close,
-            "Use b with format memmap on tier disk , with batch 32, 2 workers, prefetch 2: nothing is more than ",
-            "Fastest (CPU): use b on disk: nothing is more than ",
-        ),
-        (single, "Too noisy to choose among a on disk and b on disk.", "Fastest (CPU): too noisy to choose among a"),
-    ],
-)
-def test_the_first_screen_and_the_terminal_say_which_form_it_is(tmp_path, made, heads, lines):
-    tables, _, html = report_of(tmp_path, made())
-    heading = spaced(re.search(r"<h1.*?</h1>", html, re.DOTALL)[0])
-    assert heading.startswith(heads)
-    text = " ".join(" ".join(terminal.verdict_lines(tables, colour=False)).split())
-    assert lines in text
-    card = section(html, "goals").split("Least memory")[0]
-    if made in (noisy, single):
-        assert "Too noisy to choose among" in card and "use a" not in (card + heading).lower()
-        assert "Settings: format" not in text.split("Fastest in random order")[0]
-    light = render_report.page(render_report.context(tables) | {"light_of": "report/index.html"}, too_large=True)
-    assert ("use <strong>a</strong>" in light) == (made is clear)
-    assert light.count("nothing is more than") == (made in (close, noisy))
-
-
-@pytest.mark.parametrize(
-    ("now", "says"),
-    [
-        ("c", r"1\.99 to 2\.01 times faster"),
-        ("a", "not distinguishable"),
-    ],
-)
-def test_the_first_screen_says_a_gain_as_its_interval(tmp_path, now, says):
-    tables = tables_of(tmp_path, [*equal()[:2], Made("c", "disk", runs(50.0))], now)
-    blank_pictures(tmp_path / "figures")
-    html = render_report.render(tables, tmp_path / "figures", tmp_path / "tables")
-    [tile] = re.findall(r"Against what you have now</dt>\s*<dd><b>(.*?)</b>", html)
-    assert re.fullmatch(says, tile)
-
-
 def test_few_and_disturbed_visits_are_said(tmp_path):
     made = [
         Made("a", "disk", [100.0, 101.0, 102.0], warnings=[DISTURBED, WARNING]),
         Made("b", "disk", [9.0, None, 9.0]),
     ]
-    verdict = by_goal(tables_of(tmp_path / "few", made))["fastest"]
-    assert "3 visits of a on disk say little." in verdict["caveat"]
-    assert "Other programs used the CPU during 3 of 3 visits of a on disk." in verdict["caveat"]
-    assert "The visits of a on disk gave 3 other warnings" in verdict["caveat"]
-    assert verdict["caveat"] == " ".join(verdict["cautions"])
-    assert " of 3 visits). The bottleneck is not known" in verdict["reason"], "no bound was measured"
+    few = by_goal(tables_of(tmp_path / "few", made))["fastest"]
     partly = by_goal(tables_of(tmp_path / "partly", made[1:]))["fastest"]
-    assert "2 visits of b on disk say little" in partly["caveat"]
     enough = by_goal(tables_of(tmp_path / "enough", [Made("a", "disk", runs(1.0)), Made("b", "disk", runs(2.0))]))
-    assert enough["fastest"]["caveat"] == ""
+    assert [len(one["cautions"]) for one in (few, partly, enough["fastest"])] == [3, 1, 0]
 
 
 def test_each_device_has_its_own_answers(tmp_path):
@@ -417,7 +236,6 @@ def test_each_device_has_its_own_answers(tmp_path):
     found = verdicts(tables_of(tmp_path, made))
     assert [(one["goal"], one["device"]) for one in found] == [(goal, dev) for goal in GOALS for dev in ("cpu", "cuda")]
     assert [named(one)[0][0] for one in found[:2]] == ["a", "b"]
-    assert found[1]["title"] == "Fastest (CUDA)"
 
 
 def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
@@ -425,27 +243,23 @@ def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
     made += [Made("b", "disk", runs(8.0), task="lightning", au=50.0)]
     gone = {"loader": "gone", "tier": None, "settings": {"device": "cpu"}, "reason": "no such thing"}
     found = by_goal(tables_of(tmp_path, made, skipped=[gone]))
-    assert (found["fastest"]["title"], named(found["fastest"])[0]) == ("Fastest (CPU, plain loop)", ("a", "disk"))
-    assert "A plain loop need not read its batches" in found["fastest"]["caveat"]
+    assert named(found["fastest"])[0] == ("a", "disk") and len(found["fastest"]["cautions"]) == 1
 
 
 def test_an_emulated_disk_is_said_to_be_one(tmp_path):
     made = [Made("a", "slow", runs(10.0), cache="cold"), Made("b", "slow", runs(5.0), cache="cold")]
     verdict = by_goal(tables_of(tmp_path, made, emulated=["slow"]))["fastest_cold"]
     assert named(verdict)[0] == ("a", "slow (emulated)")
-    assert "slow (emulated): reads were slowed down to those of other storage" in verdict["caveat"]
+    assert any("slow (emulated)" in text for text in verdict["cautions"])
 
 
 def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
     made = [Made("resident", "disk", runs(900.0)), Made("numpy_memmap", "ram", runs(300.0))]
     formats = {"memmap": (1.0, 328_000_000, 4)}
     caveat = by_goal(tables_of(tmp_path, made, formats=formats))["fastest"]["caveat"]
-    assert caveat == (
-        "resident holds the whole set in memory, 328 MB as memmap, 812 MB with all else at its peak (PSS): the set "
-        "must fit, and storage has no part in it."
-    )
+    assert "328 MB" in caveat and "812 MB" in caveat
     lean = by_goal(tables_of(tmp_path / "ram", made[1:], formats=formats))["fastest"]["caveat"]
-    assert lean == ("The files on ram are in memory (328 MB as memmap), beside what the loader takes: they must fit.")
+    assert "328 MB" in lean and "812 MB" not in lean
 
 
 def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_path):
@@ -453,9 +267,7 @@ def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_pat
         Made("webdataset", "disk", runs(900.0), cache="cold"),
         Made("webdataset", "ram", runs(30.0), cache="cold"),
     ]
-    assert by_goal(tables_of(tmp_path, made))["fastest_cold"]["caveat"].startswith(
-        "webdataset's order is not quite random: shards in random order, then a shuffle buffer."
-    )
+    assert "shuffle buffer" in by_goal(tables_of(tmp_path, made))["fastest_cold"]["caveat"]
 
 
 def test_the_fastest_in_random_order_is_one_whose_order_is_random(tmp_path):
@@ -501,12 +313,10 @@ def test_least_memory_is_at_most_twice_slower_and_on_a_disk_where_there_is_one(t
     memory = {key: [round(value) for value in values] for key, values in memory.items()}
     found = by_goal(tables_of(tmp_path / "disk", made, memory=memory))
     assert named(found["least_memory"]) == (("lean", "disk"), [("close", "disk")])
-    assert found["least_memory"]["fact"] == "200 MB at its peak"
     rams = by_goal(tables_of(tmp_path / "ram", [made[0], made[2]], memory=memory))
     assert named(rams["least_memory"]) == (("lean", "ram"), [])
     nowhere = by_goal(tables_of(tmp_path / "none", made, memory={}))["least_memory"]
     assert named(nowhere) == (None, [])
-    assert "No record says how much memory a run took" in nowhere["lacking"]
 
 
 def test_of_equal_memory_what_does_not_hold_the_whole_set_is_named(tmp_path):
@@ -543,22 +353,20 @@ def test_the_simplest_has_the_fewest_workers_then_no_memory_for_files_then_the_f
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["simplest"]
     assert named(verdict) == (("tensors", "disk"), [("array", "disk")])
-    assert verdict["fact"] == "no workers, sustains steps from 15 ms on"
     short = by_goal(tables_of(tmp_path / "b", made, formats=formats, step_ms=10))["simplest"]
     assert named(short) == (("quick", "disk"), [])
-    assert short["fact"].startswith("2 workers")
     long = by_goal(tables_of(tmp_path / "c", made, formats=formats, step_ms=0.5))["simplest"]
     assert named(long) == (None, [])
-    assert "No loader sustains a step of 0.5 ms; nearest is quick on disk with 1.00 ms." in long["lacking"]
+    assert "quick on disk" in long["lacking"], "the nearest"
 
 
 @pytest.mark.parametrize(
     ("shortest", "step_ms", "lacking"),
     [
-        ([], 20, "Write `step_limit_ms: 20` or more below `measure` in config.yaml"),
-        ([None] * 5, 500, "looked for up to 200 ms alone. Write `step_limit_ms: 500`"),
-        ([None] * 5, 20, "No loader sustains a step of 20 ms. Try more workers (`sweep.workers`)"),
-        ([9.0] * 5, None, "Write `step_ms: 20`, or that of your model, below `report`"),
+        ([], 20, "step_limit_ms: 20"),
+        ([None] * 5, 500, "step_limit_ms: 500"),
+        ([None] * 5, 20, "sweep.workers"),
+        ([9.0] * 5, None, "step_ms: 20"),
     ],
 )
 def test_what_the_simplest_lacks(tmp_path, shortest, step_ms, lacking):
@@ -574,9 +382,7 @@ def test_a_plan_older_than_the_section_of_the_report_is_read(tmp_path):
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
     assert tables["dataset"]["report"] is None
-    found = by_goal(tables)
-    assert found["fastest"]["against"] is None
-    assert "below `report`" in found["simplest"]["lacking"]
+    assert by_goal(tables)["fastest"]["against"] is None
 
 
 def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
@@ -590,22 +396,12 @@ def test_the_cheapest_to_prepare_is_read_by_its_fastest(tmp_path):
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["cheapest"]
     assert named(verdict) == (("b", "disk"), [("c", "disk")])
-    assert verdict["fact"] == "1.00 seconds to write, 100.0 clips/s"
-    assert "(512 files, 3.00 MB)" in verdict["reason"]
     untimed = by_goal(tables_of(tmp_path / "b", made[-1:], formats=formats))["cheapest"]
-    assert untimed["row"] is None and "snakemake --forcerun write_format" in untimed["lacking"]
+    assert untimed["row"] is None
 
 
 @pytest.mark.parametrize(
-    ("outcome", "lacking"),
-    [
-        ("failed", "No loader has a verified speed: 2 failed (a on disk: the verification found wrong data"),
-        ("skipped", "2 skipped (a on disk: no such library: dali). To go on, install what is not there"),
-        (
-            None,
-            "2 missing (a on disk: no record: the run was not made, or it broke off). To go on, type the same command",
-        ),
-    ],
+    ("outcome", "lacking"), [("failed", "2 failed"), ("skipped", "2 skipped"), (None, "2 missing")]
 )
 def test_without_any_speed_every_goal_says_what_it_lacks(tmp_path, outcome, lacking):
     made = [Made(name, "disk", [outcome] * 3, cache=cache) for name in "ab" for cache in ("warm", "cold")]
@@ -623,16 +419,13 @@ def test_a_plan_without_runs_names_no_device(tmp_path):
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     found = verdicts(read_tables(tmp_path / "tables"))
     assert [(one["goal"], one["device"], one["row"]) for one in found] == [(goal, "", None) for goal in GOALS]
-    lacking = [one["lacking"] for one in found]
-    assert "No run reads from a cold cache" in lacking.pop(1)
-    assert all("The plan has no run. Name loaders" in text for text in lacking)
 
 
 def test_without_cold_runs_the_cold_goal_says_what_to_write(tmp_path):
     made, bounds = example()
     verdict = by_goal(tables_of(tmp_path, made, bounds=bounds))["fastest_cold"]
     assert named(verdict) == (None, [])
-    assert "Write `cache: [warm, cold]` below `sweep` in config.yaml" in verdict["lacking"]
+    assert "cache: [warm, cold]" in verdict["lacking"]
 
 
 def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
@@ -643,8 +436,7 @@ def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
     ]
     found = by_goal(tables_of(tmp_path, made))
     assert named(found["fastest"]) == (("a", "ram"), [])
-    for goal in ("fastest", "least_memory", "simplest", "cheapest"):
-        assert "a alone has a verified speed, so there is nothing to compare it with." in found[goal]["lacking"]
+    assert all(found[goal]["lacking"] for goal in ("fastest", "least_memory", "simplest", "cheapest"))
 
 
 # The terminal
@@ -659,35 +451,6 @@ def test_the_terminal_ends_with_the_verdict(tmp_path):
     lines = terminal.verdict_lines(tables, colour=False)
     assert printed.endswith("\n".join([*lines, "Report: report/index.html", ""]))
     assert max(map(len, lines)) <= terminal.WIDTH
-    text = " ".join(" ".join(lines).split())
-    assert "Fastest (CPU): numpy_memmap on ram or lazy_memmap on ram: equal here (within " in text
-    assert "Settings: format memmap, batch 32, 0 workers, prefetch 2" in text
-    assert "Bottleneck: reading" in text
-    assert "76.3 to 78.6 times faster than torchaudio on ram, which you have now." in text
-    assert "dali_npy on disk, lazy_memmap on disk or numpy_memmap on disk: equal here (within " in text
-    assert "812 MB at its peak; not distinguishable from lazy_memmap on disk " in text
-    assert "no workers, sustains steps from 3.7 ms on" in text
-    assert "1.50 seconds to write" in text
-    assert text.count("Caution: The files on ram are in memory") == 1
-    assert printed.index("CPU, data set demo") < printed.index("What to use")
-
-
-def test_the_terminal_says_what_goals_without_an_answer_need(tmp_path):
-    made = [Made("a", "disk", runs(9.0)), Made("b", "disk", runs(8.0))]
-    text = "\n".join(terminal.verdict_lines(tables_of(tmp_path / "a", made), colour=False))
-    assert "Fastest (CPU): use a on disk\n" in text and "Cheapest" in text
-    whole, text = text, " ".join(text.split())
-    assert text.startswith("What to use Confidence B: a has 5 visits. About 10 repeats would settle it:")
-    assert "\n      snakemake --config dataset=demo measure='{repeats: 10}'\n" in whole, "on a line of its own"
-    assert "Fastest in random order from a cold disk (CPU): no answer. No run reads from a cold cache. Write" in text
-    assert "at 90 % AU (CPU): no answer. The minimum step that a loader sustains was not looked for." in text
-    assert "Caution" not in text
-    sad = terminal.verdict_lines(tables_of(tmp_path / "b", [Made("a", "disk", ["failed"])]), colour=False)
-    text = " ".join(" ".join(sad).split())
-    said = "What to use Confidence D: nothing has a verified speed. Fastest (CPU): no answer. No loader has a verified"
-    assert text.startswith(f"{said} speed: 1 failed")
-    assert text.count("No loader has a verified speed") == 1 and "Caution" not in text
-    assert "Least memory" not in text and "cold disk" in text, "what several goals need stands there once"
 
 
 def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
@@ -700,7 +463,6 @@ def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
     assert max(map(len, lines)) <= terminal.WIDTH
     text = " ".join(" ".join(lines).split())
     assert text.count("a_loader_with_rather_a_long_name_") < 20
-    assert "and 49 more" in text or ", 49 more" in text
 
 
 def test_the_verdict_is_coloured_only_where_asked(tmp_path):
@@ -738,7 +500,7 @@ def test_the_program_is_the_records_and_of_an_own_file_a_word(tmp_path):
     assert snippets.snippet(mine) == "# mine import os is your own loader: my.py is its program.\n"
     old = {key: row["declared"][key] for key in ("about", "order", "options", "preloads")}
     verdict = render_report.with_program({"row": row | {"declared": old}}, tables)
-    assert (verdict["program"], verdict["no_program"][:31]) == ("", "Its records hold no program: th")
+    assert verdict["program"] == "" and verdict["no_program"]
 
 
 def test_a_headline_leaves_out_options_that_are_as_by_default():
@@ -810,28 +572,14 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
         assert simplest["fact"].endswith("98 % AU with your batch and data")
 
 
-def test_that_a_short_session_says_little_stands_there_once():
-    few = [f"{count} visits of {name} on disk say little." for name, count in zip("abc", (4, 2, 3), strict=True)]
-    assert terminal._together(["x", *few]) == ["4 visits of a on disk say little, and so do the few of 2 others.", "x"]
-    assert terminal._together(few[:1]) == few[:1]
-
-
 def test_what_is_nearest_to_a_step_is_told_of_ones_own_batch_and_data():
     """What was measured with that batch stands beside what is reckoned of another; data that does not fit has no AU."""
     row = {"loader": "a", "tier": "ram", "step_au_percent": 89.0, "step_au_low": 89.0, "step_au_from": "measured"}
     other = {**row, "loader": "b", "step_au_percent": 100.0}
     reckoned, nowhere = Answer(960.0, 60.0, "memory"), Answer(None, None, "does not fit")
     said = verdict_texts.no_feeder([row, other], 20.0, [None, reckoned])
-    assert said.startswith("No loader surely sustains a step of 20 ms; nearest is a on ram with 89 % AU (measured).")
-    said = verdict_texts.no_feeder([row, other], 20.0, [nowhere, nowhere])
-    assert said == "No loader surely sustains a step of 20 ms: your data does not fit into memory."
-
-
-def test_what_shares_no_blocks_is_no_single_visit():
-    found = Comparison(2.1, None, None, "none")
-    row, had = {"runs": 10}, {"runs": 10, "loader": "b", "tier": "ram"}
-    assert verdict_texts.against_text(found, row, had).endswith("but they share too few blocks to be compared.")
-    assert verdict_texts.against_text(found, row | {"runs": 1}, had).endswith("but a single visit tells nothing.")
+    assert "a on ram" in said and "89 %" in said
+    assert "on ram" not in verdict_texts.no_feeder([row, other], 20.0, [nowhere, nowhere])
 
 
 def test_an_au_below_the_target_says_so_with_its_lower_end():

@@ -43,7 +43,7 @@ from scripts.sources._audioset.faults import (
     retry_after,
     understand,
 )
-from scripts.sources._audioset.pace import HOUR, Pace, in_words
+from scripts.sources._audioset.pace import HOUR, Pace
 from scripts.sources._audioset.ranged import BLOCK_BYTES, NoRanges, RangedFile
 from scripts.sources._audioset.videos import reachable
 from tests.support import loopback_tube
@@ -445,9 +445,6 @@ class TestPace:
         assert np.diff(times).mean() == pytest.approx(HOUR / per_hour, rel=0.25)
         assert np.diff(times).std() > 0.1 * HOUR / per_hour, "pauses are random"
         assert pace.rate() == pytest.approx(per_hour, rel=0.35)
-
-    def test_words_for_hours(self):
-        assert [in_words(hours) for hours in (0.25, 3, 67.9)] == ["15 minutes", "3.0 hours", "67.9 hours (2.8 days)"]
 
     def test_pauses_lie_in_the_range_and_differ(self, tmp_path: Path, clock: Clock):
         times = self.times(self.pace(tmp_path, clock, 0), clock, 200)
@@ -890,7 +887,7 @@ class TestOptions:
         ],
     )
     def test_what_yt_dlp_refuses(self, words: list[str], said: str, tmp_path: Path):
-        with pytest.raises(UserError, match=r"^yt_dlp: found .*allowed are .* See yt-dlp --help") as error:
+        with pytest.raises(UserError, match=r"^yt_dlp: ") as error:
             open_client(options(yt_dlp=words), tmp_path, tmp_path)
         assert said in str(error.value)
 
@@ -921,7 +918,7 @@ class TestOptions:
         ],
     )
     def test_what_the_download_decides(self, words: str, parameter: str, tmp_path: Path):
-        with pytest.raises(UserError, match=rf"options that set .*\b{parameter}\b.*Remove them"):
+        with pytest.raises(UserError, match=rf"\b{parameter}\b"):
             open_client(options(yt_dlp=words.split()), tmp_path, tmp_path)
 
     def test_options_in_the_environment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -1009,7 +1006,7 @@ class TestCookies:
     def test_another_format(self, content: bytes, tmp_path: Path, capfd: pytest.CaptureFixture):
         path = tmp_path / "cookies"
         path.write_bytes(content)
-        with pytest.raises(UserError, match=r"^cookies: found .* allowed is a file in Netscape's format\. Export"):
+        with pytest.raises(UserError, match="cookies: "):
             open_client(options(cookies=str(path)), tmp_path, tmp_path)
         assert secrets_of(options(cookies=str(path))) is not None
         assert "secret" not in capfd.readouterr().err
@@ -1064,68 +1061,39 @@ class TestPrograms:
         if right:
             assert version in preflight.check_programs(self.client({}), MIRROR)
         else:
-            with pytest.raises(UserError, match=rf"found version {version}; needed is .* or newer\. Try: pip install"):
+            with pytest.raises(UserError, match=version):
                 preflight.check_programs(self.client({}), MIRROR)
 
     def test_decoder_that_is_missing(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(av, "codecs_available", {"aac", "vorbis"})
-        with pytest.raises(UserError, match=r"found no decoder for opus\. Try"):
+        with pytest.raises(UserError, match="opus"):
             preflight.check_programs(self.client({}), MIRROR)
 
     @pytest.mark.parametrize("runtimes", [{}, {"deno": {"path": "/nowhere/deno"}}, {"unheard-of": {}}])
     def test_javascript_only_for_youtube(self, runtimes: dict):
         assert "deno" not in preflight.check_programs(self.client(runtimes), MIRROR)
-        found = f"no {next(iter(runtimes))}" if runtimes else "none"
-        with pytest.raises(UserError, match=rf"JavaScript runtime: found {found}; YouTube needs .* Try: pip install"):
+        with pytest.raises(UserError, match="JavaScript"):
             preflight.check_programs(self.client(runtimes), YOUTUBE)
 
     def test_deno_that_is_too_old(self, tmp_path: Path):
-        with pytest.raises(UserError, match=r"found deno 1\.0\.0, too old"):
+        with pytest.raises(UserError, match=r"deno 1\.0\.0"):
             preflight.check_programs(self.client(self.fake_deno(tmp_path, "1.0.0")), YOUTUBE)
 
     def test_deno_that_is_new_enough(self, tmp_path: Path):
-        said = preflight.check_programs(self.client(self.fake_deno(tmp_path, "9.8.7")), YOUTUBE)
-        assert said.endswith("deno 9.8.7")
+        assert "9.8.7" in preflight.check_programs(self.client(self.fake_deno(tmp_path, "9.8.7")), YOUTUBE)
 
     def test_solver_that_is_missing(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(__import__("sys").modules, "yt_dlp_ejs", None)
-        with pytest.raises(UserError, match=r"yt-dlp-ejs: not found; .*Try: pip install yt-dlp-ejs"):
+        with pytest.raises(UserError, match="yt-dlp-ejs: "):
             preflight.check_programs(self.client({}), YOUTUBE)
 
 
-class TestRoomAndTime:
+class TestRoom:
     def test_room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=6_000_000_000))
-        assert preflight.check_room(tmp_path, 203_710) == "about 5.1 GB of disk (1.1 while they come), 6.0 GB are free"
-        with pytest.raises(
-            UserError,
-            match=r"needed are about 21\.1 GB of disk \(1\.1 while they come\), 6\.0 GB are free\. .*`store`.*`limit`",
-        ):
+        assert "5.1 GB" in preflight.check_room(tmp_path, 203_710)
+        with pytest.raises(UserError, match=r"21\.1 GB .* 6\.0 GB"):
             preflight.check_room(tmp_path, 1_000_000)
-
-    @pytest.mark.parametrize(
-        ("segments", "given", "words"),
-        [
-            (20_371, {}, "at most 300 requests an hour: about 67.9 hours (2.8 days)"),
-            (300, {}, "at most 300 requests an hour: about 60 minutes"),
-            (0, {}, "at most 300 requests an hour: about 0 minutes"),
-            (100, {"requests_per_hour": 50}, "at most 50 requests an hour: about 2.0 hours"),
-            (100, {"requests_per_hour": 10_000}, "at most 2,880 requests an hour: about 2 minutes"),
-            (100, {"requests_per_hour": 0.5}, "at most 0.5 requests an hour: about 200.0 hours (8.3 days)"),
-            (
-                7200,
-                {"requests_per_hour": 0, "least_pause_seconds": 0, "most_pause_seconds": 1},
-                "at most 7,200 requests an hour: about 60 minutes",
-            ),
-            (
-                5,
-                {"requests_per_hour": 0, "least_pause_seconds": 0, "most_pause_seconds": 0},
-                "no limit on requests is set",
-            ),
-        ],
-    )
-    def test_duration(self, segments: int, given: dict, words: str):
-        assert preflight.duration(segments, options(**given)) == words
 
 
 class TestServer:
@@ -1139,9 +1107,7 @@ class TestServer:
         address = f"http://127.0.0.1:{closed_port}/%(id)s"
         problem = reachable(open_client(options(), tmp_path, tmp_path), address, [])
         assert "refused" in problem
-        with pytest.raises(
-            UserError, match=r"YouTube cannot be reached \(.*refused.*\)\. Needed is .* make demo.* dataset=my_folder"
-        ):
+        with pytest.raises(UserError, match=r"YouTube .*refused"):
             preflight.check_server(problem, "YouTube")
 
     def test_name_that_nobody_has(self, tmp_path: Path):

@@ -15,7 +15,6 @@ import pytest
 from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.ledger import SourceRequest, read_ledger
-from scripts.prepare import fetch_clips
 from scripts.sources import _synthetic, folder, synthetic
 from tests.support.programs import PROJECT, program_line
 
@@ -246,23 +245,6 @@ def test_folder_shards_share_the_files(tmp_path):
     assert Counter(row.status for row in whole.values()) == {"fetched": 60, "unavailable": 10}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"path": "missing"}, "does not exist"),
-        ({"path": "file.wav"}, "is a file"),
-        ({"labels": "labels.cvs"}, "Did you mean 'labels.csv'?"),
-        ({}, "needed are file and labels"),
-    ],
-)
-def test_folder_says_what_is_wrong(tmp_path, options, words):
-    touch(tmp_path / "file.wav")
-    (tmp_path / "labels.csv").write_text("name,label\n")
-    options = {"path": str(tmp_path / options.get("path", "")), "labels": options.get("labels", "labels.csv")}
-    with pytest.raises(UserError, match=words.replace("?", r"\?")):
-        folder.check(options)
-
-
 WITHOUT_PERMISSION = """
 import os, sys
 from scripts.common.errors import UserError
@@ -322,22 +304,3 @@ def test_a_source_that_prepares_says_so_where_that_is_missing(tmp_path):
     done = subprocess.run([*command, "--out", tmp_path / "out"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "needs no preparation" in done.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--source", "foldr"], "Did you mean 'folder'?"),
-        (["--source", "folder"], "'path' is missing"),
-        (["--source", "synthetic", "--options", "{"], "not JSON"),
-        (["--source", "synthetic", "--options", "[]"], "JSON object"),
-        (["--source", "synthetic", "--options", '{"clip": 3}'], "Did you mean 'clips'?"),
-        (["--source", "synthetic", "--shard", "2", "--shards", "2"], "allowed are 0 to 1"),
-    ],
-)
-def test_fetch_clips_explains_mistakes(tmp_path, monkeypatch, arguments, words):
-    store = ["--store", str(tmp_path / "store"), "--ledger", str(tmp_path / "ledger.csv")]
-    monkeypatch.setattr(sys, "argv", ["fetch_clips.py", *arguments, *store])
-    with pytest.raises(UserError, match=words.replace("?", r"\?")):
-        fetch_clips.main()
-    assert not list(tmp_path.iterdir())

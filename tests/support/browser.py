@@ -72,6 +72,14 @@ class Visit:
             figure.scroll_into_view_if_needed()
         self.page.wait_for_function("() => [...document.querySelectorAll('figure img')].every(one => one.naturalWidth)")
 
+    def barriers(self) -> list[tuple[str, str]]:
+        """Return what axe finds that stands seriously in the way of a reader; skips the test without axe."""
+        name = "axe_playwright_python.sync_playwright"
+        axe = pytest.importorskip(name, reason="axe-playwright-python is not installed")
+        found = axe.Axe().run(self.page, options={"resultTypes": ["violations"]}).response["violations"]
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        return [(one["id"], one["nodes"][0]["html"][:120]) for one in serious]
+
     def close(self) -> None:
         """Close the page."""
         self.context.close()

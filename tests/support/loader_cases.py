@@ -8,11 +8,12 @@ from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
 
-from scripts.common import plugins
+from scripts.common import isolated, plugins
 from scripts.common.corpus import Corpus
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest
@@ -47,6 +48,15 @@ def request_for(
         "options": options | changes.pop("options", {}),
     }
     return LoaderRequest(**{**arguments, **changes})
+
+
+def unsuited(module: ModuleType, request: LoaderRequest) -> str | None:
+    """Return why a loader cannot deliver what is asked, on this machine or anywhere; or None."""
+    chosen = [name for name in plugins.required(module, request.options) if name not in module.REQUIRES]
+    if absent := [name for name in chosen if isolated.version_of(name, isolated.env_of(module)) is None]:
+        return f"not installed: {', '.join(absent)}"
+    asked = (getattr(module, name, None) for name in ("never", "unsuited"))
+    return next(filter(None, (ask(request) for ask in asked if ask)), None)
 
 
 class Placed:

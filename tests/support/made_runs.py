@@ -1,7 +1,7 @@
 """Makes a results folder, with a plan and run records, whose answer is known, as the workflow would leave it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,8 @@ def declared(made: Made) -> dict[str, Any]:
         module = plugins.load("loaders", made.loader)
         said, data = plugins.declared(module), f"results/formats/demo/{made.format}/train"
         program = _program.program(module, said["options"] | made.settings, said["format_about"], data, audio(160_000))
-    return {**said, "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
+    noted = {"version": "1", "versions": {"torch": "2.11.0"}, "stages": ["read"], "own_file": None, "program": program}
+    return {**said, **noted}
 
 
 def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str, Any]:
@@ -218,6 +219,24 @@ def make_results(
     write_json(path, planned)
     _write_preparation(root, planned)
     return path
+
+
+def measured(
+    plan: experiment.Plan, runs: Iterable[Run], rounds: int = 1, proof_of: Callable[[Run], Any] | None = None
+) -> facts.Session:
+    """Return a session of these results of a plan, proven and measured, whose records say nothing."""
+    runs = list(runs)
+    declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+    proof = {"status": "ok", "started": "then", "receipts_hash": "same", "verification": {}, "declared": declared}
+    for run in runs:
+        write_json(plan.project / run.proof, proof_of(run) if proof_of else proof)
+    content = {"dataset": plan.dataset, "results": [vars(run) for run in runs]}
+    bases = facts.Bases(content, plan.project).among(run.id for run in runs)
+    session = facts.begin(plan.project, plan.dataset, "main", bases, {})
+    for run in runs:
+        for number in range(rounds):
+            write_json(session.folder / run.id / f"{number}.json", {})
+    return session
 
 
 def session_of(root: Path, dataset: str = "demo") -> facts.Session:

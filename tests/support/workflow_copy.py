@@ -18,8 +18,7 @@ from typing import Any
 
 import yaml
 
-from scripts.common import code
-from scripts.common.files import read_json, write_json
+from scripts.common.files import read_json
 from scripts.machine import devices
 from tests.support.programs import PROJECT
 from tests.support.warm_python import WarmPython
@@ -99,7 +98,6 @@ class ProjectCopy:
 
     def __init__(self, root: Path, ram: Path, **config: Any) -> None:
         shutil.copytree(PROJECT, root, ignore=left_out)
-        write_json(root / code.KEPT, code._known())
         self.root = root
         self.ram = ram
         self.config = {

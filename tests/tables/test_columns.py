@@ -6,12 +6,9 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, write_json
-from scripts.common.plan_file import read_plan
+from scripts.common.files import read_json
 from scripts.tables import records, write_docs
 from scripts.tables.columns import COLUMNS, TABLES, Column, read_table
-from scripts.tables.make_tables import make_tables
-from tests.support.made_runs import Made, make_results, record_path
 from tests.support.programs import program_line
 
 
@@ -48,7 +45,7 @@ def test_every_column_of_a_run_and_a_result_has_a_source():
     assert [column.name for column in TABLES["runs"].columns if not column.of] == ["counts"]  # from all runs together
     names = set(COLUMNS["runs"])
     made = [one.of.partition(": ") for one in TABLES["ranking"].columns if isinstance(one.of, str) and one.of]
-    assert {name for how, _, name in made if how in ("median", "largest", "different")} <= names
+    assert {name for how, _, name in made if how in ("median", "largest")} <= names
 
 
 @pytest.mark.parametrize(
@@ -58,17 +55,6 @@ def test_every_column_of_a_run_and_a_result_has_a_source():
 def test_a_value_is_taken_by_its_path_or_by_a_function(of, value):
     assert Column("load", float, of).value(record={"before": {"load_1m": 0.5}, "none": None}) == value
     assert Column("load", float, of).value(record=None) is None
-
-
-def test_codes_of_the_timed_path_are_counted(tmp_path):
-    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1.0] * 4), Made("b", "ram", [1.0, "failed"])]))
-    first = record_path(tmp_path, plan["results"][0])
-    for block, code in enumerate(("x", "y", "x", None)):
-        file = first.with_name(f"{block}.json")
-        write_json(file, read_json(file) | {"code": code})
-    make_tables(plan, tmp_path, tmp_path / "tables")
-    assert [row["code"] for row in read_table(tmp_path / "tables", "runs")] == ["x", "y", "x", "", "", ""]
-    assert [row["codes"] for row in read_table(tmp_path / "tables", "ranking")] == [2, None]
 
 
 def test_the_page_is_written_by_one_command(tmp_path):

@@ -18,13 +18,11 @@ from packaging.utils import canonicalize_name
 from envs import make_envs
 from envs.install_isolated import installed
 from scripts.common import isolated, plugins
-from scripts.common.code import closure
-from scripts.report.snippets import DATA_FILES as COMPANIONS  # the page holds them, and nobody imports them
+from tests.support.imports import reached_files
 from tests.support.programs import PROJECT
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
-MOST_BYTES = 12e9  # on disk, of all conda environments but the isolated ones
 OF_PLUGINS = ("loader_env", "format_env", "env(plan.source_env)")  # a rule's environment that a plug-in names
 
 
@@ -73,18 +71,6 @@ def test_every_direct_requirement_is_locked_at_its_version():
         )
     )
     assert {name: LOCK.get(name) for name in wanted} == wanted, "requirements.lock is stale: run `make lock`"
-
-
-def test_the_environments_of_use_conda_fit_on_a_small_disk():
-    """Reckoned from what each pin takes up where it is installed; the README states the figure."""
-    sizes = json.loads(make_envs.SIZES.read_text())
-    taken = {
-        name: sum(sizes[f"{package}=={version}"] for package, version in pins(name).items())
-        for name in make_envs.COMMON
-    }
-    assert sum(taken.values()) <= MOST_BYTES, taken
-    stated = re.search(r"makes (\d+) GB of environments", (PROJECT / "README.md").read_text())
-    assert int(stated[1]) == round(sum(taken.values()) / 1e9), "in README.md"
 
 
 def test_the_sizes_are_those_of_the_lock():
@@ -226,8 +212,7 @@ def test_an_environment_holds_what_its_programs_import(rule, environment, progra
         pytest.skip(f"{environment} is not installed: type `make isolated`")
     missing = {
         f"{module} ({path.relative_to(PROJECT)})"
-        for path in closure(program, *([plugin] if plugin else []))
-        if path.suffix == ".py" and str(path.relative_to(PROJECT)) not in COMPANIONS
+        for path in reached_files(program, *([plugin] if plugin else []))
         for module in third_party(path)
         if not distributions(module, environment) & pins(environment).keys()
     }

@@ -101,14 +101,6 @@ def test_ruff_has_nothing_to_say_of_them(project):
     run(project, "ruff", "format", "--no-cache", "--diff", *EXAMPLES)
 
 
-def test_what_names_every_loader_takes_one_more(project):
-    """The example has no plain use."""
-    output = run(
-        project, "pytest", "-q", "-p", "no:cacheprovider", "tests/loaders/test_plain_uses.py", "-k", "that_there_is"
-    )
-    assert "1 passed" in output
-
-
 def test_the_workflow_runs_them(project):
     """A config that names the source, the loaders, tiers of two kinds and the task: two loaders' results."""
     config = project / "config.yaml"

@@ -22,6 +22,7 @@ import psutil
 import pytest
 import yaml
 
+from scripts.report import charts
 from tests.support.workflow_copy import LOADERS, PATIENCE, PROJECT, Call, ProjectCopy, folders, rules_of, values
 from tests.support.workflow_rules import rules
 
@@ -210,13 +211,41 @@ def test_nothing_runs_beside_a_measurement(experiment):
 def test_snakemakes_own_report(project):
     project.snakemake("--report", "report.html")
     text = (project.root / "report.html").read_text()
-    for part in ("Throughput by loader and tier", "Conversion cost by format", "Results", "5 Costs", "The report"):
-        assert part in text, f"{part!r} is not in Snakemake's report"
-    for caption in ("earn back its conversion", "measured on the data set demo", "use fewer workers"):
-        assert caption in text, f"the caption with {caption!r} is not in Snakemake's report"
+    assert [chart.TITLE for chart in charts.every().values() if chart.TITLE not in text] == []
 
 
 # What a change makes run again
+
+
+RAISED = {  # whose number is raised: the rules that run for that, and whose results make others run
+    "scripts/prepare/count_clips.py": {"count_clips"},
+    "scripts/sources/synthetic.py": {"fetch_clips"},
+    "scripts/kinds/audio.py": {"build_corpus"},
+    "scripts/formats/npy.py": {"write_format"},
+    "scripts/tiers/posix.py": {"place_on_disk", "place_on_ram", "profile_tier"},
+    "scripts/loaders/numpy_memmap.py": {"prove_loader"},
+    "PROTOCOL": {"prove_loader", "measure_session"},
+    "REPORT": {"make_tables", "summarize_loader", "draw_figures", "render_report"},
+}
+
+
+def raise_number(root: Path, what: str) -> None:
+    """Raise the VERSION of a file, which it gets where it has none, or a number of the vocabulary."""
+    name, path = ("VERSION", root / what) if "/" in what else (what, root / "scripts" / "common" / "vocabulary.py")
+    text, raised = re.subn(rf"(?m)^{name} = (\d+)", lambda found: f"{name} = {int(found[1]) + 1}", path.read_text())
+    path.write_text(text if raised else f"{text}\n{name} = 2\n")
+
+
+@pytest.mark.parametrize("what", RAISED)
+def test_a_raised_number_runs_what_it_stands_for(project, what):
+    raise_number(project.root, what)
+    jobs = project.planned()
+    changed = [job for job in jobs if "have changed" in job.reason]
+    assert {job.rule for job in changed} == RAISED[what]
+    others = {job.rule for job in jobs if not re.search("have changed|Input files updated", job.reason)}
+    assert others <= {"place_on_ram"}, "a copy in RAM is gone after its runs"
+    if what.startswith(("scripts/formats/", "scripts/loaders/")):
+        assert {job.wildcards.get("format") or job.wildcards["loader"] for job in changed} == {Path(what).stem}
 
 
 def test_other_machines_render_the_report_again_and_measure_nothing(project):
@@ -240,6 +269,17 @@ def test_other_machines_render_the_report_again_and_measure_nothing(project):
     with open(project.root / "old" / "runs.csv", "a") as file:
         file.write("\n")
     assert rules_of(project.planned()) == {"draw_figures": 1, "render_report": 1}
+
+
+def test_words_run_nothing(project):
+    """A comment and another docstring in each file, and what people read for a key."""
+    for path in (project.root / "scripts").rglob("*.py"):
+        path.write_text(path.read_text().replace('"""', '"""Otherwise: ', 1) + "\n# a comment\n")
+    for path in (project.root / "workflow").rglob("*.yaml"):
+        path.write_text(path.read_text() + "\n# a comment\n")
+    words = project.root / "scripts" / "common" / "vocabulary.py"
+    words.write_text(words.read_text().replace("every byte is read once", "every byte is read"))
+    assert project.planned() == []
 
 
 def test_a_touched_file_runs_nothing(project):
@@ -437,7 +477,6 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
     finished = first.visits()
     assert 2 <= len(finished) < 2 * ROUNDS
-    assert "Stopped early: this is of what was measured so far." in said.output
     assert (project.root / "report" / "index.html").exists(), said.output[-3000:]
 
     second = Started(project, project.start(wanted))
@@ -519,15 +558,13 @@ def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(unt
         values(jobs, "prove_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
     )
     said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
-    assert "preset ladder leaves out dali_wav, dali_npy, dali_external, lazy_memmap, webdataset of config.yaml" in said
     assert "snakemake results/dali_wav.json --config preset=ladder" in said
 
 
 def test_a_target_without_a_loader_names_the_nearest(untouched):
     done = untouched.call("-n", "results/numpy_memap.json")
     assert done.status != 0
-    assert "results/numpy_memap.json: found no loader 'numpy_memap'" in done.output
-    assert "Did you mean 'numpy_memmap'?" in done.output
+    assert "'numpy_memmap'?" in done.output
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
@@ -548,22 +585,10 @@ def test_the_plan_of_two_million_clips_is_small(untouched):
     assert 1000 < len(jobs) < 4000, rules_of(jobs)
 
 
-MISTAKES = {
-    "unknown key": ({"sweeep": {"workers": [0]}}, ["sweeep", "unknown key", "Did you mean 'sweep'?"]),
-    "unknown loader": ({"loaders": ["numpy_memap"]}, ["loaders[0]", "numpy_memap", "Did you mean 'numpy_memmap'?"]),
-    "unwritable tier": ({"storage": {"ram": {"path": "/proc/feedrate"}}}, ["storage.ram", "/proc/feedrate"]),
-    "missing folder": (
-        {"dataset": "mine", "datasets": {"mine": {"source": "folder", "path": "/no/such/folder"}}},
-        ["datasets.mine", "/no/such/folder", "does not exist"],
-    ),
-    "a number out of range": ({"measure": {"repeats": 0}}, ["measure.repeats", "found 0", ">= 1"]),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("changed", [{"sweeep": {"workers": [0]}}, {"measure": {"repeats": 0}}], ids=str)
 @pytest.mark.parametrize("place", ["file", "command line"])
-def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place):
-    changed, expected = MISTAKES[mistake]
+def test_a_mistake_in_the_config_stops_before_any_job(untouched, changed, place):
+    """What is said of each is in the scene of errors."""
     good = dict(untouched.config)
     if place == "file":
         untouched.configure(**changed)
@@ -574,9 +599,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(untouched, mistake, place)
         as_yaml = (f"{key}={yaml.safe_dump(value, default_flow_style=True)}" for key, value in changed.items())
         done = untouched.call("--config", *(text.removesuffix("\n").removesuffix("\n...") for text in as_yaml))
     assert done.status != 0, done.output
-    for words in ("config: ", *expected):
-        assert words in done.output, f"{words!r} is not in:\n{done.output}"
-    assert "Traceback" not in done.output, done.output
+    assert f"config: {next(iter(changed))}" in done.output and "Traceback" not in done.output, done.output
     assert not (untouched.root / "results").exists(), "a job has run"
 
 

@@ -1,10 +1,3 @@
-SOURCE_CODE = {
-    program: code_hash(
-        f"scripts.prepare.{program}", f"scripts.sources.{plan.source['name']}"
-    )
-    for program in ("prepare_clips", "fetch_clips")
-}
-
 kind_options = (
     []
     if plan.kind == "audio"
@@ -23,7 +16,7 @@ rule prepare_clips:
     conda:
         env(plan.source["env"])
     params:
-        code=SOURCE_CODE["prepare_clips"],
+        version=prepare_version("prepare_clips", sources=plan.source["name"]),
         source=plan.source["name"],
         options=json.dumps(plan.source["choice"]),
         seconds=plan.source["clip_seconds"],
@@ -59,7 +52,7 @@ rule fetch_clips:
         of_kind=kind_options,
         shards=plan.source["shards"],
         store=f"{CLIPS}/store",
-        code=SOURCE_CODE["fetch_clips"],
+        version=prepare_version("fetch_clips", sources=plan.source["name"]),
         prepared=[f"--prepared {path}" for path in plan.source["prepared"]],
         ended_early=lambda wildcards: plan.ended_early(wildcards.shard),  # has it grown, it runs again
         plan=plan.path,
@@ -82,7 +75,7 @@ rule count_clips:
     conda:
         env("loaders")
     params:
-        code=code_hash("scripts.prepare.count_clips"),
+        version=prepare_version("count_clips"),
         folder=subpath(output.counts, parent=True),
         shards=plan.source["shards"],
         min_clips=plan.source["min_clips"],

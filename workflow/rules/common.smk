@@ -1,22 +1,18 @@
 import json
 import shlex
 
-from scripts.common.code import code_hash
+from scripts.common import plugins
 from scripts.common.errors import UserError, refused
-from scripts.common.vocabulary import PROTOCOL
+from scripts.common.versions import stage_version
+from scripts.common.vocabulary import PROTOCOL, REPORT
 from scripts.plan.experiment import PLACING
 from scripts.plan.planning import asked_for, planning
 from scripts.report import charts
 from scripts.report.ending import closing_words, last_words, leave_report
 
 TYPED = workflow.is_main_process  # the call that the user types, and no job's own
-CONFIGS = [
-    path
-    for path in (Path("config.yaml"), *workflow.config_settings.configfiles)
-    if path.is_file()
-]
 try:
-    plan = planning(config, workflow.config_settings.config, CONFIGS, TYPED)
+    plan = planning(config, workflow.config_settings.config, TYPED)
     CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -50,22 +46,20 @@ def env(name):
     return f"../../envs/{name}.yaml"
 
 
-def kind_code(program, *plugins):
-    """Return the hash of the code of a program that makes or reads the kind of data."""
-    return code_hash(
-        f"scripts.prepare.{program}", f"scripts.kinds.{plan.kind}", *plugins
-    )
+def prepare_version(program, **used):
+    """Return the version of a program of scripts/prepare with the plug-ins that it uses: {folder: name}."""
+    found = [plugins.load(folder, name) for folder, name in used.items()]
+    return stage_version(f"prepare.{program}", *found)
 
 
-def format_code(wildcards):
-    """Return the hash of the code that writes a format."""
-    return kind_code("write_format", f"scripts.formats.{wildcards.format}")
+def format_version(wildcards):
+    """Return the version of what writes a format."""
+    return prepare_version("write_format", kinds=plan.kind, formats=wildcards.format)
 
 
-def tier_code(tier, program):
-    """Return the hash of the code of a program that uses a tier's kind."""
-    kind = plan.tiers[tier]["kind"]
-    return code_hash(f"scripts.prepare.{program}", f"scripts.tiers.{kind}")
+def tier_version(tier, program):
+    """Return the version of a program that uses a tier's kind."""
+    return prepare_version(program, tiers=plan.tiers[tier]["kind"])
 
 
 def format_env(wildcards):
@@ -78,10 +72,10 @@ def loader_env(wildcards):
     return env(plan.loaders[wildcards.loader]["env"])
 
 
-def own_code(wildcards):
-    """Return the hash of a loader in a file of the user's own; PROTOCOL stands for all else that a run goes through."""
+def run_version(wildcards):
+    """Return the version of what proves a loader: PROTOCOL's and the loader's."""
     results = plan.of_loader(wildcards.loader)
-    return results[0].code if results else ""
+    return f"{PROTOCOL}.{results[0].version if results else 0}"
 
 
 def placed_data(tier):

@@ -12,7 +12,7 @@ rule build_corpus:
         env("loaders")
     threads: 4
     params:
-        code=kind_code("build_corpus"),
+        version=prepare_version("build_corpus", kinds=plan.kind),
         store=f"{CLIPS}/store",
         kind=plan.kind,
         kind_options=json.dumps(plan.content["kind_options"]),
@@ -37,7 +37,7 @@ rule index_corpus:
     conda:
         env("loaders")
     params:
-        code=kind_code("index_corpus"),
+        version=prepare_version("index_corpus", kinds=plan.kind),
         folder=subpath(output.info, parent=True),
         shards=plan.source["shards"],
         kind=plan.kind,

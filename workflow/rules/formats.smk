@@ -12,7 +12,7 @@ rule write_format:
         format_env
     threads: workflow.cores
     params:
-        code=format_code,
+        version=format_version,
         corpus=subpath(input.manifest, parent=True),
         readers=lambda wildcards: plan.formats[wildcards.format]["readers"],
     shell:

@@ -19,7 +19,7 @@ for tier, options in plan.tiers.items():
         resources:
             slurm_extra=WHOLE_NODE,
         params:
-            code=tier_code(tier, "place_format"),
+            version=tier_version(tier, "place_format"),
             tier=tier,
             kind=options["kind"],
             options=json.dumps(options["place"]),
@@ -43,7 +43,7 @@ rule profile_tier:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        code=lambda wildcards: tier_code(wildcards.tier, "profile_tier"),
+        version=lambda wildcards: tier_version(wildcards.tier, "profile_tier"),
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
         options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]["options"]),
         clip_bytes=plan.content["reads"]["clip_bytes"],

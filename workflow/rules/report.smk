@@ -24,7 +24,7 @@ rule draw_figures:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.report.draw_figures"),
+        version=REPORT,
         folder=lambda wildcards, output: Path(output.captions[0]).parent,
     shell:
         "python -m scripts.report.draw_figures --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
@@ -53,7 +53,7 @@ rule render_report:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.report.render_report"),
+        version=REPORT,
         figures=subpath(output.light, parent=True),
     shell:
         "python -m scripts.report.render_report --tables {input.tables:q} --figures {params.figures:q}"

@@ -14,8 +14,7 @@ rule prove_loader:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        protocol=PROTOCOL,
-        code=own_code,
+        version=run_version,
         plan=plan.path,
     shell:
         "python -m scripts.measure.run_loader --plan {params.plan:q} --mode proof"
@@ -39,7 +38,7 @@ rule measure_session:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        protocol=PROTOCOL,
+        version=PROTOCOL,
         results=lambda wildcards: plan.session_digest(wildcards.session),
         failures=lambda wildcards: plan.failures(wildcards.session),  # has it grown, they are tried again
         plan=plan.path,
@@ -85,7 +84,7 @@ rule measure_tensors:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
-        code=code_hash("scripts.measure.measure_tensors"),
+        version=stage_version("measure.measure_tensors"),
         plan=plan.path,
     shell:
         "python -m scripts.measure.measure_tensors --plan {params.plan:q}"

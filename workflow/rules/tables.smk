@@ -16,7 +16,7 @@ rule make_tables:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.tables.make_tables"),
+        version=REPORT,
         content=plan.content_digest(),
         plan=plan.path,
     shell:
@@ -34,7 +34,7 @@ rule summarize_loader:
     conda:
         env("report")
     params:
-        code=code_hash("scripts.tables.summarize_loader"),
+        version=REPORT,
         content=plan.content_digest(),
         dataset=plan.dataset,
         must=must_have_speed,

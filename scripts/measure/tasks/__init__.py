@@ -8,8 +8,6 @@ through its phases and returns their times.
 from importlib import import_module
 from types import ModuleType
 
-DATA_FILES = ("scripts/measure/tasks/*.py",)
-
 
 def load(name: str) -> ModuleType:
     """Return the module of a task."""

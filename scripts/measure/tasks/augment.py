@@ -7,12 +7,6 @@ from scripts.common.request import LoaderRequest
 from scripts.measure.sink import Receipt, Sink, data_of
 
 
-def unsuited(request: LoaderRequest) -> str | None:
-    """Return why the data cannot be augmented, or None."""
-    kind = request.sample.kind
-    return None if kind == "image" else f"crops and flips are of images, and the data set is of the kind {kind}"
-
-
 def sink(request: LoaderRequest) -> "Augmented":
     """Return what reads and crops."""
     return Augmented(request)

@@ -11,15 +11,11 @@ from scripts.measure import training
 from scripts.measure.sink import Receipt
 
 
-def unsuited(request: LoaderRequest) -> str | None:
+def unsuited(_request: LoaderRequest) -> str | None:
     """Return why TensorRT cannot be had, or None."""
     from importlib.util import find_spec
 
-    if request.device == "cpu":
-        return "TensorRT runs on a GPU: it needs device cuda"
-    if find_spec("torch_tensorrt") is None:
-        return "not installed: torch-tensorrt"
-    return None
+    return "not installed: torch-tensorrt" if find_spec("torch_tensorrt") is None else None
 
 
 def sink(request: LoaderRequest) -> "Inference":

@@ -13,7 +13,6 @@ from types import ModuleType
 
 from scripts.common.errors import UserError
 
-DATA_FILES = ("scripts/report/charts/*.py",)  # which are loaded by name, so that no import shows them
 CONTRACT = {
     "TITLE": "what it shows",
     "QUESTION": "what it answers",

@@ -20,7 +20,6 @@ from scripts.common.errors import UserError
 from scripts.machine.pacing import Emulated
 from scripts.machine.server_process import first_line, last_words, running
 
-DATA_FILES = ("scripts/machine/delay_proxy.py",)  # run as a program, which no import shows
 TRAFFIC = "traffic"  # file of the proxy's counters, in the folder of the data
 START_SECONDS = 60.0
 STARTS = 5  # tries, where another program takes a port between its choice and its use

@@ -328,7 +328,12 @@ def _(project: Project) -> Outcome:
     return session(project, kills("open", "memmap/train/audio.npy"))
 
 
-@fault("session: the fork server is killed", "sessions", STOPS, r"fork server.*(log|again)")
+@fault(
+    "session: the fork server is killed",
+    "sessions",
+    "no number of that visit after three tries; the same command makes it again",
+    r"warm server.*again",
+)
 def _(project: Project) -> Outcome:
     return session(project, kills("fork", ""))
 

@@ -30,7 +30,7 @@ def _(_: Project) -> Outcome:
     "Snakemake alone is killed",
     "plan",
     "the next call names the job that is left; after its end it goes on",
-    r"whose Snakemake is gone|kill \d+, then snakemake --unlock",
+    r"whose Snakemake is gone|type: kill \d+",
 )
 def _(_: Project) -> Outcome:
     with held_project() as (project, held):
@@ -44,6 +44,5 @@ def _(_: Project) -> Outcome:
         os.kill(left, signal.SIGTERM)
         until(lambda: not alive(left))
         half = (project.root / WANTED).exists()
-        project.snakemake("--unlock")
         project.snakemake(WANTED)
         return Outcome(second.output, half=half, lost=not (project.root / WANTED).is_file(), wrong=second.status == 0)
