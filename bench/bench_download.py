@@ -33,7 +33,6 @@ def quiet_environment() -> dict[str, str]:
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "tests" / "support"), str(PROJECT)]),
-        "FEEDRATE_CALL": "bench",
     }
 
 

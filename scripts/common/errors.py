@@ -76,9 +76,15 @@ def run_main(main: Callable[[], None]) -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except (OSError, MemoryError) as error:
-        if not (hint := advice(error)):
+        if not (said := refused(error)):
             raise
-        place = f"{error.filename}: " if getattr(error, "filename", None) else ""
-        said = getattr(error, "strerror", None) or f"out of memory ({error})"
-        print(f"error: {place}{said}. {hint}", file=sys.stderr)
+        print(f"error: {said}", file=sys.stderr)
         sys.exit(2)
+
+
+def refused(error: OSError | MemoryError) -> str:
+    """Return what the machine refused and what to do about it; empty where nobody knows."""
+    hint = advice(error)
+    place = f"{error.filename}: " if getattr(error, "filename", None) else ""
+    said = getattr(error, "strerror", None) or f"out of memory ({error})"
+    return f"{place}{said}. {hint}" if hint else ""

@@ -83,8 +83,15 @@ class Session:
         return facts.begin(root, self.plan.dataset, self.name, relied, machine)
 
     def _shown(self, root: Path) -> facts.Session:
-        """Return the session that the tables show. Raises UserError where there is none."""
-        found = facts.shown(facts.sessions(root, self.plan.dataset), self.hashes)
+        """Return the session that the tables show; where nothing is proven, the latest of this name, which is empty.
+
+        Raises UserError where there is none.
+        """
+        every = facts.sessions(root, self.plan.dataset)
+        if self.hashes:
+            found = facts.shown(every, self.hashes)
+        else:
+            found = next((one for one in reversed(every) if one.name == self.name), None)
         if found is None:
             raise UserError(
                 f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -38,7 +39,9 @@ def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -
     `given` is what the command line says. Raises UserError for a wrong config. The lock of a call that died is removed.
     """
     if typed:
-        if not at_work():
+        if others := at_work():  # Snakemake's own words would name only its lock
+            print(others, file=sys.stderr)
+        else:
             release_lock_of_dead(Path.cwd())
         return Built(config, given)
     dataset = configuration.requested(config, given)["dataset"]

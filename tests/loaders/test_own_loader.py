@@ -15,6 +15,7 @@ import yaml
 from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.plan_file import CALL
 from scripts.common.request import LoaderRequest
 from scripts.kinds import image
 from scripts.loaders import _own, _own_epochs
@@ -281,12 +282,12 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, monkeypatch, fault):
+def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, fault):
     """The other runs have the first one's reason, and are one row with it; an edit and another call try again."""
     right, wrong, reason = BROKEN[fault]
     tries = tmp_path / "tries"
     text = EXAMPLE.replace(right, wrong).replace("import", f"open({str(tries)!r}, 'a').write('tried\\n')\nimport", 1)
-    monkeypatch.setenv("FEEDRATE_CALL", "one")
+    (tmp_path / CALL).write_text("one")
 
     def again(text, repeat, **settings) -> tuple[dict, int]:
         tries.unlink(missing_ok=True)
@@ -307,7 +308,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, monkeypatch, fa
     (row,) = ranking.results(records.tried(rows))
     assert (row["status"], row["slug"], row["reason"]) == ("failed", "cpu-b32-w0", first["reason"])
     assert again(text + "EDITED = True\n", 1)[1], "an edited file is tried again"
-    monkeypatch.setenv("FEEDRATE_CALL", "another")
+    (tmp_path / CALL).write_text("another")
     assert again(text + "EDITED = True\n", 1)[1], "another call tries again"
 
 

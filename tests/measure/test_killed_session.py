@@ -17,6 +17,8 @@ import jsonschema
 import psutil
 import pytest
 
+from scripts.common import facts
+from scripts.common.files import write_json
 from scripts.measure.visits import Visitor
 from scripts.plan.experiment import Plan
 from tests.support.loader_cases import write_format
@@ -73,14 +75,15 @@ class Place:
 
     def session(self, repeats: int) -> tuple[subprocess.Popen, str]:
         """Start the session of so many blocks, those of earlier ones among them."""
-        config = self.plan.session_config
-        config = json.dumps(config | {"measure": config["measure"] | {"repeats": repeats}})
+        plan = self.plan.as_json()
+        plan["config"]["measure"] = {**plan["config"]["measure"], "repeats": repeats}
+        write_json(self.folder / "plan.json", plan)
         out = ["--out", "results/runs/demo/session-main.json", "--log", "log.txt"]
-        return self.start(*program_line("run_session"), "--config", config, *out)
+        return self.start(*program_line("run_session"), "--plan", "plan.json", "--session", "main", *out)
 
     def visits(self) -> dict[str, bytes]:
         """Return what the records of the visits hold that count."""
-        found = self.folder.glob("results/runs/demo/ram/*/*/*.json")
+        found = self.folder.glob("results/runs/demo/sessions/*/ram/*/*/*.json")
         return {str(path): path.read_bytes() for path in found if path.stem.isdigit()}
 
 
@@ -169,10 +172,11 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
         wait_for(f"left of a session killed after {moment:.2f} s", lambda mark=mark: not marked(mark), SHORT)
         after = place.visits()
         assert after.items() >= before.items(), "a visit that had ended was lost or made again"
-        for path, text in after.items():
-            record = json.loads(text)
+        [session] = facts.sessions(place.folder, "demo")
+        for path in map(Path, after):
+            record = session.record(path.parent.relative_to(session.folder).as_posix(), path)
             valid.validate(record)
-            assert record["status"] == "ok" and record["repeat"] == int(Path(path).stem)
+            assert record["status"] == "ok" and record["repeat"] == int(path.stem)
         before = after
     assert before and not (place.folder / "results/runs/demo/session-main.json").exists()
 

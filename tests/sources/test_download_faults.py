@@ -603,14 +603,12 @@ def test_a_disk_that_fills_up_stops_in_time(tube: Tube, tmp_path: Path, monkeypa
         with pytest.raises(UserError, match="larger disk"):
             download.fetch_here()
         monkeypatch.setattr(preflight, "WORK_BYTES", 0)
-        monkeypatch.setenv("FEEDRATE_CALL", "first")
         rows = download.fetch_here()
         assert {row.status for row in rows.values()} == {"stopped"}
         assert all("disk full: less than 128 MiB" in row.reason and "Make room" in row.reason for row in rows.values())
         assert watched(tube) == {}
         make_room(download.store.root)
-        monkeypatch.setenv("FEEDRATE_CALL", "second")
-        assert {row.status for row in download.fetch_here().values()} == {"fetched"}
+        assert {row.status for row in download.fetch_here("second").values()} == {"fetched"}
 
 
 @pytest.mark.usefixtures("here")
@@ -620,7 +618,6 @@ def test_a_full_disk_loses_nothing(tube: Tube, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(preflight, "WORK_BYTES", 0)
     monkeypatch.setattr(preflight, "BYTES_PER_SECOND", 0)
     monkeypatch.setattr(shard, "ROOM_BYTES", 0)
-    monkeypatch.setenv("FEEDRATE_CALL", "first")
     download = Download(tmp_path / "set", tube, made_ids(12, seed=10))
     tube.recordings = dict.fromkeys(download.ids, "m4a")  # 560 KiB
     with small_disks.or_skip(download.store.root, "1300k"):
@@ -639,8 +636,7 @@ def test_a_full_disk_loses_nothing(tube: Tube, tmp_path: Path, monkeypatch: pyte
         filling.unlink()
         make_room(download.store.root)
         tube.clear()
-        monkeypatch.setenv("FEEDRATE_CALL", "second")
-        rows = download.fetch_here()
+        rows = download.fetch_here("second")
         assert {row.status for row in rows.values()} == {"fetched"}
         assert set(watched(tube)) == set(download.ids) - fetched
         assert download.fetched() == set(download.ids)

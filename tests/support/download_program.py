@@ -24,14 +24,14 @@ PATIENCE = 600  # seconds until a test gives up on a program
 WITHOUT_LIMITS = dict.fromkeys(("requests_per_hour", "least_pause_seconds", "most_pause_seconds"), 0)
 
 
-def environment(call: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment in which yt-dlp finds the tests' extractor and, but for `more`, no proxy and no secret."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.lower().endswith("_proxy") and not name.startswith("FEEDRATE_")
     }
-    return {**kept, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PROJECT)]), "FEEDRATE_CALL": call, **(more or {})}
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PROJECT)]), **(more or {})}
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Download:
     ) -> subprocess.Popen[str]:
         """Start a program of scripts/ that takes a source, in a process group and an empty folder of its own."""
         words = ["--source", "audioset", "--options", json.dumps(self.options), "--shards", str(self.shards)]
-        words += ["--store", str(self.store.root), *map(str, arguments)]
+        words += ["--store", str(self.store.root), "--call", call, *map(str, arguments)]
         (self.folder / "empty").mkdir(exist_ok=True)
         return subprocess.Popen(
             [*program_line(program), *words],
-            env=environment(call, more),
+            env=environment(more),
             cwd=self.folder / "empty",
             text=True,
             stdin=subprocess.DEVNULL,
@@ -107,11 +107,11 @@ class Download:
         """Run fetch_clips.py for all shards side by side."""
         return [self.wait(each) for each in [self.begin_fetch(call, shard, more) for shard in range(self.shards)]]
 
-    def fetch_here(self) -> dict[str, LedgerRow]:
+    def fetch_here(self, call: str = "first") -> dict[str, LedgerRow]:
         """Prepare and fetch the first shard in this process, without a program; return its rows by id."""
         options = complete_options(self.options, audioset)
         prepared = self.folder / "prepared"
-        request = SourceRequest(options, 10.0, 0, self.shards, self.store.root, prepared)
+        request = SourceRequest(options, 10.0, 0, self.shards, self.store.root, prepared, call=call)
         audioset.prepare(request)
         return {row.id: row for row in audioset.fetch(request)}
 

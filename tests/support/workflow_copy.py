@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from scripts.common.files import read_json
 from scripts.machine import devices
 from tests.support.programs import PROJECT
 from tests.support.warm_python import WarmPython
@@ -164,13 +165,20 @@ class ProjectCopy:
         return [job for job in jobs if job.rule != "all"]
 
     def records(self, dataset: str = "demo") -> dict[str, tuple[int, str]]:
-        """Return (time of writing, text) of each run's and bound's record by its path below the runs' folder."""
+        """Return (time of writing, text) of each proof, and of each record that a session holds, by its path below the
+        runs' folder.
+        """
         runs = self.root / "results" / "runs" / dataset
         found = {}
-        for path in sorted(runs.glob("*/*/*/*.json")):
+        for path in sorted([*runs.glob("*/*/*/proof.json"), *runs.glob("sessions/*/*/**/*.json")]):
             with suppress(FileNotFoundError):  # an attempt, which its session has renamed meanwhile
                 found[path.relative_to(runs).as_posix()] = (path.stat().st_mtime_ns, path.read_text())
         return found
+
+    def sessions(self, dataset: str = "demo") -> dict[str, set[str]]:
+        """Return the loaders of the results of each session, by the name of its folder."""
+        folders = (self.root / "results" / "runs" / dataset).glob("sessions/*/session.json")
+        return {path.parent.name: {one.split("/")[1] for one in read_json(path)["results"]} for path in folders}
 
     def files_in_ram(self) -> list[str]:
         """Return the files that are in the RAM tier."""

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from scripts.common import facts
 from scripts.machine import control_groups
 from scripts.tables.columns import read_tables
 from tests.support.workflow_copy import ProjectCopy, folders
@@ -58,9 +59,15 @@ def runs(project):
     for loader in CONDITIONS:
         rows = json.loads((project.root / "results" / f"{loader}.json").read_text())
         for row in (row for row in rows if "path" in row):  # the others are what the plan skips
-            run = json.loads((project.root / row["path"]).read_text())
+            run = whole(project, project.root / row["path"])
             found[loader, run["tier"], run["task"], run["cache"], run["step_ms"]] = run
     return found
+
+
+def whole(project, path):
+    """Return a record of the session with what all of its result have in common."""
+    [session] = facts.sessions(project.root, "demo")
+    return session.record(path.parent.relative_to(session.folder).as_posix(), path)
 
 
 def test_every_condition_has_its_run_or_its_reason(runs, permitted):
@@ -97,8 +104,8 @@ def test_both_trainings_train(runs):
 
 def test_what_leads_and_what_one_has_now_is_explained(project):
     found = {}
-    for path in project.root.glob("results/runs/demo/*/*/*/trials.json"):
-        record = json.loads(path.read_text())
+    for path in project.root.glob("results/runs/demo/sessions/*/*/*/*/trials-*.json"):
+        record = whole(project, path)
         assert (record["status"], record["reason"]) == ("ok", None)
         assert (record["task"], record["cache"], record["step_ms"]) == ("read", "warm", 0)
         stages = {"read", "everything", *(["decode"] if record["loader"] == "torchaudio" else [])}

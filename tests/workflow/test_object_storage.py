@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from scripts.common.files import read_json
+from scripts.common import facts
 from scripts.machine.signing import KEY, SECRET, TOKEN
 from tests.support.object_faults import BUCKET, faulty
 from tests.support.workflow_copy import ProjectCopy, folders, rules_of
@@ -33,8 +33,9 @@ def test_one_line_of_config_measures_objects_that_are_far_away():
         for fetchers in (0, 5):
             row = ranked["s3_boto3", "far", "warm", f'{{"fetchers": {fetchers}}}']
             assert row["status"] == "ok" and row["bound"] in ("storage", "in_memory"), row
-        [record] = (project.root / "results/runs/demo/far").glob("*/*fetchers_0/0.json")
-        record = read_json(record)
+        found = facts.sessions(project.root, "demo")[-1]
+        [result] = [one for one in found.results if one.startswith("far/") and one.endswith("fetchers_0")]
+        record = found.record(result, found.rounds(result)[0])
         assert record["emulated"]["name"] == "latency 2 ms"
         row = ranked["s3_boto3", "far", "warm", '{"fetchers": 0}']
         assert float(row["requests_per_epoch"]) == pytest.approx(record["clips"], rel=0.2), "a GET a clip"

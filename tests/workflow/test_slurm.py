@@ -24,10 +24,8 @@ def cluster():
 def test_a_cancelled_job_leaves_nothing_that_looks_finished_and_the_same_command_goes_on():
     with folders() as (disk, ram):
         project = ProjectCopy(disk / "project", ram, loaders=["numpy_memmap"])
-        session, result = (
-            project.root / "results/runs/demo/session-main.json",
-            project.root / "results/numpy_memmap.json",
-        )
+        session = project.root / "results/runs/demo/session-only-numpy_memmap.json"
+        result = project.root / "results/numpy_memmap.json"
         call = project.start(*CALL)
         awaited(lambda: any(job["JobState"] == "RUNNING" and measures(job) for job in jobs()), "the job", PATIENCE)
         [measuring] = filter(measures, jobs())

@@ -2,6 +2,7 @@ import json
 import shlex
 
 from scripts.common import plugins
+from scripts.common.errors import UserError, refused
 from scripts.common.versions import stage_version
 from scripts.common.vocabulary import PROTOCOL, REPORT
 from scripts.plan.experiment import PLACING

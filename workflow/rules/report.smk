@@ -25,7 +25,7 @@ rule draw_figures:
         env("report")
     params:
         version=REPORT,
-        folder=FIGURES,
+        folder=lambda wildcards, output: Path(output.captions[0]).parent,
     shell:
         "python -m scripts.report.draw_figures --tables {input.tables:q} --out {params.folder:q} 2>&1 | tee {log:q}"
 
@@ -54,7 +54,7 @@ rule render_report:
         env("report")
     params:
         version=REPORT,
-        figures=FIGURES,
+        figures=subpath(output.light, parent=True),
     shell:
         "python -m scripts.report.render_report --tables {input.tables:q} --figures {params.figures:q}"
         " --out {output.report:q} --light {output.light:q} 2>&1 | tee {log:q}"

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from scripts.machine import control_groups
-from tests.support.faults.project import PATIENCE, Project, make_audio, remove  # noqa: F401
+from tests.support.faults.project import PATIENCE, PLAN, Project
 from tests.support.faults.registry import Outcome, fault
 from tests.support.faults.shim import NotHere, Shim, fails, kills
 from tests.support.programs import program_line
@@ -122,7 +121,7 @@ def _(project: Project) -> Outcome:
 
 @fault("the data is cut while it is mapped", "sessions", NO_NUMBER, r"SIGBUS.*(dmesg|cut)|changed since it was placed")
 def _(project: Project) -> Outcome:
-    entry = {**asdict(project.run_of(LOADER)), "seconds": 600.0}
+    entry = project.entry(LOADER, seconds=600.0)
     process = project.start([*program_line("run_loader"), "--run", json.dumps(entry)])
     path = project.data(LOADER) / "train" / "audio.npy"
     wait_for(project, process, lambda: any(str(path) in maps(one.pid) for one in project.left()))
@@ -300,10 +299,8 @@ told_by_program(
 )
 
 
-def session(project: Project, shim: Shim | None, spoil: Callable[[], None] = lambda: None) -> Outcome:
+def session(project: Project, shim: Shim | None) -> Outcome:
     """Return the outcome of a session that meets a fault, and of the same command after it."""
-    remove(project.root / project.run_of(LOADER).path)
-    spoil()
     done = project.run(project.session_command(), shim)
     project.wait_until_gone()
     made = project.visits()
@@ -370,7 +367,6 @@ def ended_by(project: Project, number: int) -> Outcome:
 @fault("session: the clock is set back by a day", "sessions", "every number is as long as it was measured")
 def _(project: Project) -> Outcome:
     shim = Shim("clock", do="back", after=20, seconds=86_400)
-    remove(project.root / project.run_of(LOADER).path)
     done = project.run(project.session_command(), shim)
     assert done.status == 0, done.output[-1000:]
     (record,) = project.visits()
@@ -384,12 +380,13 @@ def damage(name: str, path: str, change: Callable[[bytes], bytes], says: str) ->
 
     @fault(name, "sessions", "no number; it says which file to delete", says)
     def _(project: Project) -> Outcome:
-        first = project.run(project.session_command())
-        assert first.status == 0, first.output[-1000:]
+        if path.startswith("sessions/"):
+            first = project.run(project.session_command())
+            assert first.status == 0, first.output[-1000:]
+            (project.root / "results/runs/demo/session-main.json").unlink()
         file = next(project.root.glob(f"results/runs/demo/{path}"))
         whole = file.read_bytes()
         file.write_bytes(change(whole))
-        (project.root / "results/runs/demo/session-main.json").unlink()
         done = project.run(project.session_command())
         made = project.visits() if done.status == 0 else []
         file.write_bytes(whole)
@@ -400,8 +397,8 @@ def damage(name: str, path: str, change: Callable[[bytes], bytes], says: str) ->
 DELETE = r"found it damaged.*Delete "
 damage("proof cut", "disk/*/*/proof.json", lambda text: text[:200], DELETE)
 damage("receipts cut", "disk/*/*/proof.npy", lambda text: text[:150], DELETE)
-damage("a visit's record cut", "disk/*/*/0.json", lambda text: text[:200], DELETE)
-damage("the session's state cut", "state-main.json", lambda text: text[:20], DELETE)
+damage("a visit's record cut", "sessions/*/disk/*/*/0.json", lambda text: text[:200], DELETE)
+damage("the session's state cut", "sessions/*/session.json", lambda text: text[:20], DELETE)
 
 
 # Bounds
@@ -413,8 +410,8 @@ def bound(name: str, shim: Shim, says: str | None) -> None:
     @fault(name, "bounds", "no record that looks finished; the same command makes it", says)
     def _(project: Project) -> Outcome:
         (asked,) = project.plan.bounds
-        out = project.root / asked.path
-        command = [*program_line("measure_bound"), "--run", json.dumps(asdict(asked))]
+        out = project.root / "bound" / "0.json"
+        command = [*program_line("measure_bound"), "--plan", PLAN, "--result", asked.id, "--out", str(out)]
         done = project.run(command, shim)
         project.wait_until_gone()
         half = out.exists()

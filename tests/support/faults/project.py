@@ -21,6 +21,7 @@ import psutil
 
 from scripts.common import plugins
 from scripts.common.corpus import SPLITS, Corpus, read_manifest, to_float
+from scripts.common.files import write_json
 from scripts.common.ledger import read_ledger
 from scripts.plan.experiment import Plan
 from scripts.plan.runs import Run
@@ -31,7 +32,7 @@ CLIPS = 24  # of a tenth of a second, in two folders
 RATE = 16_000
 PATIENCE = 120  # seconds until a fault that ends in nothing is given up: on a slow machine everything takes its time
 MARK = "FEEDRATE_TEST_FAULTS"  # in the environment of all that a project starts
-MADE = "results"
+PLAN = "results/runs/demo/plan.json"
 VOLATILE = ("seconds", "clips_per_second")  # of the records of formats and of what was placed
 
 
@@ -74,6 +75,7 @@ class Project:
             },
         }
         self.plan = self.planned(self.config)
+        write_json(self.root / PLAN, self.plan.as_json())
         for name in STAGES:
             done = self.run(STAGES[name].command(self))
             assert done.status == 0, f"{name}: {done.output[-3000:]}"
@@ -203,7 +205,11 @@ class Project:
 
     def visit(self, loader: str, shim: Shim | None = None, **changes: Any) -> dict[str, Any]:
         """Visit a proven loader by its program; return the record."""
-        return self.measured({**asdict(self.run_of(loader)), **changes}, shim)
+        return self.measured(self.entry(loader, **changes), shim)
+
+    def entry(self, loader: str, **changes: Any) -> dict[str, Any]:
+        """Return the row of a visit of a loader that is no session's."""
+        return {**asdict(self.run_of(loader)), "path": "visit.json", **changes}
 
     def own(self, body: str, **settings: Any) -> dict[str, Any]:
         """Return the entry of a proof of a loader of the user's own, whose data set runs `body` for each batch."""
@@ -217,11 +223,11 @@ class Project:
     def session_command(self) -> list[str]:
         """Return the command of the session."""
         out = ["--out", "results/runs/demo/session-main.json", "--log", "log.txt"]
-        return [*program_line("run_session"), "--config", json.dumps(self.plan.session_config), *out]
+        return [*program_line("run_session"), "--plan", PLAN, "--session", "main", *out]
 
     def visits(self) -> list[dict[str, Any]]:
         """Return the records of the visits that count."""
-        found = (self.root / "results" / "runs" / "demo" / "disk").glob("*/*/*.json")
+        found = self.root.glob("results/runs/demo/sessions/*/disk/*/*/*.json")
         return [json.loads(path.read_text()) for path in sorted(found) if path.stem.isdigit()]
 
 
