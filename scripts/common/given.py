@@ -15,7 +15,8 @@ def config_words(given: Mapping[str, Any]) -> list[str]:
 def typed(given: Mapping[str, Any], target: str = "") -> str:
     """Return the call of Snakemake with all of `given` behind one `--config`, quoted for a shell."""
     words = ["snakemake", *([target] if target else []), *(["--config"] if given else [])]
-    return shlex.join([*words, *config_words(given)])
+    pairs = (word.partition("=") for word in config_words(given))
+    return " ".join([*words, *(f"{key}={shlex.quote(value)}" for key, _, value in pairs)])
 
 
 def read_words(words: Iterable[str]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "corpus": optional(root, "corpus", plan["dataset"], "corpus.json"),
         "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),
-        "config": plan["config"],
+        "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "given": plan["given"],
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),

@@ -24,6 +24,7 @@ BUCKET = '''"""Objects in a bucket: no path on this machine."""
 
 from scripts.common.location import Location
 
+VERSION = 1
 OPTIONS = {"bucket": {"type": "string", "description": "its name"}}
 
 

@@ -10,7 +10,7 @@ from scripts.common.versions import CODE, commit
 from scripts.plan.experiment import Plan
 from scripts.report import render_report
 from scripts.report.config import code_text, config_text
-from tests.support.made_runs import Made
+from tests.support.made_runs import Made, session_of
 from tests.support.programs import PROJECT
 from tests.support.report_pages import links, rendered, report_of, section
 from tests.support.repository import committed, git
@@ -65,8 +65,10 @@ def test_the_config_in_a_report_asks_for_the_same_runs():
     plan = Plan(SHIPPED, {"dataset": "demo", "preset": "publishable", "measure": {"repeats": 2}})
     again = Plan(yaml.safe_load(config_text(plan.as_json()["config"])))
     assert again.config["preset"] == "none"
-    assert again.config == plan.config | {"preset": "none"}
-    assert {**again.as_json(), "config": None} == {**plan.as_json(), "config": None}
+    chosen = plan.config["datasets"][plan.dataset]
+    assert again.config == plan.config | {"preset": "none", "datasets": {plan.dataset: chosen}}
+    said = dict.fromkeys(("config", "given", "presets"))
+    assert {**again.as_json(), **said} == {**plan.as_json(), **said}
     assert "# preset: publishable\n" in config_text(plan.as_json()["config"])
 
 
@@ -101,12 +103,12 @@ def test_runs_of_several_commits_are_told_apart(tmp_path):
     """Also those of records that were made before records named a commit."""
     made = [Made("a", "ram", [1.0, 2.0]), Made("b", "ram", [1.0, 2.0])]
     report_of(tmp_path, made)
-    changed = tmp_path / "results" / "runs" / "demo" / "ram" / "b"
-    first, second = sorted(changed.rglob("*.json"))
+    common = next(session_of(tmp_path).folder.glob("ram/b/*/result.json"))
+    said = json.loads(common.read_text())
+    del said["commit"]
+    common.write_text(json.dumps(said))
+    first = common.with_name("0.json")
     first.write_text(json.dumps(json.loads(first.read_text()) | {"commit": "ba9876543210-dirty"}))
-    record = json.loads(second.read_text())
-    del record["commit"]
-    second.write_text(json.dumps(record))
     tables, _, html = rendered(tmp_path, tmp_path / "results" / "runs" / "demo" / "plan.json")
     assert [(one["commit"], one["runs"]) for one in tables["host"]["commits"]] == [
         ("0123456789ab", 2),

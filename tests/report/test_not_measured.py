@@ -118,7 +118,7 @@ def test_no_command_measures_nothing(tmp_path):
     assert [command for command in found if command.endswith("tensor_loading")]
     assert not [command for command in found if "ladder" in command or "concurrency" in command]
     start = "snakemake --config dataset=demo preset=quick"
-    assert f"{start} 'loaders=[a]' sweep='{{task: [read], workers: auto}}'" in found
+    assert f"{start} loaders='[a]' sweep='{{task: [read], workers: auto}}'" in found
     assert f"{start} sweep='{{task: [read], cache: [warm, cold]}}'" in found
 
 

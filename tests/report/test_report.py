@@ -217,7 +217,7 @@ def test_homes_and_user_names_are_left_out(monkeypatch):
 
 
 def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):
-    with pytest.raises(UserError, match="draw_figures"):
+    with pytest.raises(UserError, match="feedrate figures"):
         render_report.render(drawn[0], tmp_path)
 
 

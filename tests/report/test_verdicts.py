@@ -415,7 +415,7 @@ def test_without_any_speed_every_goal_says_what_it_lacks(tmp_path, outcome, lack
 
 def test_a_plan_without_runs_names_no_device(tmp_path):
     plan = read_plan(make_results(tmp_path, [Made("a", "disk", [1.0])]))
-    plan |= {"runs": [], "bounds": [], "tensors": []}
+    plan |= {"results": [], "bounds": [], "tensors": []}
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     found = verdicts(read_tables(tmp_path / "tables"))
     assert [(one["goal"], one["device"], one["row"]) for one in found] == [(goal, "", None) for goal in GOALS]

@@ -193,7 +193,7 @@ def make_results(
     planned = {
         "dataset": dataset,
         "given": {},
-        "presets": [],
+        "presets": None,
         "config": {
             **{"dataset": dataset, "datasets": {dataset: {"source": "synthetic"}, "other": {"source": "folder"}}},
             "storage": {one.tier: {"kind": "posix"} for one in made},

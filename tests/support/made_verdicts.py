@@ -105,7 +105,7 @@ def tables_of(
         write_json(root / "results" / "formats" / "demo" / f"{name}.json", {**record, "clip_bytes": 640_000})
     for entry in plan["results"] if memory is not None else ():
         peaks = memory.get((entry["loader"], entry["tier"]))
-        for path in record_path(root, entry).parent.glob("*.json"):
+        for path in record_path(root, entry).parent.glob("[0-9]*.json"):
             record = read_json(path)
             record["memory"] = record["memory"] | {"pss_peak_bytes": peaks and peaks[record["repeat"]]}
             write_json(path, record)
