@@ -520,7 +520,9 @@ def _advice(error: jsonschema.ValidationError) -> str:
     if "default" in schema and schema["default"] not in ({}, None):
         return f"Write {show(schema['default'])}, which is the default, or another one."
     first = next(iter(schema.get("properties", ())), None)
-    return f"Write {where[-1]}: {{{first}: ...}}." if first else CHANGE
+    if first is None:
+        return CHANGE
+    return f"Write {{{first}: ...}}." if isinstance(where[-1], int) else f"Write {where[-1]}: {{{first}: ...}}."
 
 
 def _otherwise(found: Any, schema: Mapping[str, Any]) -> Iterator[Any]:

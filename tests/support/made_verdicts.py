@@ -6,8 +6,8 @@ from typing import Any
 
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
+from scripts.report.shown import shown_tables
 from scripts.tables import make_tables
-from scripts.tables.columns import read_tables
 from tests.support.made_runs import Made, make_results, record_path
 
 NOISE = [1.0, 2.2, 0.8, 2.0, 0.9, 1.1]  # of one visit to the next
@@ -110,4 +110,4 @@ def tables_of(
             record["memory"] = record["memory"] | {"pss_peak_bytes": peaks and peaks[record["repeat"]]}
             write_json(path, record)
     make_tables.make_tables(plan, root, root / "tables")
-    return read_tables(root / "tables")
+    return shown_tables(root / "tables")

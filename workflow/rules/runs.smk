@@ -61,6 +61,7 @@ rule explain_session:
     resources:
         slurm_extra=WHOLE_NODE,
     params:
+        version=PROTOCOL,
         step_ms=plan.config["report"]["step_ms"],
         now=plan.config["report"]["now"],
         plan=plan.path,
