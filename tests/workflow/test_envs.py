@@ -23,7 +23,7 @@ from tests.support.programs import PROJECT
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
 TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
-OF_PLUGINS = ("loader_env", "format_env", "env(plan.source_env)")  # a rule's environment that a plug-in names
+OF_PLUGINS = ("loader_env", "format_env", 'env(plan.source["env"])')  # a rule's environment that a plug-in names
 
 
 def project() -> dict:
