@@ -6,8 +6,7 @@
   const table = document.getElementById("hero");
   const [clips, target, least] = ["clips", "target", "smallest"].map((name) => Number(form.dataset[name]));
   const [low, high] = [Number(table.dataset.low), Number(table.dataset.high)];
-  const nouns = `${form.dataset.noun}s`; // what an item is called: clips, images
-  const sizes = JSON.parse(form.dataset.sizes); // of a clip: [type, bytes], the last one as it is stored
+  const sizes = JSON.parse(form.dataset.sizes); // of an item: [type, bytes], the last one as it is stored
   const stored = sizes[sizes.length - 1][1];
   const MOST_NAMED = 6;
 
@@ -61,14 +60,14 @@
     if (!model.batch || !model.step) return;
     const need = 1000 * model.batch / model.step;
     const rates = sizes.map(([name, size]) => `${bytesText(need * size)}/s as ${name}`);
-    write("model-needs", `${model.batch.toLocaleString("en")} ${nouns} every ${short(model.step)} ms are ${numberText(need)} ${nouns}/s: ${rates.join(", ")}.`);
+    write("model-needs", `${model.batch.toLocaleString("en")} items every ${short(model.step)} ms are ${numberText(need)} items/s: ${rates.join(", ")}.`);
     let fits = "The data is taken to fit into memory: after the first epoch its files are read from there.";
     if (model.gb && model.ram) {
       const data = `${short(model.gb)} GB of ${form.dataset.data}`;
       if (model.gb <= model.ram) fits = `${data} fit into ${short(model.ram)} GB: after the first epoch they are read from memory.`;
       else if (model.gb * least / stored <= model.ram) fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, unless they are encoded: the smallest format here has ${numberText(model.gb * least / stored)} GB of them.`;
       else if (!model.mbps) fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, and what it gives is not known.`;
-      else fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, at ${numberText(model.mbps)} MB/s ${numberText(1e6 * model.mbps / least)} ${nouns}/s at most.`;
+      else fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, at ${numberText(model.mbps)} MB/s ${numberText(1e6 * model.mbps / least)} items/s at most.`;
     }
     write("model-fits", fits);
     write("hero-need", `your model needs ${numberText(need)}`);

@@ -12,17 +12,11 @@ from typing import Any
 
 _FULL = {"int16": 32768, "uint8": 255}  # stored values that are delivered as 1.0
 _SHRINKS = {"jpg": 6, "png": 2}  # how many times smaller than decoded a file is, roughly: known when it is written
-CLIP = "clip"
-
-
-def noun_of_kind(kind: str) -> str:
-    """Return what an item of a kind is called: of audio a clip, of other data an image, an array."""
-    return CLIP if kind == "audio" else kind
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One delivered item: a clip, an image, an array."""
+    """One delivered item: a clip of audio, an image, an array."""
 
     key: str  # of a batch
     dtype: str  # as it is delivered, such as float32
@@ -31,11 +25,6 @@ class Sample:
     decoding: str  # how the one becomes the other
     kind: str = "audio"  # a file in scripts/kinds
     ending: str = "wav"  # of a file of the corpus
-
-    @property
-    def noun(self) -> str:
-        """What an item is called: a clip, or by its kind."""
-        return noun_of_kind(self.kind)
 
     @property
     def bytes(self) -> int:

@@ -55,6 +55,10 @@ def _explain(error: jsonschema.ValidationError, advice: Advice) -> str:
             f"{_allowed(schema['properties'][key])}. Add a line {key}: ..."
             for key in missing
         )
+    if error.validator in ("minItems", "maxItems") and error.instance:
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        count = f"{most}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        return f"{where}: found {show(error.instance)}, allowed is a list of {count} entries. Change it."
     if error.validator in ("minItems", "minProperties"):
         kind = "list" if error.validator == "minItems" else "mapping"
         return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."

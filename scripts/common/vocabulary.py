@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
 REPORT = 1  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
-EMULATED = " (emulated)"  # ends the name of a tier whose reads are slowed down to those of other storage
 
 
 class Term(NamedTuple):
@@ -69,7 +68,6 @@ CACHES = {
 SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
-NOT_TRIED = "the other runs of this file were not tried"  # in the reason of a broken file of the user's own
 CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
 
 LIFETIMES = {  # of a batch
@@ -78,9 +76,9 @@ LIFETIMES = {  # of a batch
 }
 EXACT = "exact"
 SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
-    EXACT: Term("once", about="every clip exactly once"),
-    "repeats": Term("repeats", about="some clips again, so that all ranks have as many"),
-    "drops": Term("drops", about="all but some clips, so that all ranks have as many"),
+    EXACT: Term("once", about="every item exactly once"),
+    "repeats": Term("repeats", about="some items again, so that all ranks have as many"),
+    "drops": Term("drops", about="all but some items, so that all ranks have as many"),
 }
 DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
@@ -130,7 +128,7 @@ BOUNDS = {
     "storage": Term(
         "storage",
         "what its storage allows",
-        "what fio reads from the tier at a clip's size, with as many readers at once as the loader has workers, for a "
+        "what fio reads from the tier at an item's size, with as many readers at once as the loader has workers, for a "
         "cold cache and what does not fit into a limited one; of object storage, what raw GETs give with as many in "
         "flight",
     ),
@@ -147,6 +145,24 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 RUN_STATUSES = ("ok", "failed", "skipped")  # of a record
+NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
+REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
+    NOT_TRIED: Term(
+        "not tried",
+        "the other runs of this file were not tried",
+        "an earlier run of the same call showed that the user's own file is broken",
+    ),
+    VERIFICATION: Term("verification", about="wrong data was delivered"),
+    UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
+    ERROR: Term("error", about="an exception ended it"),
+    "crashed": Term("crash", about="the process crashed"),
+    "out-of-memory": Term("out of memory", about="the kernel killed the process"),
+    "no-end": Term("limit", about="it had not ended after the time that it may take"),
+    "no-room": Term("no room", about="its batches do not fit into memory: it was not tried"),
+    "lost": Term("no record", about="the process left no record, each time that it was tried"),
+    "no-server": Term("no server", about="the warm process that it was to be a fork of ended"),
+    "follows": Term("follows another rank", about="a rank that failed because another one did"),
+}
 STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the order in which results stand
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import call_of
 from scripts.common.versions import loader_version
-from scripts.common.vocabulary import NOT_TRIED
+from scripts.common.vocabulary import NOT_TRIED, REASONS
 
 
 def known(note: Path | None, module: ModuleType) -> str | None:
@@ -32,8 +32,8 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
         return record
     again = f"snakemake results/{record['loader']}.json --forcerun prove_loader"
     reason = (
-        f"{reason}; tried once, on {record['tier']} with {record['slug']}: {NOT_TRIED}. Correct it, or type: {again}, "
-        "with the --config of your command"
+        f"{reason}; tried once, on {record['tier']} with {record['slug']}: {REASONS[NOT_TRIED].text}. Correct it, or "
+        f"type: {again}, with the --config of your command"
     )
     note.parent.mkdir(parents=True, exist_ok=True)
     write_json(note, {"of": _of(note, module), "reason": reason})

@@ -23,7 +23,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.request import Share
-from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, ranks_of
+from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, VERIFICATION, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
 from scripts.measure import across, one_run, receipts
@@ -169,11 +169,11 @@ def joined(
     world = ranks_of(run.settings)
     unwell = [(rank, found["record"]) for rank, found in enumerate(left) if found and found["record"]["status"] != "ok"]
     if unwell:
-        rank, record = min(unwell, key=lambda one: one[1]["cause"] == Cause.FOLLOWS)
-        if crash and record["cause"] == Cause.FOLLOWS and left[crash[0]] is None:
+        rank, record = min(unwell, key=lambda one: one[1]["reason_code"] == Cause.FOLLOWS)
+        if crash and record["reason_code"] == Cause.FOLLOWS and left[crash[0]] is None:
             return without_speed({**record, "ranks": None}, "failed", "rank {} ended with status {}".format(*crash))
         reason = record["reason"] if record["status"] == "skipped" else f"rank {rank}: {record['reason']}"
-        return without_speed({**record, "ranks": None}, record["status"], reason, record["cause"])
+        return without_speed({**record, "ranks": None}, record["status"], reason, record["reason_code"])
     if None in left:
         begun = {**one_run.new_record(module, run), "ranks": None}
         return without_speed(begun, "failed", f"rank {left.index(None)} ended without a record: see the log")
@@ -193,7 +193,7 @@ def joined(
     }
     if problems:
         record["times"]["epochs"] = []
-        return without_speed(record, "failed", "verification: " + " | ".join(problems))
+        return without_speed(record, "failed", "verification: " + " | ".join(problems), VERIFICATION)
     if run.mode == "proof":
         of_all = (receipts.load(folder / f"receipts-{rank}.npy") for rank in range(world))
         if run.path:

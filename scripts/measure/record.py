@@ -10,8 +10,9 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.common.request import LoaderRequest
+from scripts.common.vocabulary import ERROR, UNSUITED
 from scripts.measure import launch
-from scripts.measure.launch import Cause, Job
+from scripts.measure.launch import Job
 from scripts.measure.sampler import Sampler
 from scripts.plan.runs import Measurement
 from scripts.plan.sweep import slug
@@ -24,7 +25,7 @@ Record = dict[str, Any]
 def begun(kind: str, measured: Measurement, **more: Any) -> Record:
     """Return the record of what has not been measured yet; `more` are the fields of its kind."""
     return {
-        **{"record": kind, "status": "ok", "reason": None, "cause": None},
+        **{"record": kind, "status": "ok", "reason": None, "reason_code": None},
         **{name: getattr(measured, name) for name in ("dataset", "repeat", "slug", "settings", "seed")},
         **{"threads": threads_of(measured.threads), **dict.fromkeys(NOT_KNOWN), "warnings": []},
         "started": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -32,9 +33,10 @@ def begun(kind: str, measured: Measurement, **more: Any) -> Record:
     }
 
 
-def without_speed(record: Record, status: str, reason: str, cause: Cause | None = None) -> Record:
-    """Return `record` as one that gives no number, with the reason why, and its code where there is one."""
-    return {**record, "status": status, "reason": reason, "cause": cause, "clips_per_second": None, "au_percent": None}
+def without_speed(record: Record, status: str, reason: str, code: str = "") -> Record:
+    """Return `record` as one that gives no number, with the reason why: its words, and its code, a key of REASONS."""
+    why = {"reason": reason, "reason_code": code or (UNSUITED if status == "skipped" else ERROR)}
+    return {**record, "status": status, **why, "clips_per_second": None, "au_percent": None}
 
 
 def measure_afresh(measured: Measurement, out: Path, new_record: Callable[[Any], Record]) -> None:
@@ -44,7 +46,7 @@ def measure_afresh(measured: Measurement, out: Path, new_record: Callable[[Any],
         ended = launch.run(Job(measured, out, threads_of(measured.threads)), Sampler(gpu=False))
     launch.exit_if_lost(ended)
     if ended.cause:
-        words = {"status": "failed", "reason": ended.reason, "cause": ended.cause}
+        words = {"status": "failed", "reason": ended.reason, "reason_code": ended.cause}
         write_json(out, {**new_record(measured), **words})
 
 

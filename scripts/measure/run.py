@@ -20,7 +20,7 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION
+from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
@@ -110,7 +110,7 @@ def measure(
         record["times"]["epochs"] = []
         problems = " | ".join(record["verification"]["problems"])
         files = changed.words(wanted.written, request.location.path)
-        return without_speed(record, "failed", f"verification: {problems}{files}")
+        return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
         return without_speed(record, "failed", run.problem)
     if wanted.mode != "run":

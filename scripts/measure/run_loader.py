@@ -12,6 +12,7 @@ from scripts.common.files import write_json
 from scripts.common.location import from_json
 from scripts.common.serving import serving
 from scripts.common.versions import commit
+from scripts.common.vocabulary import NOT_TRIED
 from scripts.measure import by_hand, launch, one_run, own_fault, visits, warm
 from scripts.measure.launch import Cause
 from scripts.measure.record import threads_of, without_speed
@@ -26,7 +27,7 @@ def main() -> None:
     out.unlink(missing_ok=True)
     note = Path(run.broken) if run.broken else None
     if fault := own_fault.known(note, module):
-        record = without_speed(one_run.new_record(module, run), "skipped", fault)
+        record = without_speed(one_run.new_record(module, run), "skipped", fault, NOT_TRIED)
     else:
         with launch.told_to_end(), serving([from_json(run.location)]):
             record = measured(run, out)

@@ -411,9 +411,9 @@ def attempt_of(folder: Path, block: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a block."""
 
-    def __init__(self, results: int, noun: str, search_share: float) -> None:
+    def __init__(self, results: int, search_share: float) -> None:
         self.results, self.block, self.search_share = results, -1, search_share  # of a session, when the race is over
-        self.noun, self.inplace = noun, sys.stderr.isatty()
+        self.inplace = sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
         """Say where the race is."""
@@ -436,7 +436,7 @@ class Display:
             return ""
         first = sorted(middle, key=middle.__getitem__, reverse=True)[:3]
         names = [f"{self._called(path, race)} {middle[path]:,.0f}" for path in first]
-        return f"; fastest so far (medians): {', '.join(names)} {self.noun}s/s" if names else ""
+        return f"; fastest so far (medians): {', '.join(names)} items/s" if names else ""
 
     @staticmethod
     def _called(path: Any, race: Race) -> str:
@@ -467,7 +467,7 @@ def main() -> None:
         near = nearest(arguments.session, plan.sessions)
         raise UserError(f"--session: found {arguments.session!r}, allowed are {known}.{near} Name one of them.")
     session = Session(plan, arguments.session, explain=arguments.explain)
-    display = Display(len(session.runs), session.sample.noun, SEARCH_SHARE if session.explains else 0.0)
+    display = Display(len(session.runs), SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         if arguments.log:

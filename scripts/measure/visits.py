@@ -91,7 +91,7 @@ class Visitor:
         self._warm_again(run)
         for _ in range(TRIES):
             record = self.made(run, out, forkable(run))
-            if record["cause"] not in (Cause.LOST, Cause.NO_SERVER):
+            if record["reason_code"] not in (Cause.LOST, Cause.NO_SERVER):
                 break
         return record
 

@@ -55,7 +55,7 @@ class Server:
         try:
             connection, pid = self._begun(job)
         except (OSError, EOFError) as error:
-            raise ServerGoneError(f"no warm server{self._status()} ({error or 'it ended'})") from error
+            raise ServerGoneError(f"the warm server did not begin: {error or 'it ended'}{self._status()}") from error
         with connection:
             try:
                 yield Process(pid, connection.fileno(), partial(_said, connection))

@@ -209,7 +209,7 @@ def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[
             clip_table.writerow(CLIP_COLUMNS)
             rejected_table.writerow(REJECTED_COLUMNS)
             outcomes = convert(read_ledger(ledger), kind, jobs, store, work, pool)
-            for row, prefix, outcome in progress_bar(outcomes, total=total, name="build_corpus", unit=kind.sample.noun):
+            for row, prefix, outcome in progress_bar(outcomes, total=total, name="build_corpus", unit="item"):
                 check_free(folder)
                 ids = clip_ids(row, outcome, kind)
                 labels = json.dumps(row.labels, ensure_ascii=False)

@@ -97,7 +97,7 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
     clip_bytes = module.BYTES_PER_CLIP(corpus.sample)
     with (
         room_for(out, clips * plugins.takes(module, corpus.sample)),
-        progress_bar(total=clips, name=name, unit=corpus.sample.noun) as bar,
+        progress_bar(total=clips, name=name, unit="item") as bar,
         whole_directory(out) as aside,
     ):
         start = time.perf_counter()

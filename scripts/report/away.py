@@ -54,7 +54,7 @@ def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[d
     found = {"tier": tier, "row": row, "local": local, "bytes": size, "epoch_seconds": clips / _speed(row)}
     found |= dict.fromkeys(("local_seconds", "copy_seconds", "break_even_epochs")) | {"caches": []}
     if local is None:
-        yield found | {"text": f"{place(row)} streams {number_text(_speed(row))} clips/s; {_LACKING}"}
+        yield found | {"text": f"{place(row)} streams {number_text(_speed(row))} items/s; {_LACKING}"}
         return
     gets = [one["clips_per_second"] for one in tables["bounds"] if (one["bound"], one["tier"]) == ("storage", tier)]
     share = shares[key(local)]

@@ -6,11 +6,14 @@ from statistics import mean, variance
 from typing import Any, NamedTuple
 
 from scripts.common.blocks import critical
+from scripts.common.counting import Name
 from scripts.common.errors import UserError
 from scripts.common.text import number_text
 from scripts.report.groups import machine_text
 from scripts.report.others import check_clips, check_protocol, data_text
+from scripts.report.verdict_texts import key
 from scripts.tables.columns import settings_text
+from scripts.tables.groups import grouped
 
 ERROR = 0.05  # the chance of any false difference in a comparison
 FEWEST = 3  # visits of each session, below which nothing is concluded
@@ -18,7 +21,6 @@ SLOWER, FASTER, SAME, FEW, NEW, GONE, FAILED = "slower", "faster", "same", "few"
 UNMEASURED = "not measured"
 
 Row = Mapping[str, Any]
-Key = tuple[str, str, str]
 
 
 class Change(NamedTuple):
@@ -60,11 +62,11 @@ def changes(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Chan
     """
     _check(tables, baseline)
     now, before = _results(tables), _results(baseline)
-    both = [key for key in now if key in before]
+    both = [one for one in now if one in before]
     error = ERROR / max(1, len(both))
     return [
-        *(_change(row, speeds, before.get(key), error) for key, (row, speeds) in now.items()),
-        *(_named(row, GONE) for key, (row, speeds) in before.items() if key not in now and speeds),
+        *(_change(row, speeds, before.get(one), error) for one, (row, speeds) in now.items()),
+        *(_named(row, GONE) for one, (row, speeds) in before.items() if one not in now and speeds),
     ]
 
 
@@ -91,17 +93,10 @@ def machines(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
     )
 
 
-def _results(tables: Mapping[str, Any]) -> dict[Key, tuple[Row, list[Row]]]:
+def _results(tables: Mapping[str, Any]) -> dict[Name, tuple[Row, list[Row]]]:
     """Return the results with their visits that count; none of one without a speed."""
-    visits: dict[Key, list[Row]] = {}
-    for run in tables["runs"]:
-        if run["counts"]:
-            visits.setdefault(_key(run), []).append(run)
-    return {_key(row): (row, visits[_key(row)] if row["clips_per_second"] else []) for row in tables["ranking"]}
-
-
-def _key(row: Row) -> Key:
-    return row["loader"], row["tier"], row["slug"]
+    visits = grouped((run for run in tables["runs"] if run["counts"]), "loader", "tier", "slug")
+    return {key(row): (row, visits[key(row)] if row["clips_per_second"] else []) for row in tables["ranking"]}
 
 
 def _change(row: Row, visits: list[Row], was: tuple[Row, list[Row]] | None, error: float) -> Change:

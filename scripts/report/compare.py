@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scripts.report.changes import changes, comparison_lines, worse
 from scripts.report.others import read_baseline
-from scripts.tables.columns import read_tables
+from scripts.report.shown import shown_tables
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> None:
     """Print what changed, and fail where something got worse."""
-    tables, baseline = read_tables(arguments.tables), read_baseline(arguments.baseline)
+    tables, baseline = shown_tables(arguments.tables), read_baseline(arguments.baseline)
     print("\n".join(comparison_lines(tables, baseline)))
     bad = worse(changes(tables, baseline), arguments.limit) if arguments.limit < inf else []
     for one in bad:

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from scripts.report.names import texts_changed
+
 _IN_ADDRESS = re.compile(r"([?&;][^=&;#\s]+=)(?!%\(id\)s)[^&;#\s]+")  # values after the ? of an address: often keys
 _HEAD = "# The config of this report with its preset, the command line and every default in it.\n"
 
@@ -15,7 +17,7 @@ def config_text(config: Mapping[str, Any]) -> str:
 
     Values behind the ? of an address are … there, since they may be keys. The preset is `none`: its values stand in it.
     """
-    shown = _without_keys({**config, "preset": "none"})
+    shown = texts_changed({**config, "preset": "none"}, _without_keys)
     note = f"# preset: {config['preset']}\n" if config.get("preset", "none") != "none" else ""
     return _HEAD + note + yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
@@ -29,14 +31,8 @@ class _Dumper(yaml.SafeDumper):
         return super().represent_sequence(tag, sequence, flow_style=plain if flow_style is None else flow_style)
 
 
-def _without_keys(value: Any) -> Any:
-    if isinstance(value, str):
-        return _IN_ADDRESS.sub(r"\1…", value) if "://" in value else value
-    if isinstance(value, Mapping):
-        return {key: _without_keys(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_keys(part) for part in value]
-    return value
+def _without_keys(text: str) -> str:
+    return _IN_ADDRESS.sub(r"\1…", text) if "://" in text else text
 
 
 def code_text(commits: Iterable[Mapping[str, Any]]) -> str:

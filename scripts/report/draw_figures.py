@@ -21,17 +21,14 @@ import matplotlib
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from scripts.common.errors import run_main
 from scripts.common.files import whole_file
-from scripts.common.noun import noun_of, worded
-from scripts.common.sample import CLIP
 from scripts.report import charts
 from scripts.report.charts._common import INK, PAPER, RULE, Tables
 from scripts.report.charts._print import nothing
 from scripts.report.others import with_others
-from scripts.tables.columns import read_tables
+from scripts.report.shown import shown_tables
 
 _RC = {
     "figure.facecolor": PAPER, "axes.facecolor": PAPER, "axes.edgecolor": RULE, "grid.color": RULE,
@@ -60,10 +57,8 @@ def picture(chart: ModuleType, tables: Tables) -> Figure:
 
     The layout's solver differs from call to call by less than a millionth, which is enough for other bytes.
     """
-    rows, noun = chart.rows(tables), noun_of(tables)
+    rows = chart.rows(tables)
     figure = chart.draw(rows) if rows else nothing(chart.NEEDS)
-    for text in figure.findobj(Text) if noun != CLIP else ():
-        text.set_text(worded(text.get_text(), noun))
     figure.draw_without_rendering()
     with matplotlib.rc_context({"figure.constrained_layout.use": False}):
         figure.set_layout_engine()  # None at all: with "none" each file would be drawn twice
@@ -116,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> None:
     """Draw all figures."""
-    draw(read_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
+    draw(shown_tables(arguments.tables), arguments.out, len(os.sched_getaffinity(0)))
 
 
 if __name__ == "__main__":

@@ -5,23 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import PARTS
-from scripts.report.verdict_texts import key
+from scripts.report.verdict_texts import key, place
 from scripts.tables.columns import bytes_text, conditions, number_text
+from scripts.tables.groups import grouped
 
 _CACHES = (("L2", "l2_cache_bytes"), ("L3", "l3_cache_bytes"))
 _STORAGE = ("filesystem", "kind", "device", "model", "scheduler")  # columns of tiers.csv
 Rows = list[dict[str, Any]]
-
-
-def by_condition(rows: Iterable[dict[str, Any]]) -> list[tuple[str, Rows]]:
-    """Return (condition, its rows) of each condition that there is, in the order of `rows`."""
-    rows = list(rows)
-    return [(condition, rows_of(rows, "condition", condition)) for condition in conditions(rows)]
-
-
-def rows_of(rows: Iterable[dict[str, Any]], column: str, value: Any) -> Rows:
-    """Return the rows with `value` in `column`."""
-    return [row for row in rows if row[column] == value]
 
 
 def compared_once(ranking: Rows, best: Rows) -> Rows:
@@ -40,12 +30,14 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
 
     Panels in which nothing was left out are not there: of a training AU alone says what the bottleneck is.
     """
-    shares: dict[tuple[str, ...], dict[str, float]] = {}
-    for row in parts:
-        shares.setdefault((row["loader"], row["tier"], row["slug"]), {})[row["part"]] = row["percent"]
+    shares = {
+        result: {row["part"]: row["percent"] for row in same}
+        for result, same in grouped(parts, "loader", "tier", "slug").items()
+    }
+    explained = grouped((row for row in best if row["bottleneck"]), "condition")
     groups = []
-    for condition, rows in by_condition(row for row in best if row["bottleneck"]):
-        pairs = [(row, shares.get((row["loader"], row["tier"], row["slug"]), {})) for row in rows]
+    for condition in conditions(best):
+        pairs = [(row, shares.get(key(row), {})) for row in explained.get(condition, ())]
         found = [part for part in PARTS if any(part in one for _, one in pairs)]
         if found:
             groups.append({"condition": condition, "parts": found, "rows": pairs})
@@ -63,18 +55,15 @@ def step_text(row: Mapping[str, Any]) -> str:
 
 def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:
     """Return one entry per status and reason, with the (loader, tier, settings) that it holds for."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for row in skipped:
-        place = " on ".join(filter(None, (row["loader"], row["tier"])))
-        groups.setdefault((row["status"], row["reason"]), []).append(f"{place} ({row['slug']})")
-    return [{"status": status, "reason": reason, "places": places} for (status, reason), places in groups.items()]
+    return [
+        {"status": status, "reason": reason, "places": [f"{place(row)} ({row['slug']})" for row in same]}
+        for (status, reason), same in grouped(skipped, "status", "reason").items()
+    ]
 
 
 def grouped_warnings(warnings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one entry per kind of warning: how often, where, and some of what was seen."""
-    groups: dict[tuple[str, str, str], Rows] = {}
-    for row in warnings:
-        groups.setdefault((row["code"], row["cause"], row["hint"]), []).append(row)
+    groups = grouped(warnings, "code", "cause", "hint")
     return [
         {
             **{"code": code, "cause": cause, "hint": hint, "count": len(rows)},
@@ -87,7 +76,7 @@ def grouped_warnings(warnings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]
 
 def _place(row: Mapping[str, Any]) -> str:
     if row["loader"]:
-        return f"{row['loader']} on {row['tier']}"
+        return place(row)
     return f"tier {row['tier']}" if row["tier"] else row["slug"]
 
 

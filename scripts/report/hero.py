@@ -21,6 +21,7 @@ from scripts.report.model import (
 from scripts.report.verdict_texts import in_memory
 from scripts.report.verdicts import main_panel
 from scripts.tables.columns import number_text
+from scripts.tables.groups import first_of
 
 MARGIN = 1.15  # of the axis beyond what is drawn
 
@@ -66,7 +67,7 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
     answers = [(one["row"]["loader"], one["answer"]) for one in rows]
     return {
         "rows": rows,
-        "lost": [row for row in _first_of_each(panel) if row["loader"] not in {one["loader"] for one in best}],
+        "lost": [row for name, row in first_of(panel, "loader").items() if name not in {one["loader"] for one in best}],
         "model": model,
         "condition": best[0]["condition"],
         "unit": unit,
@@ -100,7 +101,7 @@ def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model, otherwise:
     most = ", ".join(f"{number_text(limit)} as {name}" for name, limit in shown)
     return (
         f"Then storage is read in each epoch. At {number_text(model.storage_mbps)} MB/s, with which the form above "
-        f"begins, it gives at most, in clips/s: {most}. No loader is faster than that; `cache: [cold]` below `sweep` "
+        f"begins, it gives at most, in items/s: {most}. No loader is faster than that; `cache: [cold]` below `sweep` "
         "in config.yaml measures what each reaches of it."
     )
 
@@ -124,7 +125,7 @@ class Axis:
 
 
 def _storage_limit(one: Candidate, model: Model) -> float | None:
-    """Return the clips/s at which storage itself ends, at the bytes of this format."""
+    """Return the items/s at which storage itself ends, at the bytes of this format."""
     if one.keeps or not model.storage_mbps or not one.clip_bytes:
         return None
     return 1e6 * model.storage_mbps / one.clip_bytes
@@ -132,19 +133,14 @@ def _storage_limit(one: Candidate, model: Model) -> float | None:
 
 def _best(panel: Iterable[Row], recommended: Row | None) -> list[Row]:
     """Return of each loader the fastest result, of the recommended one that result, the fastest first."""
-    found: dict[str, Row] = {}
-    for row in sorted((row for row in panel if row["clips_per_second"]), key=lambda row: -row["clips_per_second"]):
-        found.setdefault(row["loader"], row)
+    found = first_of(sorted((row for row in panel if row["clips_per_second"]), key=_slowness), "loader")
     if recommended and recommended["loader"] in found:
         found[recommended["loader"]] = recommended
-    return sorted(found.values(), key=lambda row: -row["clips_per_second"])
+    return sorted(found.values(), key=_slowness)
 
 
-def _first_of_each(panel: Iterable[Row]) -> list[Row]:
-    found: dict[str, Row] = {}
-    for row in panel:
-        found.setdefault(row["loader"], row)
-    return list(found.values())
+def _slowness(row: Row) -> float:
+    return -row["clips_per_second"]
 
 
 def _same(panel: Iterable[Row], row: Row) -> list[Row]:

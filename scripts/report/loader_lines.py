@@ -22,7 +22,7 @@ def _line(row: Mapping[str, Any]) -> str:
     speed = row.get("result_clips_per_second")
     if not speed:
         return f"{name}: {row.get('result_status') or row['status']}, {row.get('result_reason') or row['reason']}"
-    return f"{name}: {number_text(speed)} clips/s ({', '.join(_beside(row))})"
+    return f"{name}: {number_text(speed)} items/s ({', '.join(_beside(row))})"
 
 
 def _beside(row: Mapping[str, Any]) -> Iterator[str]:

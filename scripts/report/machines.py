@@ -9,6 +9,7 @@ from scripts.report.groups import machine_text
 from scripts.report.others import data_text
 from scripts.report.verdict_texts import asked, place, rank_text, visits_text
 from scripts.tables.columns import conditions, number_text
+from scripts.tables.groups import first_of
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
@@ -56,27 +57,24 @@ def loader_rows(found: Sequence[Machine]) -> list[dict[str, Any]]:
 
     Of the conditions in which at least two machines have a speed; within one, by the speed on the first machine.
     """
-    best = [_best(one.tables["best"]) for one in found]
+    best = [first_of(sorted(one.tables["best"], key=_slowness), "condition", "loader") for one in found]
     rows = []
     for condition in conditions(row for one in found for row in one.tables["best"]):
         names = dict.fromkeys(loader for one in best for at, loader in one if at == condition)
         lines = {loader: [one.get((condition, loader)) for one in best] for loader in names}
         if sum(any(map(speed, cells)) for cells in zip(*lines.values(), strict=True)) < 2:
             continue
-        for loader in sorted(lines, key=lambda name: [-speed(cell) for cell in lines[name]]):
+        for loader in sorted(lines, key=lambda name: list(map(_slowness, lines[name]))):
             rows.append({"condition": condition, "loader": loader, "cells": lines[loader]})
     return rows
 
 
-def _best(rows: Iterable[Row]) -> dict[tuple[str, str], Row]:
-    found: dict[tuple[str, str], Row] = {}
-    for row in sorted(rows, key=lambda row: -speed(row)):
-        found.setdefault((row["condition"], row["loader"]), row)
-    return found
+def _slowness(row: Row | None) -> float:
+    return -speed(row)
 
 
 def speed(row: Row | None) -> float:
-    """Return a result's clips/s; 0 where it has none."""
+    """Return a result's items/s; 0 where it has none."""
     return (row and row["clips_per_second"]) or 0.0
 
 
@@ -113,7 +111,7 @@ def _differences(here: Tables, there: Tables) -> Iterator[str]:
     yield from _other("", data_text(there), data_text(here))
     ids = [(one["dataset"]["corpus"] or {}).get("ids_hash") for one in (here, there)]
     if ids[0] != ids[1] and data_text(here) == data_text(there):
-        yield "other clips, of the same number"
+        yield "other items, of the same number"
     yield from _other("batch size ", _batch_sizes(there), _batch_sizes(here))
     yield from _other("AU at a step of ", _step(there), _step(here))
     theirs, ours = (one["host"]["versions"] for one in (there, here))
@@ -140,7 +138,7 @@ def speed_and_rank(row: Row) -> str:
     """Return the speed of a result with its interval, and its rank on its machine."""
     ends = (row["interval_low"], row["interval_high"])
     interval = visits_text(row) if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
-    return f"{number_text(row['clips_per_second'])} clips/s ({interval}), rank {rank_text(row)}"
+    return f"{number_text(row['clips_per_second'])} items/s ({interval}), rank {rank_text(row)}"
 
 
 def machine_lines(tables: Tables) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
-from scripts.common.vocabulary import EMULATED, OBJECTS
+from scripts.common.vocabulary import OBJECTS
 from scripts.report.verdict_texts import asked, au_text, in_memory
 from scripts.tables.step_au import MEASURED, bare
 
@@ -55,7 +55,7 @@ def unit_of(corpus: Mapping[str, Any]) -> Unit:
 
 
 class Candidate(NamedTuple):
-    """What the arithmetic needs to know of a result: clips/s without epoch starts, seconds of one, bytes of a clip."""
+    """What the arithmetic needs to know of a result: items/s without epoch starts, seconds of one, bytes of a clip."""
 
     rate: float | None  # None: it was measured with a step, ranks or nothing read; what the loader gives is not known
     start_seconds: float
@@ -87,7 +87,7 @@ class Candidate(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a result gives to a model: clips/s, AU in percent, and what it comes from (`memory`, `storage`)."""
+    """What a result gives to a model: items/s, AU in percent, and what it comes from (`memory`, `storage`)."""
 
     rate: float | None
     au: float | None
@@ -111,9 +111,7 @@ def model_of(tables: Tables, batch: int) -> Model:
     disks = [
         row["sequential_megabytes_per_second"]
         for row in tables["tiers"]
-        if row["sequential_megabytes_per_second"]
-        and not in_memory(tables, row["tier"])
-        and not row["tier"].endswith(EMULATED)
+        if row["sequential_megabytes_per_second"] and not in_memory(tables, row["tier"]) and not row["emulated"]
     ]
     return Model(
         asked(tables, "batch") or batch,
@@ -147,7 +145,7 @@ def needs_text(model: Model, unit: Unit) -> str:
     """Return what a model asks for in a sentence."""
     need = model.clips_per_second
     rates = ", ".join(f"{bytes_text(need * size)}/s as {name}" for name, size in unit.sizes)
-    return f"{model.batch:,} clips every {model.step_ms:,g} ms are {number_text(need)} clips/s: {rates}."
+    return f"{model.batch:,} items every {model.step_ms:,g} ms are {number_text(need)} items/s: {rates}."
 
 
 def smallest(candidates: Iterable[Candidate], unit: Unit) -> float:
@@ -169,7 +167,7 @@ def fits_text(model: Model, unit: Unit, least: float) -> str:
     if not model.storage_mbps:
         return f"{text}, and what it gives is not known."
     most = number_text(1e6 * model.storage_mbps / least)
-    return f"{text}, at {number_text(model.storage_mbps)} MB/s {most} clips/s at most."
+    return f"{text}, at {number_text(model.storage_mbps)} MB/s {most} items/s at most."
 
 
 def feeds_text(answers: Iterable[tuple[str, Answer]]) -> str:

@@ -2,19 +2,24 @@
 
 import getpass
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 
 def anonymous(value: Any) -> Any:
     """Return `value` with home folders as ``~`` and path parts that are the user's name as ``USER``, at any depth."""
+    return texts_changed(value, _without_user)
+
+
+def texts_changed(value: Any, change: Callable[[str], str]) -> Any:
+    """Return `value` with each text in it changed, at any depth."""
     if isinstance(value, str):
-        return _without_user(value)
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: anonymous(part) for key, part in value.items()}
+        return {key: texts_changed(part, change) for key, part in value.items()}
     if isinstance(value, list):
-        return [anonymous(part) for part in value]
+        return [texts_changed(part, change) for part in value]
     return value
 
 

@@ -16,18 +16,20 @@ PRESETS = PROJECT / "workflow" / "presets"
 
 Tables = Mapping[str, Any]
 
-_COMMANDS = {  # by table or chart: what a call of snakemake needs to measure it, after --config and the data set
+_PRESETS = {  # by table or chart: the preset that measures it
+    "ladder": "ladder",
+    "seconds": "tensordict",
+    "tensors": "tensor_loading",
+    "concurrency": "concurrency",
+    "in_flight": "far",
+}
+_COMMANDS = {  # of the others what a call of snakemake needs, after --config, the data set and the session's preset
     "parts": "measure='{bottlenecks: finalists}'",
     "timeline": "measure='{timeline: finalists}'",
-    "ladder": "preset=ladder",
     "training": "sweep='{task: [read, train, lightning]}'",
-    "seconds": "preset=tensordict",
-    "tensors": "preset=tensor_loading",
     "cold": "sweep='{cache: [warm, cold]}'",
     "scaling": "sweep='{workers: auto}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
-    "concurrency": "preset=concurrency",
-    "in_flight": "preset=far",
     "device_prefetch": "sweep='{device_prefetch: [0, 2]}'",
     "keep": "loaders='[{name: resident, keep: [host, device]}]'",
 }
@@ -108,10 +110,9 @@ def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
 
 
 def _takes(tables: Tables, name: str) -> str:
-    key, _, preset = _COMMANDS[name].partition("=")
     measure = tables["dataset"]["measure"] or {}
-    if key == "preset":
-        measure = measure | _preset(preset).get("measure", {})
+    if name in _PRESETS:
+        measure = measure | _preset(_PRESETS[name]).get("measure", {})
     minutes = measure.get("minutes", "none")
     if minutes == "none":
         return "`snakemake -n` says how long"
@@ -120,13 +121,13 @@ def _takes(tables: Tables, name: str) -> str:
 
 def _command(tables: Tables, name: str) -> str:
     """Return what to type, with the data set and, where the command has none of its own, the preset of the session."""
+    parts = of_session(tables)
+    if preset := _PRESETS.get(name):
+        suits = tables["dataset"].get("presets")
+        return typed(parts, f"preset={preset}") if suits is None or preset in suits else ""
     if name not in _COMMANDS:
         return ""
-    parts, command = of_session(tables), _COMMANDS[name]
-    if command.startswith("preset="):
-        suits = tables["dataset"].get("presets")
-        parts = [part for part in parts if not part.startswith("preset=")]
-        return typed(parts, command) if suits is None or command.removeprefix("preset=") in suits else ""
+    command = _COMMANDS[name]
     if name in _SWEPT:
         parts += _freed(tables, _SWEPT[name])
         if "read" not in tables["dataset"]["config"].get("sweep", {}).get("task", ["read"]):

@@ -8,8 +8,8 @@ from scripts.common.compared import check_folder, check_once, machine_folders
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT
+from scripts.report.shown import shown_tables
 from scripts.report.verdict_texts import asked
-from scripts.tables.columns import read_tables
 
 Tables = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
 
 def _read(key: str, folder: str | Path, hint: str) -> dict[str, Any]:
     try:
-        return read_tables(Path(folder))
+        return shown_tables(Path(folder))
     except UserError as error:
         found = str(error).partition(" Delete ")[0]  # it would be made again here, where nothing makes it
         raise UserError(f"{key}: found tables that this version cannot read ({found}) {hint}") from None
@@ -74,7 +74,7 @@ def data_text(tables: Tables) -> str:
     """Return which data a session measured, such as ``data set demo with 461 clips``."""
     dataset = tables["dataset"]
     clips = ((dataset["corpus"] or {}).get("clips") or {}).get(SPLIT, "unknown")
-    return f"data set {dataset['dataset']} with {clips} clips"
+    return f"data set {dataset['dataset']} with {clips} items"
 
 
 def check_clips(key: str, tables: Tables, other: Tables) -> None:
@@ -85,7 +85,7 @@ def check_clips(key: str, tables: Tables, other: Tables) -> None:
         audio = not (corpora[0].get("sample") and corpora[0]["sample"]["kind"] != "audio")
         options = "`audio` in config.yaml" if audio else "options of the data set"
         raise UserError(
-            f"{key}: found clips of {theirs}, allowed is {ours}: clips/s of other clips do not compare. Measure there "
+            f"{key}: found items of {theirs}, allowed is {ours}: items/s of other items do not compare. Measure there "
             f"with the same {options}, or take it out of the list."
         )
 

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 from scripts.common.errors import run_main
-from scripts.common.noun import noun_of, worded
+from scripts.report.shown import shown_tables
 from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
-from scripts.tables.columns import read_tables
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,9 +25,9 @@ def main(arguments: argparse.Namespace) -> None:
     """Print the ranking, the verdict, and where the reports are."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign shows "?"
-    tables = read_tables(arguments.tables)
+    tables = shown_tables(arguments.tables)
     said = [*ranking_lines(tables, colour), *verdict_lines(tables, colour), *baseline_lines(tables)]
-    print(worded("\n".join([*said, *machines_lines(tables)]), noun_of(tables)))
+    print("\n".join([*said, *machines_lines(tables)]))
     for path in arguments.reports:
         print(f"Report: {path}")
 

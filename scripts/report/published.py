@@ -10,10 +10,10 @@ from itertools import combinations
 from typing import Any
 
 from scripts.common.blocks import FINAL_ERROR, Table
-from scripts.common.noun import kind_of
 from scripts.common.published import Published, PublishedRow, published_names, read_published
 from scripts.common.vocabulary import TASKS, ranks_of
-from scripts.report.verdict_texts import asked, key
+from scripts.report.shown import tier_text
+from scripts.report.verdict_texts import asked, key, kind_of
 from scripts.report.verdicts import speeds_of
 from scripts.tables.columns import number_text
 
@@ -74,7 +74,7 @@ def _best(wanted: PublishedRow, results: Iterable[Row]) -> Row | None:
         for row in results
         if (row["loader"], row["task"], row["cache"], row["step_ms"]) == (wanted.loader, wanted.task, "warm", 0)
         and ranks_of(row) == ranks_of(wanted.settings)
-        and wanted.tier in (None, row["tier"])
+        and (wanted.tier is None or tier_text(wanted.tier, row["emulated"]) == row["tier"])
         and wanted.settings.items() <= _settings(row).items()
     ]
     return max(like, key=lambda row: row["clips_per_second"], default=None)

@@ -21,11 +21,10 @@ from markupsafe import Markup
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
-from scripts.common.noun import noun_of, worded_page
 from scripts.common.text import duration_text, percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.versions import commit
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, PARTS, SPLIT
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, PARTS, SPLIT
 from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.changes import changes, machines
@@ -42,7 +41,6 @@ from scripts.report.groups import (
     holding,
     machine_card,
     machine_text,
-    rows_of,
     step_text,
 )
 from scripts.report.hero import hero
@@ -52,11 +50,13 @@ from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
 from scripts.report.published import published
+from scripts.report.shown import shown_tables
 from scripts.report.snippets import companions, placed_program
 from scripts.report.verdict_texts import (
     au_text,
     bound_text,
     choice_text,
+    kind_of,
     most_text,
     rank_text,
     unusual_settings,
@@ -65,7 +65,8 @@ from scripts.report.verdict_texts import (
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
-from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, read_tables, settings_text
+from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, settings_text
+from scripts.tables.groups import grouped
 
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
@@ -140,9 +141,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
     style = "\n".join((TEMPLATE / name).read_text(encoding="utf-8") for name in STYLES)
     if too_large:
         return environment.get_template("too_large.html.j2").render(style=style)
-    head, main = (
-        worded_page(environment.get_template(f"{name}.html.j2").render(), parts["noun"]) for name in ("verdict", "main")
-    )
+    head, main = (environment.get_template(f"{name}.html.j2").render() for name in ("verdict", "main"))
     scripts = [script(TEMPLATE / name) for name in SCRIPTS]
     return environment.get_template("report.html.j2").render(
         head=Markup(head),
@@ -174,7 +173,7 @@ def shown(chart: ModuleType, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template's variables: the tables, and what they say when put together."""
-    best, ranking = tables["best"], tables["ranking"]
+    best, ranking, bounds = tables["best"], tables["ranking"], grouped(tables["bounds"], "bound")
     goals = [with_program(goal, tables) for goal in verdicts(tables)]
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
@@ -196,17 +195,15 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "beside": compared(tables),
         "away": away(tables),
         "published": published(tables),
-        "noun": noun_of(tables),
+        "kind": kind_of(tables),
         "compiled": compiled(tables),
-        "bounds": [(kind, rows) for kind in BOUNDS if (rows := rows_of(tables["bounds"], "bound", kind))],
+        "bounds": [(kind, bounds[kind]) for kind in BOUNDS if kind in bounds],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
         "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
-        "emulated": any(row["tier"].endswith(EMULATED) for row in tables["tiers"]),
+        "emulated": any(row["emulated"] for row in tables["tiers"]),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
-        "control_runs": {
-            (row["device"], row["batch_size"]): row for row in rows_of(tables["bounds"], "bound", "in_memory")
-        },
+        "control_runs": {(row["device"], row["batch_size"]): row for row in bounds.get("in_memory", ())},
         "failed": [row for row in ranking if row["status"] == "failed"],
         "skipped": grouped_skips(tables["skipped"]),
         "warnings": grouped_warnings(tables["warnings"]),
@@ -230,11 +227,11 @@ def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
     """
-    made, known = ("median: ", "largest: "), (*TAKES, "au_percent", *OF_RANKS, *OF_DECODERS)
+    known = (*TAKES, "au_percent", *OF_RANKS, *OF_DECODERS)
     found = [
         column.name
         for column in TABLES["ranking"].columns
-        if column.heading and str(column.of).startswith(made) and column.name not in known
+        if column.heading and column.over_runs and column.name not in known
     ]
     found += list(OF_RANKS) if any(row["sharing"] for row in ranking) else []
     return found + (list(OF_DECODERS) if any(row["differs_by"] is not None for row in ranking) else [])
@@ -269,17 +266,17 @@ def _changes(tables: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def quantiles(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], dict[float, float]]:
     """Return {result: {percent: milliseconds}} from the rows of latencies.csv."""
-    found: dict[tuple[str, str, str], dict[float, float]] = {}
-    for row in rows:
-        found.setdefault(key(row), {})[row["percent"]] = row["milliseconds"]
-    return found
+    return {
+        result: {row["percent"]: row["milliseconds"] for row in same}
+        for result, same in grouped(rows, "loader", "tier", "slug").items()
+    }
 
 
 def source_text(dataset: Mapping[str, Any]) -> str:
     """Return which source the clips come from, and how many are measured."""
     source = dataset["config"]["datasets"][dataset["dataset"]]["source"]
     clips = (dataset["corpus"] or {}).get("clips") or {}
-    return ", ".join(filter(None, (source, clips and f"{clips.get(SPLIT, 0):,} clips measured")))
+    return ", ".join(filter(None, (source, clips and f"{clips.get(SPLIT, 0):,} items measured")))
 
 
 def epoch_batches(best: Iterable[Mapping[str, Any]], corpus: Mapping[str, Any] | None) -> str:
@@ -352,7 +349,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: argparse.Namespace) -> None:
     """Write the report."""
-    sources = (read_tables(arguments.tables), arguments.figures, arguments.tables)
+    sources = (shown_tables(arguments.tables), arguments.figures, arguments.tables)
     pages = {arguments.out: render(*sources)}
     if arguments.light:
         pages[arguments.light] = render(*sources, light_of=str(arguments.out))

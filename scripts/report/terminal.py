@@ -5,20 +5,19 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scripts.common.noun import noun_of, worded
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
-from scripts.report.verdict_texts import SAY_LITTLE, asked, choice_text, rank_text, visits_text
+from scripts.report.verdict_texts import FEW_VISITS, Caution, asked, choice_text, rank_text, visits_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import conditions, number_text, settings_text
 
 MOST_TIES = 3  # that are named beside a goal's answer
 WIDTH = 100  # columns; nothing printed is wider but a command
-_HEADS, _LAST_HEADS = ("rank", "loader", "tier", "settings", "clips/s"), ("% of bound", "bottleneck", "first s")
+_HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% of bound", "bottleneck", "first s")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6, 8)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
@@ -33,13 +32,13 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     names = conditions(best)
     for condition in names:
         rows = [row for row in best if row["condition"] == condition]
-        lines += [_title(tables, condition), *_table(rows, noun_of(tables), colour), ""]
+        lines += [_title(tables, condition), *_table(rows, colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
     lines += _steadiness(tables["noise"])
     lines += _reasons(
-        "failed", ((_place(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
+        "failed", ((place_of(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
     )
     for status in ("missing", "skipped"):
         lost = [row for row in tables["skipped"] if row["status"] == status]
@@ -47,8 +46,8 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     return lines
 
 
-def _table(rows: Sequence[Row], noun: str, colour: bool) -> list[str]:
-    cells = [(*(worded(head, noun) for head in _HEADS), "95 % interval", *_LAST_HEADS), *(_cells(row) for row in rows)]
+def _table(rows: Sequence[Row], colour: bool) -> list[str]:
+    cells = [_HEADS, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     while sum(widths) + len(widths) - 1 > WIDTH:
         widths[max(_TEXTS, key=lambda column: widths[column])] -= 1
@@ -142,19 +141,21 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
         if verdict["row"] or verdict["lacking"] not in needed:
             texts += _verdict_texts(verdict)
         needed |= set() if verdict["row"] else {verdict["lacking"]}
-    said = (text for one in found if one["row"] for text in (*one["cautions"], one["lacking"]) if text)
+    minded = ((*one["cautions"], Caution("lacking", one["lacking"])) for one in found if one["row"])
+    said = (caution for one in minded for caution in one if caution.text)
     texts += [(2, f"Caution: {text}", "") for text in _together(dict.fromkeys(said))]
     return [*_wrapped(texts, colour), ""]
 
 
-def _together(texts: Iterable[str]) -> list[str]:
-    """Return the texts, those that ask for more visits as one: in a short session that is said of most results."""
-    texts = list(texts)
-    few = [text for text in texts if text.endswith(SAY_LITTLE)]
+def _together(cautions: Iterable[Caution]) -> list[str]:
+    """Return their texts, of those that ask for more visits one: in a short session that is said of most results."""
+    cautions = list(cautions)
+    few = [one.text for one in cautions if one.code == FEW_VISITS]
     if len(few) < 2:
-        return texts
+        return [one.text for one in cautions]
     others = f"{len(few) - 1} other{'s' if len(few) > 2 else ''}"
-    return [f"{few[0].removesuffix('.')}, and so do the few of {others}.", *(one for one in texts if one not in few)]
+    together = f"{few[0].removesuffix('.')}, and so do the few of {others}."
+    return [together, *(one.text for one in cautions if one.code != FEW_VISITS)]
 
 
 def summary_lines(tables: Mapping[str, Any]) -> list[str]:
@@ -168,7 +169,7 @@ def summary_lines(tables: Mapping[str, Any]) -> list[str]:
     condition = first["row"]["condition"]
     rows = [row for row in tables["best"] if row["condition"] == condition]
     texts = [(0, "What to use", ""), (2, confidence(tables, first).text, ""), *_verdict_texts(first)]
-    return [_title(tables, condition), *_table(rows, noun_of(tables), colour=False), "", *_wrapped(texts, colour=False)]
+    return [_title(tables, condition), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
 
 
 def _title(tables: Mapping[str, Any], condition: str) -> str:
@@ -230,20 +231,16 @@ def machines_lines(tables: Mapping[str, Any]) -> list[str]:
     return [*wrapped, ""] if lines else []
 
 
-def _place(row: Row) -> str:
-    return " on ".join(filter(None, (_clean(row["loader"]), _clean(row["tier"]))))
-
-
 def _skipped(row: Row) -> str:
     """Return what could not run: on a GPU, where it is that which is lacking."""
-    return f"{_place(row)} on a GPU" if row["slug"].split("-")[0] == "cuda" else _place(row)
+    return f"{place_of(row)} on a GPU" if row["device"] == "cuda" else place_of(row)
 
 
 def _reasons(status: str, pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Return the lines of one status: each reason once, with the loaders that share it."""
     groups: dict[str, list[str]] = {}
     for place, reason in pairs:
-        groups.setdefault(_clean(reason), []).append(place)
+        groups.setdefault(_clean(reason), []).append(_clean(place))
     if not groups:
         return []
     lines = [f"{status}:"]

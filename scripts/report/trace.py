@@ -15,7 +15,7 @@ MAIN = "main"
 def trace_events(spans: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the events of the rows of spans.csv: names first, then the spans, with times in microseconds."""
     names, events = [], []
-    for process, rows in enumerate(grouped(spans, "loader", "tier", "slug"), start=1):
+    for process, rows in enumerate(grouped(spans, "loader", "tier", "slug").values(), start=1):
         first = rows[0]
         names.append(_name("process_name", process, 0, f"{first['loader']} on {first['tier']}, {first['slug']}"))
         tracks = sorted({row["track"] for row in rows}, key=lambda track: (track != MAIN, len(track), track))

@@ -5,20 +5,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, EMULATED, RAM, RANDOM
+from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, RAM, RANDOM
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 
 MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, which both scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
-SAY_LITTLE = " say little."
+FEW_VISITS = "few-visits"  # the code of a caution that many results of a short session share
 _AGAIN = "type the same command"
 _FIXED = {  # by status: what makes a result of it
     "failed": f"fix the loader or its library, delete its records below results/runs, and {_AGAIN}",
@@ -42,14 +42,21 @@ Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
 
+class Caution(NamedTuple):
+    """What to know before one acts on a result."""
+
+    code: str
+    text: str
+
+
 def key(row: Row) -> Name:
     """Return what names a result: its loader, tier and slug."""
     return Name(row["loader"], row["tier"], row["slug"])
 
 
 def place(row: Row) -> str:
-    """Return which result a row is: the loader and its tier."""
-    return f"{row['loader']} on {row['tier']}"
+    """Return which result a row is: the loader and its tier, where there is one."""
+    return " on ".join(filter(None, (row["loader"], row["tier"])))
 
 
 def rank_text(row: Row) -> str:
@@ -61,7 +68,7 @@ def rank_text(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
-    text = f"{number_text(row['clips_per_second'])} clips/s ({_between(row)}){_of_bound(row)}. "
+    text = f"{number_text(row['clips_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
         why = "it is looked for in finalists (`measure.bottlenecks`) whose loader has parts that can be left out"
         return f"{text}The bottleneck is not known: {why}."
@@ -166,7 +173,7 @@ def _size(tables: Tables, row: Row) -> int | None:
     return next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
 
 
-def cautions(tables: Tables, row: Row) -> Iterator[str]:
+def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
     if row["declared"]["preloads"]:
         size = _size(tables, row)
@@ -174,25 +181,31 @@ def cautions(tables: Tables, row: Row) -> Iterator[str]:
         took += (
             f", {bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)" if row["pss_peak_bytes"] else ""
         )
-        yield f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
+        text = f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
+        yield Caution("preloads", text)
     if not in_random_order(row):
         order = row["declared"]["order"]
-        yield f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
+        text = f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
+        yield Caution("order", text)
     if in_memory(tables, row["tier"]):
         size = _size(tables, row)
         took = f" ({bytes_text(size)} as {row['format']})" if size else ""
-        yield f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
-    if row["tier"].endswith(EMULATED):
-        yield f"{row['tier']}: reads were slowed down to those of other storage, which this machine does not have."
+        text = f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
+        yield Caution("in-memory", text)
+    if row["emulated"]:
+        text = f"{row['tier']}: reads were slowed down to those of other storage, which this machine does not have."
+        yield Caution("emulated", text)
     if row["task"] == "iterate":
-        yield "A plain loop need not read its batches: a model that does may get them more slowly."
+        text = "A plain loop need not read its batches: a model that does may get them more slowly."
+        yield Caution("plain-loop", text)
     now = asked(tables, "now")
     if now and not had_now(tables, row):
-        yield f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
+        text = f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
+        yield Caution("now-unmeasured", text)
     if row["runs"] == 1:
-        yield f"A single visit of {place(row)} says little."
+        yield Caution("single-visit", f"A single visit of {place(row)} says little.")
     elif row["runs"] < FEW:
-        yield f"{row['runs']} visits of {place(row)}{SAY_LITTLE}"
+        yield Caution(FEW_VISITS, f"{row['runs']} visits of {place(row)} say little.")
     yield from _doubts(row)
 
 
@@ -221,28 +234,30 @@ def given_text(row: Row, answer: Any) -> str:
     return f"{answer.au_text} with your batch and data"
 
 
-def starving(row: Row, step_ms: float, feeding: Row | None, answer: Any) -> str:
+def starving(row: Row, step_ms: float, feeding: Row | None, answer: Any) -> Caution:
     """Return what to know of a result that does not feed the user's own step; `feeding`: the fastest that does."""
     slower = feeding and feeding["clips_per_second"] < row["clips_per_second"]
     other = f" {place(feeding)} does{', though it reads more slowly' if slower else ''}." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
-    return f"{place(row)} does not surely feed {wanted}: {given_text(row, answer)}.{other}"
+    return Caution("starves", f"{place(row)} does not surely feed {wanted}: {given_text(row, answer)}.{other}")
 
 
-def _doubts(row: Row) -> Iterator[str]:
+def _doubts(row: Row) -> Iterator[Caution]:
     if row["reason"]:
-        yield f"{place(row)}: {row['reason']}."
+        yield Caution("reason", f"{place(row)}: {row['reason']}.")
     if row["disturbed"]:
         were = f"{row['disturbed']} of {row['runs']} visits of {place(row)}"
-        yield f"Other programs used the CPU during {were}."
+        yield Caution("disturbed", f"Other programs used the CPU during {were}.")
     if row["left_out"]:
         other = "1 other visit does" if row["left_out"] == 1 else f"{row['left_out']} other visits do"
-        yield f"{other} not count: other programs took more of the CPU from {'it' if row['left_out'] == 1 else 'them'}."
+        them = "it" if row["left_out"] == 1 else "them"
+        yield Caution("left-out", f"{other} not count: other programs took more of the CPU from {them}.")
     more = (row["warnings"] or 0) - (row["disturbed"] or 0)
     if more > 0:
         other = " other" if row["disturbed"] else ""
         count = f"1{other} warning" if more == 1 else f"{more}{other} warnings"
-        yield f"The visits of {place(row)} gave {count}, which the report lists under Warnings."
+        text = f"The visits of {place(row)} gave {count}, which the report lists under Warnings."
+        yield Caution("warnings", text)
 
 
 def unusual_settings(row: Row) -> str:
@@ -261,6 +276,11 @@ def in_random_order(row: Row) -> bool:
 def in_memory(tables: Tables, tier: str) -> bool:
     """Return whether the files of a tier, by its name in the tables, are in memory."""
     return any(one["tier"] == tier and re.fullmatch(RAM, one["filesystem"] or "") for one in tables["tiers"])
+
+
+def kind_of(tables: Tables) -> str:
+    """Return the kind of the tables' data."""
+    return ((tables["dataset"]["corpus"] or {}).get("sample") or {}).get("kind", "audio")
 
 
 def asked(tables: Tables, key: str) -> Any:

@@ -13,10 +13,11 @@ from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import COLD, EMULATED
+from scripts.common.vocabulary import COLD
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
+    Caution,
     against_text,
     asked,
     au_text,
@@ -33,9 +34,14 @@ from scripts.report.verdict_texts import (
     starving,
 )
 from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
+from scripts.tables.groups import first_of
 from scripts.tables.step_au import MEASURED
 
 OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
+_NO_ANSWER = {
+    **{"form": "use", "behind": None, "longer": None, "certain": "", "row": None, "ties": [], "fact": "", "reason": ""},
+    **{"against": None, "lacking": "", "cautions": [], "caveat": ""},
+}
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 
 Row = Mapping[str, Any]
@@ -59,7 +65,7 @@ def verdicts(tables: Tables) -> list[Verdict]:
     - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
       `faster_high` (99 % interval; None for single visits and for the same result), and `text`.
     - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
-    - `cautions`: what to know before one acts on it; `caveat` is the same in one text.
+    - `cautions`: what to know before one acts on it, each a Caution; `caveat` is their texts in one.
     """
     rows = sorted((row for row in tables["best"] if row["condition"]), key=condition_order)
     devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
@@ -113,7 +119,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
         map(key, ranked), lambda one: _expense(tables, every[one]), lambda one: starves(every[one])
     )
     first, *equals = (every[one] for one in (choice.key, *others))
-    fact = f"{number_text(first['clips_per_second'])} clips/s"
+    fact = f"{number_text(first['clips_per_second'])} items/s"
     fed = None if starves(first) else step_ms
     rule = _rule(fed, choice.behind <= CLOSE, [first, *equals]) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
@@ -121,7 +127,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if step_ms is not None and fed is None and first["step_au_percent"] is not None:
         feeding = next((one for one in ranked if not starves(one)), None)
         minded = [starving(first, step_ms, feeding, _answer(tables, first)), *found["cautions"]]
-        found |= {"cautions": minded, "caveat": " ".join(minded)}
+        found |= _minded(minded)
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
     return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
 
@@ -142,11 +148,11 @@ def compared(tables: Tables, row: Row) -> Compared:
 def _from_memory(tables: Tables, row: Row) -> bool:
     """Return whether a result read files that its machine's memory held, on a tier that is not emulated."""
     local = any(one["tier"] == row["tier"] and one["path"] for one in tables["tiers"])
-    return row["cache"] not in COLD and local and not row["tier"].endswith(EMULATED)
+    return row["cache"] not in COLD and local and not row["emulated"]
 
 
 def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
-    """Return {name: {block: clips per second}} of results, of the visits that count."""
+    """Return {name: {block: items per second}} of results, of the visits that count."""
     speeds: dict[Name, dict[int, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
@@ -210,9 +216,10 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
     near = [row for row in near if not in_memory(tables, row["tier"])] or near
     if not near:
         return _none(named, LACKING["memory"])
-    lean = _one_each(sorted(near, key=lambda row: (row["pss_peak_bytes"], -row["clips_per_second"])))
+    near.sort(key=lambda row: (row["pss_peak_bytes"], -row["clips_per_second"]))
+    lean = list(first_of(near, "loader", "tier").values())
     least = _of_runs(tables, lean[0], "pss_peak_bytes")
-    ties = [row for row in lean[1:] if not _more(_of_runs(tables, row, "pss_peak_bytes"), least)]
+    ties = [row for row in lean[1:] if not compare(_of_runs(tables, row, "pss_peak_bytes"), least).faster]
     lean[0], *ties = sorted([lean[0], *ties], key=lambda row: bool(row["declared"]["preloads"]))
     rule = (
         "The least memory at its peak (PSS of all its processes), where there is a choice on a tier whose files are "
@@ -239,10 +246,9 @@ def _simplest(tables: Tables, device: str) -> Verdict:
     def effort(row: Row) -> tuple[float, ...]:
         return row["workers"] or 0, in_memory(tables, row["tier"]), _known(formats, row, "files")
 
-    ordered = _one_each(
-        sorted(sustained, key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
-    )
-    same = [row for row in ordered if effort(row) == effort(ordered[0])]
+    sustained.sort(key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
+    ordered = first_of(sustained, "loader", "tier").values()
+    same = [row for row in ordered if effort(row) == effort(sustained[0])]
     rule = (
         "The fewest workers (processes or threads), then a tier whose files are not in memory, then the fewest "
         "files; of the same effort, first what is written soonest. "
@@ -307,18 +313,15 @@ def _cheapest(tables: Tables, device: str) -> Verdict:
     if not timed:
         return _none(named, LACKING["preparation"])
     first, *others = sorted(timed, key=lambda row: (formats[row["format"]]["seconds"], -row["clips_per_second"]))
-    speeds = _speeds(tables, first)
-    ties = [
-        row
-        for row in others
-        if row["format"] == first["format"] and not blocks.compare(speeds, _speeds(tables, row)).faster
-    ]
+    same = [row for row in others if row["format"] == first["format"]]
+    speeds = speeds_of(tables, [first, *same])
+    ties = [row for row in same if not blocks.compare(speeds[key(first)], speeds[key(row)]).faster]
     written = formats[first["format"]]
     rule = (
         f"The format that was written soonest ({written['files']} files, {bytes_text(written['bytes'])}), and the "
         "fastest that reads it. Each was written once: times near one another may change places. "
     )
-    fact = f"{duration_text(written['seconds'])} to write, {number_text(first['clips_per_second'])} clips/s"
+    fact = f"{duration_text(written['seconds'])} to write, {number_text(first['clips_per_second'])} items/s"
     return _verdict(tables, named, [first, *ties], fact, rule)
 
 
@@ -327,40 +330,21 @@ def _named(goal: str, device: str, title: str) -> Verdict:
 
 
 def _none(named: Verdict, lacking: str) -> Verdict:
-    return named | {
-        **{
-            "form": "use",
-            "behind": None,
-            "longer": None,
-            "certain": "",
-            "row": None,
-            "ties": [],
-            "fact": "",
-            "reason": "",
-            "against": None,
-        },
-        **{"lacking": lacking, "cautions": [], "caveat": ""},
-    }
+    return named | _NO_ANSWER | {"lacking": lacking}
 
 
 def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -> Verdict:
     """Return the verdict for the first of `rows`, which the others cannot be distinguished from."""
     row, *ties = rows
-    minded = list(cautions(tables, row))
-    return named | {
-        **{
-            "form": "use",
-            "behind": None,
-            "longer": None,
-            "certain": "",
-            "row": row,
-            "ties": ties,
-            "fact": fact,
-            "reason": rule + speed_text(row),
-        },
-        **{"against": _against(tables, row), "cautions": minded, "caveat": " ".join(minded)},
-        "lacking": no_rival(one for one in tables["best"] if one["condition"] == row["condition"]),
-    }
+    beside = (one for one in tables["best"] if one["condition"] == row["condition"])
+    found = {"row": row, "ties": ties, "fact": fact, "reason": rule + speed_text(row)}
+    found |= {"against": _against(tables, row), "lacking": no_rival(beside)}
+    return named | _NO_ANSWER | found | _minded(cautions(tables, row))
+
+
+def _minded(found: Iterable[Caution]) -> Verdict:
+    found = list(found)
+    return {"cautions": found, "caveat": " ".join(one.text for one in found)}
 
 
 def _against(tables: Tables, row: Row) -> Verdict | None:
@@ -381,14 +365,6 @@ def _ranked(tables: Tables, device: str) -> Rows:
     return [row for row in tables["ranking"] if row["condition"] in names and row["clips_per_second"]]
 
 
-def _one_each(rows: Iterable[Row]) -> list[Row]:
-    """Return the first row of each loader and tier."""
-    first: dict[tuple[str, str], Row] = {}
-    for row in rows:
-        first.setdefault((row["loader"], row["tier"]), row)
-    return list(first.values())
-
-
 def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
     found = formats.get(row["format"], {}).get(column)
     return inf if found is None else found
@@ -397,13 +373,3 @@ def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
 def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
     """Return what the visits of a result that count have in a column."""
     return [run[column] for run in tables["runs"] if key(run) == key(row) and run["counts"] and run[column]]
-
-
-def _speeds(tables: Tables, row: Row) -> dict[int, float]:
-    """Return the clips/s of a result's visits that count by their block."""
-    runs = [run for run in tables["runs"] if key(run) == key(row) and run["counts"]]
-    return {run["repeat"]: run["clips_per_second"] for run in runs}
-
-
-def _more(one: Sequence[float], other: Sequence[float]) -> bool:
-    return compare(one, other).faster

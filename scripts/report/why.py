@@ -90,12 +90,12 @@ def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
         wrote = f"; writing that format took {number_text(took)} s" if took else ""
         named.add(key(first))
         found = times_text(against["faster_low"], against["faster_high"])
-        yield f"{first['loader']} reads the clips as {first['format']}, {found} faster here{wrote}."
+        yield f"{first['loader']} reads the items as {first['format']}, {found} faster here{wrote}."
     yield from _ladder(tables, row, named)
     without = next((one["clips_per_second_without"] for one in _of(tables["parts"], row) if one["part"] == part), None)
     if without:
         yield (
-            f"Without {PARTS[part].text} {row['loader']} reached {number_text(without)} clips/s here: no faster way of "
+            f"Without {PARTS[part].text} {row['loader']} reached {number_text(without)} items/s here: no faster way of "
             "doing that alone gains more."
         )
 

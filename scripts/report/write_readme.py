@@ -13,8 +13,8 @@ from typing import Any
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
 from scripts.report.groups import machine_text
+from scripts.report.shown import shown_tables
 from scripts.report.terminal import summary_lines
-from scripts.tables.columns import read_tables
 
 README = PROJECT / "README.md"
 BEGIN, END = "<!-- ranking: written by `make readme` -->", "<!-- end of the ranking -->"
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--tables", required=True, type=Path, help="folder that make_tables.py wrote")
     parser.add_argument("--readme", default=README, type=Path, help="file to write the ranking into")
     arguments = parser.parse_args()
-    text = written(arguments.readme.read_text(encoding="utf-8"), block(read_tables(arguments.tables)))
+    text = written(arguments.readme.read_text(encoding="utf-8"), block(shown_tables(arguments.tables)))
     with whole_file(arguments.readme) as file:
         file.write(text)
 

@@ -14,7 +14,7 @@ STUDENT = {3: 2.92, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943}  # one-sided 95 % by
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds a clip that each part costs, the most expensive first; from speeds in clips/s.
+    """Return the seconds a clip that each part costs, the most expensive first; from speeds in items/s.
 
     What is saved by leaving out only that part. For reading, which cannot be left out by itself, it is what is saved
     beyond what leaving out storage or decoding saves. `framework` is what is left without any stage, less the sink:
@@ -136,4 +136,4 @@ def _saving(part: str, trials: Mapping[str, Any], cost: float) -> str:
     without = trials["without"].get(part)
     if without is None:
         return share
-    return f"{share} ({number_text(without)} clips/s without, {number_text(trials['full'])} with)"
+    return f"{share} ({number_text(without)} items/s without, {number_text(trials['full'])} with)"

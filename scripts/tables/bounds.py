@@ -13,7 +13,6 @@ from scripts.common.files import block_of
 from scripts.tables import bottlenecks
 from scripts.tables.columns import in_flight
 from scripts.tables.groups import grouped, speed_columns
-from scripts.tables.records import tier_name
 
 GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]
@@ -31,12 +30,12 @@ def rows(
     readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
-        yield from _get_rows(tier_name(tier, plan["emulated"]), reads, sizes)
+        yield from _get_rows(tier, reads, sizes)
         for size, count in ((size, count) for size in sorted(set(sizes.values())) for count in readers):
             speed = storage(reads, size, count)
             if speed is not None:
                 formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
-                names = {"tier": tier_name(tier, plan["emulated"]), "formats": formats, "readers": count}
+                names = {"tier": tier, "formats": formats, "readers": count}
                 yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
@@ -63,13 +62,13 @@ def stored_bytes(record: Record) -> int:
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
     measured = (record for record in records if record["status"] == "ok")
     works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
-    for same in grouped(works, "bound", "device", "batch_size"):
+    for same in grouped(works, "bound", "device", "batch_size").values():
         names = {key: same[0][key] for key in ("bound", "device", "batch_size")}
         yield names | speed_columns([one["clips_per_second"] for one in same if "clips_per_second" in one])
 
 
 def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
-    """Return clips/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
+    """Return items/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
 
     The fastest way to read counts, whichever a loader uses: at random in reads of a clip, past the page cache or
     through it, or one after the other, for which the kernel reads ahead. Fewer readers that are faster count too, since
@@ -144,7 +143,7 @@ def _work(row: Row) -> tuple[str, int]:
 
 
 def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
-    """Yield a row of bounds.csv for each result that decodes: clips/s if it did nothing but decode."""
+    """Yield a row of bounds.csv for each result that decodes: items/s if it did nothing but decode."""
     for row in results:
         trials = row["bottleneck_trials"]
         if trials and "decode" in trials["without"]:

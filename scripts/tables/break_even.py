@@ -10,7 +10,7 @@ from typing import Any
 from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.statistics import Comparison
 from scripts.common.vocabulary import CONDITIONS, ranks_of
-from scripts.tables.groups import grouped
+from scripts.tables.groups import first_of, grouped
 
 Row = dict[str, Any]
 Compare = Callable[[Row, Row], Comparison]  # how many times the first result is faster
@@ -34,11 +34,11 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     plain = ("ok", 1, "read", "warm", 0)
     measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in CONDITIONS)) == plain]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["clips_per_second"]))
-    for beside in grouped(measured, "device"):
+    for beside in grouped(measured, "device").values():
         table = Table({_name(row): row["speeds"] for row in beside}, FINAL_ERROR)
-        for same in grouped((row for row in beside if row["format"] in written), "tier"):
-            fastest = [rows[0] for rows in grouped(same, "format")]
-            costs = sorted((_costs(row, written[row["format"]]) for row in fastest), key=_cost)
+        for same in grouped((row for row in beside if row["format"] in written), "tier").values():
+            fastest = first_of(same, "format").items()
+            costs = sorted((_costs(row, written[name]) for name, row in fastest), key=_cost)
             yield from _held_against(costs, lambda one, other, table=table: table.compare(_name(one), _name(other)))
 
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from scripts.common.errors import reading
 from scripts.common.files import read_json
+from scripts.common.vocabulary import UNSUITED
 from scripts.tables import bounds as bounds_of
 from scripts.tables import ranking
 from scripts.tables.columns import COLUMNS
-from scripts.tables.records import control_runs, lean, planned_runs, setting_columns, shared, tier_name, tried
+from scripts.tables.records import control_runs, lean, planned_runs, setting_columns, shared, tried
 from scripts.tables.step_au import with_step_au
 
 Record = dict[str, Any]
@@ -54,7 +55,10 @@ def chain(
     runs = ranking.counted(rows)
     share = plan["config"]["measure"]["limited_share"]
     results = ranking.with_bottleneck(bounds_of.apply(ranking.results(tried(runs)), bounds, share))
-    skipped = [{**entry, "tier": tier_name(entry["tier"] or "", plan["emulated"])} for entry in plan["skipped"]]
+    emulated = plan["emulated"]
+    skipped = [
+        {**entry, "tier": entry["tier"] or "", "emulated": entry["tier"] in emulated} for entry in plan["skipped"]
+    ]
     ranked = ranking.rank(ranking.with_about(results + _never_planned(plan, skipped), plan))
     ranked = ranking.with_sharing(with_step_au(ranked, plan))  # of the speeds that the rows show
     return Chain(runs, records, control, tiers, formats, bounds, results, skipped, ranked)
@@ -80,9 +84,10 @@ def skipped_row(entry: Mapping[str, Any]) -> dict[str, Any]:
     settings = entry["settings"] or {}
     columns = setting_columns(settings)
     return {
-        **{key: entry[key] for key in ("loader", "tier", "reason")},
+        **{key: entry[key] for key in ("loader", "tier", "emulated", "reason")},
         **columns,
         "device": columns["device"] or "",
         "slug": "-".join(str(value) for value in settings.values() if value is not None),
         "status": "skipped",
+        "reason_code": UNSUITED,
     }

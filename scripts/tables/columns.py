@@ -24,6 +24,7 @@ from scripts.common.vocabulary import (
     LIFETIMES,
     PARTS,
     PHASES,
+    REASONS,
     RESULT_SETTINGS,
     SHARING,
     TASKS,
@@ -43,9 +44,9 @@ class Column:
 
     `of` says where the value is from: ``record: before.load_1m`` is that field of the record of a run, a tier or a
     format (None where it is not there), ``plan: tier`` one of the plan's entry, ``settings: workers`` a setting; a
-    function gets the record. In the tables of results it is made from the ok runs, of results with a speed:
-    ``median: COLUMN`` or ``largest: COLUMN``. Without `of` the module of the table works it out. `format` is a format
-    string or a function that returns text.
+    function gets the record. In the tables of results it is a column of the ok runs, of results with a speed, and
+    `over_runs` says what is made of their values: ``median`` or ``largest``. Without `of` the module of the table works
+    it out. `format` is a format string or a function that returns text.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Column:
     heading: str = ""
     format: str | Callable[[Any], str] = ""
     doc: str = ""
+    over_runs: str = ""
 
     def value(self, **sources: Any) -> Any:
         """Return the value from its source, None where that is absent or has nothing there."""
@@ -131,43 +133,45 @@ _SHARED = {
     column.name: column
     for column in (
         Column("loader", of="plan: loader", heading="Loader", doc="name of the loader"),
-        Column("tier", of="plan: tier", heading="Tier", doc="storage tier; `NAME (emulated)` where one is emulated"),
+        Column("tier", of="plan: tier", heading="Tier", doc="storage tier"),
+        Column("emulated", bool, "plan: emulated", doc="whether its reads are slowed down to those of other storage"),
         Column("format", of="plan: format", heading="Format", doc="format that the loader reads"),
         Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
         Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
         Column("step_ms", float, "plan: step_ms", doc="emulated training step after each batch, in ms; 0: none"),
         Column("device", of="settings: device", heading="Device", doc="`cpu` or `cuda`"),
-        Column("batch_size", int, "settings: batch_size", heading="Batch", doc="clips in a batch"),
+        Column("batch_size", int, "settings: batch_size", heading="Batch", doc="items in a batch"),
         Column("workers", int, "settings: workers", doc="worker processes, or threads; blank: no such setting"),
         Column("prefetch", int, "settings: prefetch", doc="batches that each worker makes ahead"),
         Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
         Column("world", int, "settings: world", "Ranks", doc="processes that share an epoch, each with its own loader"),
         Column("slowest_rank_clips_per_second", float, "record: ranks.slowest_clips_per_second", "Slowest rank",
-               doc="its clips/s; `clips_per_second` is that of all ranks together; blank of one process"),
+               doc="its items/s; `clips_per_second` is that of all ranks together; blank of one process"),
         Column("rank_spread_percent", float, "record: ranks.spread_percent", "Spread of ranks", percent_text,
                "by how much the fastest rank is faster than the slowest"),
         Column("sharing", of="record: ranks.sharing", heading="Ranks together", doc=_words(SHARING)),
         Column("repeated_clips", int, "record: ranks.repeated", "Repeated",
-               doc="clips of an epoch that came again, over all ranks"),
+               doc="items of an epoch that came again, over all ranks"),
         Column("differs_by", float, "record: proof.differs_by", "Decoded otherwise", "{:g}",
                "of 255, the largest difference of a value from what the corpus's decoder gives; blank: bit-identical"),
         Column("may_differ_by", float, "record: proof.may_differ_by", "Allowed", "{:g}",
                "of 255, by how much a value may; all together by a sixth of it on average"),
-        Column("missing_clips", int, "record: ranks.missing", "Left out", doc="clips of an epoch that came on no rank"),
+        Column("missing_clips", int, "record: ranks.missing", "Left out", doc="items of an epoch that came on no rank"),
         Column("cores_of_rank", int, lambda record: len(((record.get("ranks") or {}).get("cores") or [()])[0]) or None,
                "Cores a rank", doc="that each rank was pinned to"),
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
         Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
         Column("runs", int, heading="Visits", doc="visits with a speed that count"),
-        Column("clips_per_second", float, heading="Clips/s", doc="of the mean block"),
-        Column("lowest", float, doc="the slowest run, in clips/s"),
-        Column("highest", float, heading="Lowest to highest", doc="the fastest run, in clips/s"),
+        Column("clips_per_second", float, heading="Items/s", doc="of the mean block"),
+        Column("lowest", float, doc="the slowest run, in items/s"),
+        Column("highest", float, heading="Lowest to highest", doc="the fastest run, in items/s"),
         Column("interval_low", float,
-               doc="in clips/s: 95 % interval by the scatter of its own visits; blank of fewer than three"),
+               doc="in items/s: 95 % interval by the scatter of its own visits; blank of fewer than three"),
         Column("interval_high", float, doc="its upper end"),
         Column("repeat", int, "plan: repeat", heading="Block", doc="number of the block of the visit, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
         Column("reason", doc="why there is no value, or what is to be known of it"),
+        Column("reason_code", doc="of what has no speed, as in `runs.csv`"),
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
         Column("au_percent", float, "record: au_percent", "AU", percent_text,
                "accelerator utilisation: the share of the time that training steps took"),
@@ -178,7 +182,7 @@ _SHARED = {
         Column("asked_au_percent", float, "record: asked_step.au_percent", doc="AU at that step"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
-        Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 clips",
+        Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 items",
                _seconds, "CPU time of the process tree, the consumer included; blank of a cold cache"),
         Column("cores_used", float, _unless_cold("cores"),
                doc="cores that the process tree kept busy on average, of a training over its validations too"),
@@ -207,7 +211,7 @@ _SHARED = {
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_clips_per_second", float, records.ceiling, "In-memory ceiling",
                doc="of the consumer alone, right before and after what is timed; blank where it was not measured"),
-        Column("steady_clips_per_second", float, "record: steady_clips_per_second", "Steady clips/s",
+        Column("steady_clips_per_second", float, "record: steady_clips_per_second", "Steady items/s",
                doc="without epoch starts"),
         Column("epoch_start_seconds", float, "record: epoch_start_seconds", "Epoch start", _seconds,
                "what the start of an epoch costs beyond a batch"),
@@ -221,10 +225,10 @@ def _shared(names: str) -> tuple[Column, ...]:
 
 def _of_runs(how: str, names: str) -> tuple[Column, ...]:
     """Return columns of a result that are the median or the largest of those of its ok runs."""
-    return tuple(replace(one, of=f"{how}: {one.name}", doc=f"{one.doc}; the {how}") for one in _shared(names))
+    return tuple(replace(one, of=one.name, over_runs=how, doc=f"{one.doc}; the {how}") for one in _shared(names))
 
 
-_RESULT = _shared(f"loader tier format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
+_RESULT = _shared(f"loader tier emulated format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs clips_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
@@ -275,10 +279,10 @@ _RANKING = (
     *_of_runs("median", "slowest_rank_clips_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_clips missing_clips cores_of_rank differs_by may_differ_by"),
     Column("one_rank_times_world", float, heading="One rank times ranks",
-           doc="clips/s of the same in one process, times the ranks; blank where that was not measured"),
+           doc="items/s of the same in one process, times the ranks; blank where that was not measured"),
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
            doc="by how much all ranks together are slower than that"),
-    *_shared("status reason warnings"),
+    *_shared("status reason reason_code warnings"),
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
 TABLES = {
@@ -287,17 +291,18 @@ TABLES = {
         *_shared("batch_lifetime repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
+        replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second",
-                doc="of a visit the rate of whole epochs, one start in each; of a run by whole epochs all clips over "
+                doc="of a visit the rate of whole epochs, one start in each; of a run by whole epochs all items over "
                 "all seconds"),
         Column("construct_seconds", float, "record: times.construct_seconds", doc="constructing the loader"),
         *_shared("first_batch_seconds steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
         Column("started_by", of="record: started_by", doc="`fork` of a warm process, or a new `interpreter`"),
         Column("attempt", int, "record: attempt", doc="of the visit, from 0; a later one follows a disturbed one"),
-        Column("verify_seconds", float, "record: times.verify_seconds", doc="the epoch that compares every clip"),
+        Column("verify_seconds", float, "record: times.verify_seconds", doc="the epoch that compares every item"),
         Column("epoch_gap_seconds", float, records.epoch_gap, doc="between two epochs, the median"),
         Column("epochs", int, lambda record: len(records.timed_epochs(record)), doc="timed epochs"),
-        Column("clips", int, "record: clips", doc="clips of the split"),
+        Column("clips", int, "record: clips", doc="items of the split"),
         replace(_SHARED["megabytes_per_second"], of=records.payload),
         Column("epochs_seconds", float, records.epochs_seconds, doc="of all timed epochs together"),
         *_shared("au_percent"),
@@ -327,14 +332,14 @@ TABLES = {
     "best": Table("Of each loader, tier and condition the row of `ranking.csv` with the highest speed.", _RANKING),
     "formats": Table("A row a format: what writing it took.", (
         replace(_SHARED["format"], of="plan: format"),
-        Column("seconds", float, "record: seconds", "Seconds", doc="writing all clips, once"),
+        Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
-        Column("clips", int, "record: clips", "Clips", doc="of both splits"),
+        Column("clips", int, "record: clips", "Items", doc="of both splits"),
         replace(_SHARED["clips_per_second"], of="record: clips_per_second", doc="written"),
     )),
     "tiers": Table("A row a storage tier: what it is, and what it gives to fio, or object storage to raw GETs.", (
-        *_shared("tier"),
+        *_shared("tier emulated"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),
         Column("tier_kind", of="plan: tier_kind", heading="Tier's kind", doc="a file in `scripts/tiers/`"),
         Column("kind", of="record: kind", heading="Device's kind", doc="such as nvme, hdd, network, virtual or ram"),
@@ -346,7 +351,7 @@ TABLES = {
         Column("sequential_megabytes_per_second", float, "record: fio.sequential.megabytes_per_second", "In sequence",
                lambda value: f"{number_text(value)} MB/s", "one reader, in blocks of 1 MiB"),
         Column("random_clips_per_second", float, "record: fio.random.clips_per_second", "At random",
-               lambda value: f"{number_text(value)} clips/s", "one reader, or one GET in flight, in blocks of a clip"),
+               lambda value: f"{number_text(value)} items/s", "one reader, or one GET in flight, in blocks of an item"),
         Column("random_latency_ms", float, "record: fio.random.mean_latency_ms", "Latency",
                lambda value: f"{number_text(value)} ms", "mean of such a read"),
         *_shared("warnings"),
@@ -357,7 +362,7 @@ TABLES = {
         "`decode`: of each finalist that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
         Column("bound", doc=_words(BOUNDS)),
         *_shared("device batch_size tier"),
-        Column("formats", heading="Formats", doc="those whose clips are of one size, separated by commas"),
+        Column("formats", heading="Formats", doc="those whose items are of one size, separated by commas"),
         Column("readers", int, heading="Readers", doc="number of readers at once"),
         *_shared("loader slug"),
         *_SPREAD,
@@ -366,20 +371,20 @@ TABLES = {
         Column("operation", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
         Column("method", heading="Way", doc="how it is made"),
         *_shared("device"),
-        Column("clips", int, heading="Clips at once", doc="moved at once"),
+        Column("clips", int, heading="Items at once", doc="moved at once"),
         *_SPREAD,
         *_shared("megabytes_per_second"),
         Column("times_slower", float, heading="Times slower",
-               doc="than the fastest of the same move, device and clips; blank for a way that delivers nothing"),
+               doc="than the fastest of the same move, device and items; blank for a way that delivers nothing"),
         *_shared("status reason"),
     )),
     "training": Table("What trained, by loader, tier and settings, in a bare loop and by Lightning.", (
         *_NAMES,
         *_shared("device batch_size"),
-        Column("bare_clips_per_second", float, heading="Bare clips/s", doc="median in the bare loop"),
-        Column("lightning_clips_per_second", float, heading="Lightning clips/s", doc="median by Lightning"),
+        Column("bare_clips_per_second", float, heading="Bare items/s", doc="median in the bare loop"),
+        Column("lightning_clips_per_second", float, heading="Lightning items/s", doc="median by Lightning"),
         Column("lightning_cost_percent", float, heading="Lightning's cost", format="{:+.1f} %",
-               doc="how much longer a clip takes by Lightning"),
+               doc="how much longer an item takes by Lightning"),
         Column("cost_low", float, format="{:+.1f} %", doc="its 99 % interval"),
         Column("cost_high", float, format="{:+.1f} %", doc="its upper end"),
         Column("bare_au_percent", float, heading="Bare AU", format=percent_text, doc="AU in the bare loop"),
@@ -444,7 +449,7 @@ TABLES = {
     "noise": Table("What the control run (in-memory ceiling) of each device, batch and session says of the machine.", (
         *_shared("device batch_size"),
         Column("control_runs", int, heading="Times", doc="number of measurements"),
-        Column("median_clips_per_second", float, heading="Median clips/s", doc="median of the measurements"),
+        Column("median_clips_per_second", float, heading="Median items/s", doc="median of the measurements"),
         Column("variation_percent", float, heading="Variation", format="{:.1f} %",
                doc="standard deviation in percent of the mean"),
         Column("range_percent", float, heading="Slowest to fastest", format="{:.1f} %", doc="in percent of the median"),
@@ -455,8 +460,9 @@ TABLES = {
     )),
     "skipped": Table("What could not run.", (
         *_NAMES,
+        *_shared("device"),
         Column("repeats", int, doc="runs that share the reason; blank for what was not planned"),
-        *_shared("status reason"),
+        *_shared("status reason reason_code"),
     )),
     "warnings": Table("A row a warning of a run, a bound or a tier.", (
         *_NAMES,
@@ -570,11 +576,6 @@ def panel_of(row: Mapping[str, Any]) -> str:
     parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
     parts += [f"{vocabulary.ranks_of(row)} ranks"] if vocabulary.ranks_of(row) > 1 else []
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
-
-
-def tied_with_best(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of the ranking cannot be distinguished from the best of its condition, or is the best."""
-    return row["rank"] == 1 or (row["slower_low"] is not None and row["slower_low"] <= 1)
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

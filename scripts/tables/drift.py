@@ -32,7 +32,7 @@ def noise_rows(bounds: Iterable[Mapping[str, Any]]) -> list[Row]:
     measured = [one for one in bounds if one["bound"] == "in_memory" and one["status"] == "ok"]
     works = [{**one, **{key: one["settings"][key] for key in _WORK}} for one in measured]
     works.sort(key=lambda one: (*(one[key] for key in _WORK), _moment(one), one["repeat"]))
-    return [_noise_row(part) for same in grouped(works, *_WORK) for part in _sessions(same)]
+    return [_noise_row(part) for same in grouped(works, *_WORK).values() for part in _sessions(same)]
 
 
 def _sessions(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.blocks import compare
-from scripts.common.vocabulary import NOT_TRIED
-from scripts.tables.records import tier_name
+from scripts.common.vocabulary import NOT_TRIED, REASONS
 
 _OF_RESULT = ("runs", "clips_per_second", "interval_low", "interval_high", "status")
 
@@ -22,14 +21,13 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
     first: Mapping[str, Any] | None = None  # the lowest step
     below: tuple[int, Mapping[str, Any]] | None = None  # the last step that has a speed
     for step, entry in enumerate(plan["ladder"], start=1):
-        tier = tier_name(entry["tier"], plan["emulated"])
-        row = {"step": step, "change": entry["change"], "loader": entry["loader"], "tier": tier}
+        row = {"step": step, **{key: entry[key] for key in ("change", "loader", "tier")}}
         if entry["reason"]:
             yield {**row, "runs": 0, "status": "skipped", "reason": entry["reason"]}
             continue
-        result = results.get((entry["loader"], tier, entry["slug"]))
+        result = results.get((entry["loader"], entry["tier"], entry["slug"]))
         if result is None:  # of a broken file, whose one failure is another result's
-            yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": NOT_TRIED}
+            yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": REASONS[NOT_TRIED].text}
             continue
         first = result if step == 1 else first
         row |= {"slug": entry["slug"], **{key: result[key] for key in _OF_RESULT}}

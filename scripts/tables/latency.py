@@ -22,7 +22,7 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     """
     names = (*_RESULT, "status", "counts")
     runs = [{key: run[key] for key in names} | {"record": record} for run, record in rows_and_records]
-    for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT):
+    for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT).values():
         measured = [run["record"] for run in same if run["counts"]]
         gaps = [_gaps(epoch) for record in measured for epoch in _counting(record["times"]["epochs"])]
         pooled = np.concatenate([[], *gaps])

@@ -25,7 +25,7 @@ from scripts.tables import tensors as tensors_table
 from scripts.tables.chain import chain, optional, skipped_row
 from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
 from scripts.tables.groups import grouped
-from scripts.tables.records import read_record, tier_name, tried
+from scripts.tables.records import read_record, tried
 
 Record = dict[str, Any]
 _REASONS = 50  # kinds of rejection that dataset.json names; the rest are in results/corpus/DS/rejected.csv
@@ -47,7 +47,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
     tensors = [record for entry in plan["tensors"] if (record := read_record(root / entry["path"])) is not None]
     for record in (*made.control, *tensors):
         write(record)
-    called = {name: tier_name(name, plan["emulated"]) for name in plan["tiers"]}
+    emulated, storage = plan["emulated"], plan["config"]["storage"]
     of_runs = list(zip(made.runs, made.records, strict=True))
     best, noise = ranking.best(made.ranking), drift.noise_rows(made.control)
     written = [taken("formats", plan={"format": name}, record=record) for name, record in made.formats.items()]
@@ -63,7 +63,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "latencies": latency.rows(of_runs),
         "spans": spans.rows(of_runs),
         "tiers": [
-            _tier_row(called[name], plan["config"]["storage"][name]["kind"], record)
+            _tier_row({"tier": name, "emulated": name in emulated, "tier_kind": storage[name]["kind"]}, record)
             for name, record in made.tiers.items()
         ],
         "bounds": [*made.bounds, *bounds_of.decode_rows(made.results)],
@@ -72,7 +72,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
         "skipped": _skipped_rows(made.skipped, tried(made.runs)),
         "noise": noise,
         "warnings": [
-            *_warning_rows(records, [*made.control, *tensors], made.tiers, called),
+            *_warning_rows(records, [*made.control, *tensors], made.tiers),
             *drift.warning_rows(noise),
             *stationary.warning_rows(of_runs),
         ],
@@ -105,37 +105,28 @@ def _written_to(path: Path) -> Iterator[Callable[[Record], None]]:
 def _skipped_rows(skipped: Iterable[Mapping[str, Any]], runs: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of skipped.csv: what could not run; `repeats` counts the runs that share the reason."""
     lost = [run for run in runs if run["status"] in ("skipped", "missing")]
-    for same in grouped(lost, "loader", "tier", "slug", "status", "reason"):
+    for same in grouped(lost, "loader", "tier", "slug", "status", "reason").values():
         yield {**same[0], "repeats": len(same)}
     yield from map(skipped_row, skipped)
 
 
-def _tier_row(name: str, kind: str, record: Record | None) -> dict[str, Any]:
+def _tier_row(entry: Mapping[str, Any], record: Record | None) -> dict[str, Any]:
     """Return the row of tiers.csv, blank with a reason where fio did not measure it."""
-    row = taken("tiers", plan={"tier": name, "tier_kind": kind}, record=record)
+    row = taken("tiers", plan=entry, record=record)
     unprofiled = {} if record else {"reason": "the tier was not profiled"}
     return row | {"warnings": len((record or {}).get("warnings") or [])} | unprofiled
 
 
 def _warning_rows(
-    records: Iterable[Record],
-    bounds: Iterable[Record],
-    tiers: Mapping[str, Record | None],
-    called: Mapping[str, str],
+    records: Iterable[Record], bounds: Iterable[Record], tiers: Mapping[str, Record | None]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and tensors neither.
-
-    `called`: what each tier is called in the tables.
-    """
-    sources = [
-        ({key: record[key] for key in ("loader", "slug", "repeat")} | {"tier": called[record["tier"]]}, record)
-        for record in records
-    ]
+    """Yield the rows of warnings.csv; those of a tier have no loader, those of bounds and tensors neither."""
+    sources = [({key: record[key] for key in ("loader", "slug", "repeat", "tier")}, record) for record in records]
     for record in bounds:
         kind = "control run" if record["record"] == "bound" else record["record"]
         slug = f"{kind} {record['settings']['device']} batch {record['settings']['batch_size']}"
         sources.append(({"slug": slug, "repeat": record["repeat"]}, record))
-    sources += [({"tier": called[name]}, record) for name, record in tiers.items() if record]
+    sources += [({"tier": name}, record) for name, record in tiers.items() if record]
     for place, record in sources:
         for warning in record.get("warnings") or []:
             yield place | ({"seen": warning} if isinstance(warning, str) else warning)

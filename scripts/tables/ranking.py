@@ -14,8 +14,8 @@ from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
-from scripts.tables.groups import grouped, speed_columns
-from scripts.tables.records import setting_columns, tier_name
+from scripts.tables.groups import first_of, grouped, speed_columns
+from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]
 _RESULT = ("loader", "tier", "slug")
@@ -31,10 +31,10 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. The tiers in
-    `emulated` are called so in their name, and so wherever the result is shown.
+    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. `emulated`: the tiers
+    that are.
     """
-    plan = {**entry, "tier": tier_name(entry["tier"], emulated)}
+    plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
     if record is None:
         reason = "no record: the run was not made, or it broke off"
@@ -43,15 +43,15 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in clips/s and s.
+    """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in items/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
     wrong data. `runs` counts the ok visits that count (scripts/common/counting.py), `left_out` the others, `failed` the
     failed ones, `disturbed` those that count all the same. `outliers` are counted, never dropped; None for fewer than
-    five runs. No columns are `clips`, those of an epoch, and `speeds`: the clips/s of the visits that count, empty
+    five runs. No columns are `clips`, those of an epoch, and `speeds`: the items/s of the visits that count, empty
     where the result has no speed, which `rank` compares.
     """
-    return [_result(same) for same in grouped(runs, *_RESULT)]
+    return [_result(same) for same in grouped(runs, *_RESULT).values()]
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
@@ -61,7 +61,7 @@ def counted(runs: Iterable[Row]) -> list[Row]:
     """
     runs = list(runs)
     conditions: dict[Any, dict[Any, dict[int, Visit]]] = {}
-    for same in grouped((run for run in runs if run["device"]), *_RESULT):
+    for same in grouped((run for run in runs if run["device"]), *_RESULT).values():
         if all(run["status"] != "failed" for run in same):
             visits = {
                 run["repeat"]: Visit(run["clips_per_second"], run["disturbed_percent"] or 0.0)
@@ -107,6 +107,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),
         "status": status,
         "reason": _reason(status, by_status, len(runs)),
+        "reason_code": next((run["reason_code"] for run in by_status[status] if run["reason_code"]), None),
         "warnings": sum(run["warnings"] or 0 for run in runs),
         "declared": _declared(runs),
     }
@@ -127,10 +128,10 @@ def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
     """
     found: Row = {}
     for column in TABLES["ranking"].columns:
-        how, _, name = column.of.partition(": ") if isinstance(column.of, str) else ("", "", "")
-        if how in _OF_RUNS:
-            of_runs = _OF_RUNS[how]([run[name] for run in runs]) if runs else None
-            found[column.name] = _OF_RUNS[how]([run[name] for run in ok]) if runs and of_runs is None else of_runs
+        if column.over_runs:
+            made = _OF_RUNS[column.over_runs]
+            of_runs = made([run[column.of] for run in runs]) if runs else None
+            found[column.name] = made([run[column.of] for run in ok]) if runs and of_runs is None else of_runs
     return found
 
 
@@ -274,4 +275,4 @@ def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
     is seen.
     """
     panelled = [{**row, "condition": panel_of(row)} for row in ranking]
-    return rank((same[0] for same in grouped(panelled, "loader", "tier", "condition")), panelled)
+    return rank(first_of(panelled, "loader", "tier", "condition").values(), panelled)

@@ -12,7 +12,7 @@ from scripts.common.errors import UserError
 from scripts.common.facts import Session, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import EMULATED, NOT_TRIED, RESULT_SETTINGS, ranks_of
+from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
 SCHEMA = PROJECT / "docs" / "run.schema.json"
@@ -197,12 +197,7 @@ def _work_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of runs without those that a broken file did not get: it is one result with one reason."""
-    return [row for row in rows if not (row["status"] == "skipped" and NOT_TRIED in row["reason"])]
-
-
-def tier_name(tier: str, emulated: Collection[str]) -> str:
-    """Return what a tier is called in tables and reports."""
-    return f"{tier}{EMULATED}" if tier in emulated else tier
+    return [row for row in rows if row["reason_code"] != NOT_TRIED]
 
 
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,7 +223,7 @@ def disturbed(record: Mapping[str, Any]) -> bool:
 
 
 def ceiling(record: Mapping[str, Any]) -> float | None:
-    """Return the in-memory ceiling of a visit in clips/s, the mean of before and after it; None of other runs."""
+    """Return the in-memory ceiling of a visit in items/s, the mean of before and after it; None of other runs."""
     found = record.get("ceiling")
     return None if found is None else (found["before"] + found["after"]) / 2
 

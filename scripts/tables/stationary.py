@@ -29,7 +29,7 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
         for row, record in of_runs
         if row["counts"] and row["cache"] == "warm"
     ]
-    for same in grouped(rows, "loader", "tier", "slug"):
+    for same in grouped(rows, "loader", "tier", "slug").values():
         halves = {row["repeat"]: found for row in same if (found := half_speeds(row["record"]["times"]["epochs"]))}
         if len(halves) < LEAST_VISITS:
             continue
@@ -47,7 +47,7 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
 
 
 def half_speeds(epochs: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return the clips/s of both halves of a window, without epoch starts; None of one with few batches."""
+    """Return the items/s of both halves of a window, without epoch starts; None of one with few batches."""
     epochs = [(np.diff(epoch["arrivals_seconds"]), np.asarray(epoch["batch_clips"])[1:]) for epoch in epochs]
     gaps, clips = (np.concatenate([[], *parts]) for parts in zip(*epochs, strict=True)) if epochs else ([], [])
     middle = len(gaps) // 2

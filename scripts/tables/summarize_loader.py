@@ -14,20 +14,19 @@ from scripts.common.files import write_json
 from scripts.common.plan_file import read_plan
 from scripts.tables.chain import chain
 from scripts.tables.columns import COLUMNS
-from scripts.tables.records import setting_columns, tier_name
+from scripts.tables.records import setting_columns
 
 _KEY = ("loader", "tier", "slug")
+_COMPARED = ("about", "bound", "bound_clips_per_second", "percent_of_bound")
+_COMPARED += ("times_slower_than_best", "slower_low", "slower_high")
 # The columns of a result, without what names it and what needs more than one loader's runs.
 _SUMMARY = tuple(
-    column
-    for column in COLUMNS["ranking"][COLUMNS["ranking"].index("slug") + 1 :]
-    if column not in ("about", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
-    and not column.startswith("bound")
+    column for column in COLUMNS["ranking"][COLUMNS["ranking"].index("slug") + 1 :] if column not in _COMPARED
 )
 
 
 def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str, Any]]:
-    """Return a row for each run that the plan lists of a loader, in clips/s and seconds, and for each that it skips.
+    """Return a row for each run that the plan lists of a loader, in items/s and seconds, and for each that it skips.
 
     A row has `dataset`, the columns of runs.csv, those of its result (medians over its runs) after `result_`, and
     `path`, the file of the record. Raises UserError for a loader that the plan does not name.
@@ -57,7 +56,8 @@ def _skipped(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
     names = {
         "dataset": plan["dataset"],
         "loader": entry["loader"],
-        "tier": tier_name(entry["tier"] or "", plan["emulated"]),
+        "tier": entry["tier"] or "",
+        "emulated": entry["tier"] in plan["emulated"],
     }
     return names | setting_columns(entry["settings"] or {}) | {"status": "skipped", "reason": entry["reason"]}
 

@@ -25,7 +25,9 @@ def rows(records: Iterable[Record]) -> list[Row]:
     be compared with behind what delivers.
     """
     operations = [operation for record in records for operation in record["tensors"] or [_whole(record)]]
-    found = pd.DataFrame([_row(same) for same in grouped(operations, *_KEY)], columns=[*COLUMNS["tensors"], "delivers"])
+    found = pd.DataFrame(
+        [_row(same) for same in grouped(operations, *_KEY).values()], columns=[*COLUMNS["tensors"], "delivers"]
+    )
     speeds = found["clips_per_second"].astype(float)
     compared = speeds.where(found["delivers"].astype(bool))
     found["times_slower"] = (

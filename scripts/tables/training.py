@@ -20,7 +20,7 @@ def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
     interval (blank where a single run allows none).
     """
     counting = (row for row in results if row["status"] == "ok" and row["task"] in COMPARED and _plain(row))
-    for same in grouped(counting, *_SAME):
+    for same in grouped(counting, *_SAME).values():
         both = {row["task"]: row for row in same}
         bare, lightning = (both.get(task) for task in COMPARED)
         yield {
@@ -57,7 +57,7 @@ def seconds_rows(runs: Iterable[Row]) -> Iterator[dict[str, Any]]:
     say nothing. A failed run takes the seconds from its result, as it takes the speed.
     """
     timed = (run for run in runs if (run["counts"] or run["status"] == "failed") and run["task"] in _SECONDS)
-    for same in grouped(timed, *_SAME):
+    for same in grouped(timed, *_SAME).values():
         unsound = {run["task"] for run in same if run["status"] == "failed"}
         sound = [run for run in same if run["task"] not in unsound]
         looped = [run for run in sound if run["task"] == "iterate"]

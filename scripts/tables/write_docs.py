@@ -43,7 +43,8 @@ def lines() -> Iterator[str]:
 def _source(column: Column) -> str:
     if callable(column.of):
         return "`record`"
-    return f"`{column.of}`" if column.of else ""
+    parts = filter(None, (column.over_runs, column.of))
+    return f"`{': '.join(parts)}`" if column.of else ""
 
 
 def main() -> None:

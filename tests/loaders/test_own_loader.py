@@ -300,6 +300,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, fault):
     assert "type: snakemake results/mine.json --forcerun prove_loader, with the --config" in first["reason"]
     second, tried = again(text, 1, batch_size=4)
     assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
+    assert (first["reason_code"] == "verification") == (fault == "wrong data") and second["reason_code"] == "not-tried"
     rows = [
         run_row({"loader": "mine", "tier": "ram", "format": "wav", "slug": one["slug"], "repeat": one["repeat"]}, one)
         for one in (first, second)

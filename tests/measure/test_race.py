@@ -65,14 +65,14 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
         def say(self, race):
             display(race)
 
-    display = run_session.Display(6, "clip", 0.0)
+    display = run_session.Display(6, 0.0)
     planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
     Shown(planted, blocks=2)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "block 1, 6 of 6 results"
     assert second.startswith("block 2, 6 of 6 results; fastest so far (medians): f on disk ")
 
-    display = run_session.Display(6, "clip", 0.0)
+    display = run_session.Display(6, 0.0)
     display.inplace = True
     Shown(planted, blocks=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]

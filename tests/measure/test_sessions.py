@@ -65,7 +65,7 @@ def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch
     bound = replace(plan.bounds[0], corpus=str(corpus.root))
     Visitor(corpus.sample, random.Random(0)).control(bound, tmp_path / "0.json")
     record = read_json(tmp_path / "0.json")
-    assert (record["status"], record["cause"], record["clips_per_second"]) == ("failed", ended.cause, None)
+    assert (record["status"], record["reason_code"], record["clips_per_second"]) == ("failed", ended.cause, None)
     assert ended.reason in record["reason"]
 
 
@@ -118,7 +118,7 @@ def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, sma
     monkeypatch.setattr(visits, "made", made)
     record = Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small, tmp_path / "0.json")
     assert len(set(asked)) == tries and read_json(tmp_path / "0.json") == record
-    assert (record["status"], record["cause"]) == (("failed", cause) if lost == TRIES else ("ok", None))
+    assert (record["status"], record["reason_code"]) == (("failed", cause) if lost == TRIES else ("ok", None))
 
 
 def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small, tmp_path):
@@ -140,9 +140,9 @@ def test_a_batch_that_does_not_fit_is_a_row_with_its_reason_and_the_rest_goes_on
     with Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)) as visitor:
         monkeypatch.setattr(devices, "available_ram", lambda: 1000)
         record = visitor.make(small, Path(small.path))
-        assert (record["status"], record["cause"], record["clips_per_second"]) == ("failed", "no-room", None)
+        assert (record["status"], record["reason_code"], record["clips_per_second"]) == ("failed", "no-room", None)
         assert not visitor.servers and read_record(Path(small.path))["reason"] == record["reason"]
         visitor.control(Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8}), tmp_path / "1.json")
-        assert read_json(tmp_path / "1.json")["cause"] == "no-room"
+        assert read_json(tmp_path / "1.json")["reason_code"] == "no-room"
         monkeypatch.setattr(devices, "available_ram", lambda: free)
         assert visitor.make(small, Path(small.path))["status"] == "ok"

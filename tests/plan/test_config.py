@@ -19,7 +19,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.published import published_names, read_published
-from scripts.common.vocabulary import CACHES, EMULATED
+from scripts.common.vocabulary import CACHES
 from scripts.plan import brackets
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
@@ -495,7 +495,7 @@ def test_a_preset_measures_each_row_of_the_published_tables_that_it_names(raw, p
 def is_like(row, run, plan) -> bool:
     """Return whether a planned run is what a published row is compared with."""
     settings = {**plugins.declared(plan.loaders[run.loader])["options"], **run.settings}
-    of_row = (row.loader, row.task, (row.tier or run.tier).removesuffix(EMULATED))
+    of_row = (row.loader, row.task, row.tier or run.tier)
     return of_row == (run.loader, run.task, run.tier) and row.settings.items() <= settings.items()
 
 

@@ -41,7 +41,7 @@ def tables(root, *made, **more):
 
 
 def test_streaming_that_is_slower_has_its_epochs_of_break_even(tmp_path):
-    """461 clips: 4.61 s an epoch streamed at 100 clips/s, 0.11525 s locally, 0.461 s to fetch all at 1,000 clips/s."""
+    """461 clips: 4.61 s an epoch streamed at 100 items/s, 0.11525 s locally, 0.461 s to fetch all at 1,000 items/s."""
     found, _, html = rendered(tmp_path, planned(tmp_path, LOCAL, streamed(25.0, 1), streamed(100.0, 5)))
     [one] = away(found)
     assert one["row"]["options"] == '{"in_flight": 5}' and one["local"]["loader"] == "numpy_memmap"

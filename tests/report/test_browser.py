@@ -156,9 +156,9 @@ def test_tabs_choose_the_columns_by_keyboard_too(visit, campaign_page):
     page = visit(campaign_page).page
     heads = page.locator("#all-results thead th:visible")
     shown_heads = lambda: [text.split("\n")[0].strip("↕ \u00a0") for text in heads.all_inner_texts() if text]  # noqa: E731
-    assert "Clips/s" in shown_heads() and "p99" not in shown_heads()
+    assert "Items/s" in shown_heads() and "p99" not in shown_heads()
     page.get_by_label("Latency").check()
-    assert "p99" in shown_heads() and "Clips/s" not in shown_heads()
+    assert "p99" in shown_heads() and "Items/s" not in shown_heads()
     page.get_by_label("Latency").press("ArrowRight")
     assert "Evidence" in shown_heads() and "p99" not in shown_heads()
 
@@ -175,11 +175,11 @@ def test_the_rows_that_are_shown_are_copied_as_csv(visit, campaign_page):
 
 def test_a_click_on_a_head_sorts(visit, campaign_page):
     page = visit(campaign_page).page
-    head = page.locator("#all-results thead th").filter(has_text="Clips/s").first
+    head = page.locator("#all-results thead th").filter(has_text="Items/s").first
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
     assert [float(value) for value in values(page, 4)] == sorted(float(value) for value in values(page, 4))
-    assert "Sorted by Clips/s" in page.inner_text("#announcer")
+    assert "Sorted by Items/s" in page.inner_text("#announcer")
     head.locator("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
     speeds = [float(value) for value in values(page, 4)]
@@ -191,7 +191,7 @@ def test_a_click_on_a_head_sorts(visit, campaign_page):
 
 def test_rows_without_a_number_stand_last(visit, large_page):
     page = visit(large_page).page
-    button = page.locator("#all-results thead th").filter(has_text="Clips/s").first.locator("button")
+    button = page.locator("#all-results thead th").filter(has_text="Items/s").first.locator("button")
     for _ in range(2):
         button.click()
         cells = values(page, 4)

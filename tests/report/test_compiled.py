@@ -13,7 +13,7 @@ def trained(loader, speed, au, task, **more):
 
 
 def test_the_step_and_what_waits_by_sums_done_by_hand(tmp_path):
-    """Batches of 32: at 1,600 clips/s one takes 20 ms, of which 95 % is the step; compiled at 2,000 it takes 16 ms."""
+    """Batches of 32: at 1,600 items/s one takes 20 ms, of which 95 % is the step; compiled at 2,000 it takes 16 ms."""
     made = [trained("npy", 1600.0, 95.0, "train"), trained("npy", 2000.0, 50.0, "train_compiled")]
     made += [trained("ring", 1600.0, 99.0, "train"), trained("ring", 3200.0, 98.0, "train_compiled")]
     fed, waits = compiled(tables_of(tmp_path, made))

@@ -69,7 +69,7 @@ def test_what_there_is_no_room_for_is_named(panels):
 def test_speeds_of_one_magnitude_share_a_linear_scale(panels):
     _, _, figure = panels([*grid("a"), *grid("b", speed=150.0)])
     assert not isinstance(figure.axes[0].collections[0].norm, LogNorm)
-    assert figure.axes[-1].get_ylabel() == "clips per second"
+    assert figure.axes[-1].get_ylabel() == "items per second"
 
 
 def test_speeds_that_span_much_share_a_logarithmic_scale(panels):

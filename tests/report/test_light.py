@@ -174,7 +174,7 @@ def test_snakemakes_report_shows_it(chromium, measured, tmp_path, monkeypatch, r
     frame = there.page.frame_locator("iframe")
     assert heading in frame.locator("h1").inner_text(timeout=10_000)
     if of != "too large":
-        head = frame.locator("#all-results thead th").filter(has_text="Clips/s").first
+        head = frame.locator("#all-results thead th").filter(has_text="Items/s").first
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "ascending"
         frame.locator("details").evaluate_all("folded => folded.forEach(one => { one.open = true; })")

@@ -23,8 +23,8 @@ def test_a_line_for_each_result_the_fastest_first_and_each_reason_once():
     failed = RESULT | {"tier": "hdd", "result_clips_per_second": None, "result_status": "failed", "result_reason": "no"}
     skipped = {"loader": "a", "tier": "", "status": "skipped", "reason": "no GPU"}
     assert loader_lines([slower | {"result_bottleneck": ""}, RESULT, RESULT, failed, skipped, skipped]) == [
-        "a on ram (cpu-b32): 1,234 clips/s (1,100 to 1,400, 5 visits, bottleneck: decoding)",
-        "a on disk (cpu-b32): 99.4 clips/s (1 visit)",
+        "a on ram (cpu-b32): 1,234 items/s (1,100 to 1,400, 5 visits, bottleneck: decoding)",
+        "a on disk (cpu-b32): 99.4 items/s (1 visit)",
         "a on hdd (cpu-b32): failed, no",
         "a: skipped, no GPU",
     ]

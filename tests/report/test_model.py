@@ -24,7 +24,7 @@ LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
         (FLOATS._replace(share=0.9), SMALL, 3200.0, 72.0, "memory"),
         (FLOATS._replace(measured=(32, 20.0, 77.0)), SMALL, 3200.0, 77.0, "memory"),
         (FLOATS._replace(measured=(32, 10.0, 77.0)), SMALL, 3200.0, 80.0, "memory"),
-        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 clips/s as float32, 409.6 ms a batch
+        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 items/s as float32, 409.6 ms a batch
         (FLOATS, LARGE, 156.25, 100 * 15 / 409.6, "storage"),
         (SHORTS, LARGE, 312.5, 100 * 15 / 204.8, "storage"),
         (PACKED, LARGE, 625.0, 100 * 15 / 102.4, "storage"),

@@ -11,7 +11,7 @@ from scripts.common import plugins
 from scripts.common.files import PROJECT
 from scripts.report import charts
 from scripts.report.groups import machine_card
-from scripts.report.not_measured import _COMMANDS, minutes_text, not_measured
+from scripts.report.not_measured import _COMMANDS, _PRESETS, minutes_text, not_measured
 from tests.support.made_runs import Made
 from tests.support.report_pages import report_of, section, tables_of
 
@@ -40,13 +40,15 @@ def test_every_command_stands_on_the_page_with_its_copy_button(bare):
 def test_commands_name_what_the_config_has(name):
     config = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
     key, value = shlex.split(_COMMANDS[name])[0].split("=", 1)
-    if key == "preset":
-        assert (PROJECT / "workflow" / "presets" / f"{value}.yaml").is_file()
-    elif key == "loaders":
+    if key == "loaders":
         [entry] = yaml.safe_load(value)
         assert {*entry} - {"name"} <= {*plugins.load("loaders", entry["name"]).OPTIONS}
     else:
         assert set(yaml.safe_load(value)) <= set(config[key])
+
+
+def test_commands_name_presets_that_there_are():
+    assert all((PROJECT / "workflow" / "presets" / f"{preset}.yaml").is_file() for preset in _PRESETS.values())
 
 
 def test_a_command_keeps_the_sessions_preset_and_quotes_names(bare):

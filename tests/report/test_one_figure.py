@@ -88,14 +88,14 @@ def test_sentences_say_the_figures_of_the_table(measured, found):
         assert goal["reason"] in words
         if named("speed", row) in found:
             [speed], [interval] = ({*found[named(kind, row)]} for kind in ("speed", "interval"))
-            assert f"{speed} clips/s (95 % interval {interval} of {row['runs']} visits)" in goal["reason"]
+            assert f"{speed} items/s (95 % interval {interval} of {row['runs']} visits)" in goal["reason"]
             assert (
                 found[named("bound", row)][0] in goal["reason"] and found[named("bottleneck", row)][0] in goal["reason"]
             )
             checked += 1
     assert checked >= 3
     fact = verdicts(tables)[0]
-    assert fact["fact"] == f"{found[named('speed', fact['row'])][0]} clips/s" and fact["fact"] in words
+    assert fact["fact"] == f"{found[named('speed', fact['row'])][0]} items/s" and fact["fact"] in words
 
 
 def test_how_many_times_faster_is_the_same_in_all_places(measured):

@@ -213,7 +213,7 @@ def test_homes_and_user_names_are_left_out(monkeypatch):
     monkeypatch.setenv("HOME", "/var/lib/dora")
     value = {"a": ["/var/lib/dora/data", "/home/bob/x", "cannot read '/Users/carol/y z'", "/scratch/alice/feedrate"]}
     assert report_names.anonymous(value) == {"a": ["~/data", "~/x", "cannot read '~/y z'", "/scratch/USER/feedrate"]}
-    assert report_names.anonymous("/var/lib/doras/home/x 24 clips/s alice") == "/var/lib/doras/home/x 24 clips/s alice"
+    assert report_names.anonymous("/var/lib/doras/home/x 24 items/s alice") == "/var/lib/doras/home/x 24 items/s alice"
 
 
 def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):

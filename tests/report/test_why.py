@@ -23,7 +23,7 @@ def test_another_loader_of_the_same_files_is_an_opportunity_with_its_interval(tm
     same, other, without = found(tmp_path, NOW, SAME_FILES, FASTEST)["What you have now"]["opportunities"]
     assert all(part in same for part in ("86 %", "soundfile", " 7."))
     assert all(part in other for part in ("ring", "memmap", "1.50 s"))
-    assert "700 clips/s" in without
+    assert "700 items/s" in without
 
 
 @pytest.mark.parametrize(

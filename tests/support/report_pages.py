@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 from scripts.common.plan_file import read_plan
 from scripts.report import charts, draw_figures, render_report
+from scripts.report.shown import shown_tables
 from scripts.tables import make_tables
-from scripts.tables.columns import read_tables
 from tests.support.made_runs import make_results
 
 
@@ -22,7 +22,7 @@ def report_of(root, made, bounds=None, skipped=(), drawn=False, **kwargs):
 def tables_of(root, made, bounds=None, **kwargs):
     """Return the tables of made runs."""
     make_tables.make_tables(read_plan(make_results(root, made, bounds, **kwargs)), root, root / "tables")
-    return read_tables(root / "tables")
+    return shown_tables(root / "tables")
 
 
 def rendered(root, plan, drawn=False):
@@ -31,7 +31,7 @@ def rendered(root, plan, drawn=False):
     Pictures are blank unless they are `drawn`, which takes longer than all else.
     """
     make_tables.make_tables(read_plan(plan), root, root / "tables")
-    tables, figures = read_tables(root / "tables"), root / "figures"
+    tables, figures = shown_tables(root / "tables"), root / "figures"
     if drawn:
         draw_figures.draw(tables, figures)
     else:

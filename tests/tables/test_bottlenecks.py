@@ -94,7 +94,7 @@ def test_the_copy_to_a_gpu_may_save_more_than_all_stages():
 
 
 def in_rounds(*rounds):
-    """What is noted of rounds of (full, again, {part: speed without it}), in clips/s."""
+    """What is noted of rounds of (full, again, {part: speed without it}), in items/s."""
     found = [{"full": full, "again": again, "without": without, "consumer": 1e6} for full, again, without in rounds]
     middle = {key: median(one[key] for one in found) for key in ("full", "again", "consumer")}
     return middle | {

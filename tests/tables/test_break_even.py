@@ -14,7 +14,7 @@ CLIPS = 1000
 
 
 def row(format, speed, tier="disk", device="cpu", runs=5, loader=None, **changes):
-    """Return a row as ranking.best gives it: the speeds of `runs` blocks, within 0.2 % of `speed` clips/s."""
+    """Return a row as ranking.best gives it: the speeds of `runs` blocks, within 0.2 % of `speed` items/s."""
     noise = Random(f"{format} {tier} {loader}")
     speeds = {run: speed * (1 + 0.002 * noise.uniform(-1, 1)) for run in range(runs)}
     names = {"loader": loader or f"{format}_loader", "tier": tier, "format": format, "slug": "s", "device": device}

@@ -132,7 +132,7 @@ def test_tables_and_report_show_all_of_it(project, permitted):
     tables = read_tables(project.root / "results" / "tables" / "demo")
     panels = {row["condition"] for row in tables["ranking"]}
     assert {"CPU", "CPU, 4 ms step", "CPU, cold cache", "CPU, training", "CPU, training by Lightning"} <= panels
-    assert {row["tier"] for row in tables["ranking"]} == {"ram", "disk", "slow (emulated)"}
+    assert {row["tier"] for row in tables["ranking"]} == {"ram", "disk", "slow"}
     bounds = {row["bound"] for row in tables["bounds"]}
     assert {"in_memory", "decode"} <= bounds and (
         "storage" in bounds or not any(row["random_clips_per_second"] for row in tables["tiers"])

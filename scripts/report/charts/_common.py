@@ -6,6 +6,7 @@ from typing import Any
 from scripts.common.vocabulary import TRAINING, ranks_of
 from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
 from scripts.tables.columns import condition_order, settings_text
+from scripts.tables.groups import first_of, grouped  # for the charts
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 DARK = "#6e7781"  # legible on light and on dark paper
@@ -51,13 +52,18 @@ def place(row: Row) -> str:
     return f"{row['device'].upper()}, {row['tier']}"
 
 
-def grouped(rows: Iterable[Row], *columns: str) -> dict[Any, Rows]:
-    """Return rows by the value of a column, or the values of several, in the order in which those occur."""
-    found: dict[Any, Rows] = {}
-    for row in rows:
-        value = tuple(row[column] for column in columns)
-        found.setdefault(value if len(columns) > 1 else value[0], []).append(row)
-    return found
+def group_of(row: Row) -> str:
+    """Return the condition and the tier of a result as one name."""
+    return f"{row['condition']}, {row['tier']}"
+
+
+def lines_of(rows: Rows, column: str) -> Rows:
+    """Return rows, which are as `results` has them, as lines of two and more values of a column, by these.
+
+    A line is of a loader, tier and condition; of several rows with the same value it has the fastest.
+    """
+    lines = [first_of(same, column) for same in grouped(rows, "condition", "tier", "loader").values()]
+    return [line[value] for line in lines if len(line) > 1 for value in sorted(line)]
 
 
 def far_apart(values: Iterable[float | None]) -> bool:

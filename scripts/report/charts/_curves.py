@@ -1,31 +1,30 @@
 """Lines of values against a number, with points: a line for each loader (or format), of one group at a time."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import PAPER, Axes, Figure, Row, Rows, Tables, grouped, key, results
+from scripts.report.charts._common import PAPER, Axes, Figure, Row, Rows, Tables, group_of, grouped, lines_of, results
 
 _MOST_PANELS, _LEAST_PANELS = 18, 3  # of the grid, and of one condition at least
 _RANGE = ("interval_low", "interval_high", "lowest", "highest")
 
 
 def swept(tables: Tables, column: str) -> Rows:
-    """Return clips/s by a setting: of several results with the same value of it the fastest.
+    """Return items/s by a setting: of several results with the same value of it the fastest.
 
     Of lines with two points and more, a line for each loader, tier and condition.
     """
-    lines: dict[tuple[Any, ...], dict[Any, dict[str, Any]]] = {}
-    for row, common in results(tables, "ranking"):
-        if row[column] is not None:
-            names = (column, "clips_per_second", *_RANGE)
-            found = {**common, "group": f"{row['condition']}, {row['tier']}", **{name: row[name] for name in names}}
-            lines.setdefault((row["condition"], *key(row)[:2]), {}).setdefault(row[column], found)
-    return [line[value] for line in lines.values() if len(line) > 1 for value in sorted(line)]
+    names = (column, "clips_per_second", *_RANGE)
+    found = [
+        {**common, "group": group_of(row), **{name: row[name] for name in names}}
+        for row, common in results(tables, "ranking")
+        if row[column] is not None
+    ]
+    return lines_of(found, column)
 
 
 def draw_grid(rows: Rows, column: str, label: str, logarithmic: bool = False) -> Figure:
-    """Return clips/s against a setting, a panel per loader and condition and a line per tier, each with its range."""
+    """Return items/s against a setting, a panel per loader and condition and a line per tier, each with its range."""
     from matplotlib.ticker import MaxNLocator
 
     conditions = grouped(rows, "condition")
@@ -50,7 +49,7 @@ def draw_grid(rows: Rows, column: str, label: str, logarithmic: bool = False) ->
         axis.grid(axis="x", visible=False)
         axis.set_title(paper.plain(name) + (f"\n{found[0]['condition']}" if len(conditions) > 1 else ""))
         axis.set_xlabel(label if number + columns >= len(drawn) else "")
-        axis.set_ylabel("clips per second" if number % columns == 0 else "")
+        axis.set_ylabel("items per second" if number % columns == 0 else "")
     paper.legend(figure, paper.tier_handles(rows))
     paper.footnote(figure, paper.limit_note(most, max(map(len, loaders.values()))))
     return figure

@@ -148,5 +148,5 @@ def _bound_lines(axis: Axes, rows: Rows) -> None:
     for number, (size, speed) in enumerate(sorted(bounds.items())):
         name, style = styles[number % len(styles)]
         axis.axvline(speed, color=INK, linestyle=style, linewidth=1.2)
-        labels.append(f"{name}: the in-memory ceiling for batch {size}, {number_text(speed)} clips/s")
+        labels.append(f"{name}: the in-memory ceiling for batch {size}, {number_text(speed)} items/s")
     axis.set_title("\n".join(labels), loc="right", fontsize=8, fontweight="normal")

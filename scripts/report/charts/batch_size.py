@@ -1,4 +1,4 @@
-"""Clips per second against the batch size: the result and the range of its visits."""
+"""Items per second against the batch size: the result and the range of its visits."""
 
 from scripts.report.charts import _curves
 from scripts.report.charts._common import Figure, Rows, Tables
@@ -8,7 +8,7 @@ QUESTION = "Which batch size?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 70, "scaling"
 CAPTION = (
-    "Clips per second against the batch size, of the fastest settings for each: the result, with the range of its "
+    "Items per second against the batch size, of the fastest settings for each: the result, with the range of its "
     "visits as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
     "they no longer fit into the caches; where it is flat a smaller batch loses nothing."
 )
@@ -16,10 +16,10 @@ NEEDS = "a loader with verified results for two batch sizes (`sweep.batch_size`)
 
 
 def rows(tables: Tables) -> Rows:
-    """Return clips/s by batch size."""
+    """Return items/s by batch size."""
     return _curves.swept(tables, "batch_size")
 
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per loader and condition, a line per tier."""
-    return _curves.draw_grid(rows, "batch_size", "clips in a batch", logarithmic=True)
+    return _curves.draw_grid(rows, "batch_size", "items in a batch", logarithmic=True)

@@ -1,4 +1,4 @@
-"""Clips per second from a cold and a limited page cache beside the warm one, each at its fastest settings."""
+"""Items per second from a cold and a limited page cache beside the warm one, each at its fastest settings."""
 
 from scripts.common.vocabulary import CACHES
 from scripts.report.charts import _strips
@@ -10,7 +10,7 @@ QUESTION = "What if the data does not fit into memory?"
 DATA = "best.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 90, "cold"
 CAPTION = (
-    "Clips per second with the files in the page cache (warm), read from the device (cold), and with room for a part "
+    "Items per second with the files in the page cache (warm), read from the device (cold), and with room for a part "
     "of them (limited), at the best settings for each. A loader that falls far depends on the data fitting into "
     "memory: for larger data choose by the cold point."
 )
@@ -53,5 +53,5 @@ def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device and tier."""
     rooms = {row["room_percent"] for row in rows} - {None}
     notes = [f"Limited: the page cache had room for {room:.0f} % of the data." for room in rooms]
-    label = "clips per second, more is better"
+    label = "items per second, more is better"
     return _strips.draw(rows, "clips_per_second", "cache", tuple(CACHES), label, _words, notes=notes)

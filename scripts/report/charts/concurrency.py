@@ -1,10 +1,10 @@
-"""Workers against batch size: a table of clips/s for each loader, its cells coloured by speed."""
+"""Workers against batch size: a table of items/s for each loader, its cells coloured by speed."""
 
 import textwrap
 from typing import Any
 
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import INK, PAPER, Figure, Rows, Tables, grouped, place, reading, results
+from scripts.report.charts._common import INK, PAPER, Figure, Rows, Tables, first_of, grouped, place, reading, results
 from scripts.tables.columns import number_text
 
 TITLE = "Workers against batch size"
@@ -12,7 +12,7 @@ QUESTION = "Which of both together?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 80, "scaling"
 CAPTION = (
-    "Clips per second by number of workers (or threads) and batch size, of reading with a warm cache; of several "
+    "Items per second by number of workers (or threads) and batch size, of reading with a warm cache; of several "
     "results with the same two numbers the fastest. More of either helps up to a point; batches that processes hand "
     "over grow more costly with their size."
 )
@@ -28,17 +28,18 @@ _MOST_PANELS = 18
 
 
 def rows(tables: Tables) -> Rows:
-    """Return clips/s by number of workers and batch size, the loader with the fastest cell first.
+    """Return items/s by number of workers and batch size, the loader with the fastest cell first.
 
     Of loaders, devices and tiers with two numbers of workers and two batch sizes and more.
     """
-    cells: dict[tuple[str, int, int], dict[str, Any]] = {}
-    for row, common in results(tables, "ranking"):
-        if reading(row) and row["cache"] == "warm" and row["workers"] is not None:
-            group = f"{row['loader']}, {place(row)}"
-            names = {name: row[name] for name in ("workers", "batch_size", "clips_per_second")}
-            cells.setdefault((group, row["workers"], row["batch_size"]), {**common, "group": group, **names})
-    groups = grouped((cells[place] for place in sorted(cells)), "group").values()
+    names = ("workers", "batch_size", "clips_per_second")
+    found = [
+        {**common, "group": f"{row['loader']}, {place(row)}", **{name: row[name] for name in names}}
+        for row, common in results(tables, "ranking")
+        if reading(row) and row["cache"] == "warm" and row["workers"] is not None
+    ]
+    cells = first_of(found, "group", "workers", "batch_size")
+    groups = grouped((cells[name] for name in sorted(cells)), "group").values()
     swept = [one for one in groups if all(len({row[name] for row in one}) > 1 for name in ("workers", "batch_size"))]
     swept.sort(key=lambda one: (one[0]["tier_number"], -max(row["clips_per_second"] for row in one)))
     return [row for one in swept for row in one]
@@ -60,7 +61,7 @@ def draw(rows: Rows) -> Figure:
     for axis, (name, found) in zip(axes, shown, strict=True):
         mesh = _panel(axis, found, scale)
         axis.set_title("\n".join(textwrap.wrap(paper.plain(name), 72 // columns)))
-    label = "clips per second" + ("\n(logarithmic scale)" if logarithmic else "")
+    label = "items per second" + ("\n(logarithmic scale)" if logarithmic else "")
     ticks = LogLocator(subs=(1, 3)) if logarithmic else MaxNLocator(5)
     look = {"format": paper.plain_numbers(), "ticks": ticks, "aspect": 30, "pad": 0.02}
     bar = figure.colorbar(mesh, ax=figure.axes, label=label, **look)

@@ -8,7 +8,7 @@ QUESTION = "What does a format cost?"
 DATA = "formats.csv"
 CATEGORY, ORDER, SECTION = "5 Costs", 130, "conversion"
 CAPTION = (
-    "Seconds to write all clips in each format, once before the first epoch. A fast format pays only when it is read "
+    "Seconds to write all items in each format, once before the first epoch. A fast format pays only when it is read "
     "often enough to earn back its conversion."
 )
 NEEDS = "a written format"
@@ -27,6 +27,6 @@ def draw(rows: Rows) -> Figure:
     for number, row in enumerate(rows):
         paper.number_at(axis, row["seconds"], row["seconds"], number)
     paper.name_axis(axis, [row["format"] for row in rows])
-    axis.set(xlabel="seconds to write all clips", xlim=(0, (rows[-1]["seconds"] or 1) * 1.2))
+    axis.set(xlabel="seconds to write all items", xlim=(0, (rows[-1]["seconds"] or 1) * 1.2))
     axis.xaxis.set_major_formatter(paper.plain_numbers())
     return figure

@@ -1,9 +1,9 @@
-"""Requests in flight: clips/s of each loader of object storage against how many requests it keeps in flight."""
+"""Requests in flight: items/s of each loader of object storage against how many requests it keeps in flight."""
 
 from typing import Any
 
 from scripts.report.charts import _curves
-from scripts.report.charts._common import Axes, Figure, Rows, Tables, reading, results
+from scripts.report.charts._common import Axes, Figure, Rows, Tables, group_of, grouped, lines_of, reading, results
 from scripts.tables.columns import in_flight
 
 TITLE = "Requests in flight"
@@ -11,8 +11,8 @@ QUESTION = "What does latency cost, and what do requests in flight win back?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 85, "objects"
 CAPTION = (
-    "Clips per second from object storage by the number of requests that are on their way at once; of several results "
-    "with the same number the fastest. Raw GETs are the bound. With few in flight latency decides: no more clips a "
+    "Items per second from object storage by the number of requests that are on their way at once; of several results "
+    "with the same number the fastest. Raw GETs are the bound. With few in flight latency decides: no more items a "
     "second than requests over the seconds that each takes. More helps until the storage, the network or the cores are "
     "full."
 )
@@ -24,26 +24,19 @@ BOUND = "raw GETs (the bound)"
 
 
 def rows(tables: Tables) -> Rows:
-    """Return clips/s by requests in flight, of reading: a group for each object storage tier, its fastest loader first,
+    """Return items/s by requests in flight, of reading: a group for each object storage tier, its fastest loader first,
     its bound last.
 
     Of loaders with two numbers and more.
     """
-    fastest: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-    for row, common in results(tables, "ranking"):
-        if reading(row) and (count := in_flight(row)) is not None:
-            found = {**common, "group": f"{row['condition']}, {row['tier']}", "in_flight": count}
-            found["clips_per_second"] = row["clips_per_second"]
-            kept = fastest.setdefault((found["group"], row["loader"]), {}).setdefault(count, found)
-            if kept["clips_per_second"] < found["clips_per_second"]:
-                fastest[found["group"], row["loader"]][count] = found
-    lines = {line: found for line, found in fastest.items() if len(found) > 1}
+    found = [
+        {**common, "group": group_of(row), "in_flight": count, "clips_per_second": row["clips_per_second"]}
+        for row, common in results(tables, "ranking")
+        if reading(row) and (count := in_flight(row)) is not None
+    ]
     shown = []
-    for group in dict.fromkeys(group for group, _ in lines):
-        of_group = [found for (name, _), found in lines.items() if name == group]
-        of_group.sort(key=lambda found: -max(row["clips_per_second"] for row in found.values()))
-        shown += [found[count] for found in of_group for count in sorted(found)]
-        shown += _bound(tables, shown[-1])
+    for group in grouped(lines_of(found, "in_flight"), "group").values():
+        shown += [*group, *_bound(tables, group[-1])]
     return shown
 
 
@@ -68,7 +61,7 @@ def draw(rows: Rows) -> Figure:
         axis.set_ylim(min(speeds) / 1.4, max(speeds) * 1.4)
         _curves.paper.log_axis(axis, "y")
         axis.set_xlabel("requests in flight (logarithmic scale)")
-        axis.set_ylabel("clips per second\n(logarithmic scale)")
+        axis.set_ylabel("items per second\n(logarithmic scale)")
 
     return _curves.draw_panels(
         rows,

@@ -1,4 +1,4 @@
-"""The ladder of optimisations: a waterfall of clips/s from step to step; bars of one length are one gain in times."""
+"""The ladder of optimisations: a waterfall of items/s from step to step; bars of one length are one gain in times."""
 
 import math
 import textwrap
@@ -14,7 +14,7 @@ DATA = "ladder.csv"
 CATEGORY, ORDER, SECTION = "3 Causes", 30, "ladder"
 CAPTION = (
     "From a plain loop upwards by one change at a time, measured on this machine with a warm cache: each bar goes "
-    "from the clips per second of the previous step to its own, so that bars of one length are one gain in times. A "
+    "from the items per second of the previous step to its own, so that bars of one length are one gain in times. A "
     "bar to the left is a change that costs speed here; a step that could not run says why."
 )
 NEEDS = (
@@ -32,7 +32,7 @@ _LEAST_SPAN = 10  # of the scale, in times: fewer have no tick
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the steps, each with the clips/s of the last one `before` it that has a speed, its `gain` and its `label`.
+    """Return the steps, each with the items/s of the last one `before` it that has a speed, its `gain` and its `label`.
 
     Empty where no step has a speed.
     """
@@ -77,13 +77,13 @@ def draw(rows: Rows) -> Figure:
     names = ["\n".join([*_lines(row["ladder_step"], 2), paper.plain(row["loader"])]) for row in rows]
     paper.name_axis(axis, [""] * len(rows))
     axis.set_yticklabels(names)
-    axis.set_xlabel("clips per second (logarithmic scale: bars of one length are one gain in times)")
+    axis.set_xlabel("items per second (logarithmic scale: bars of one length are one gain in times)")
     gains = [gain for gain in _LOOKS if any(row["gain"] == gain for row in rows)]
     paper.legend(figure, [paper.patch(gain, **_look(gain)) for gain in gains])
     tiers = ", ".join(dict.fromkeys(paper.plain(row["tier"]) for row in known))
     gain = ", and how many times the previous step that is, with the 99 % interval" if len(known) > 1 else ""
     notes = [f"Step {row['step']}: {row['reason']}." for row in known if row["reason"]]
-    paper.footnote(figure, [f"Measured on tier {tiers}. Beside each bar: clips per second{gain}.", *notes])
+    paper.footnote(figure, [f"Measured on tier {tiers}. Beside each bar: items per second{gain}.", *notes])
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from scripts.report.charts import _print as paper
 from scripts.report.charts import _strips
-from scripts.report.charts._common import DARK, INK, Axes, Figure, Row, Rows, Tables, grouped, key, results
+from scripts.report.charts._common import DARK, INK, Axes, Figure, Row, Rows, Tables, group_of, grouped, key, results
 from scripts.tables.columns import number_text
 
 TITLE = "Time between batches"
@@ -33,7 +33,7 @@ def rows(tables: Tables) -> Rows:
     found = {result: _times(same) for result, same in grouped(tables["latencies"], "loader", "tier", "slug").items()}
     step_ms = (tables["dataset"]["report"] or {}).get("step_ms")
     shown = [
-        {**common, "group": f"{row['condition']}, {row['tier']}", **found[key(row)], "step_ms": step_ms}
+        {**common, "group": group_of(row), **found[key(row)], "step_ms": step_ms}
         for row, common in results(tables, "best")
         if key(row) in found
     ]

@@ -10,7 +10,7 @@ QUESTION = "How does it compare on other machines?"
 DATA = "best.csv of each machine"
 CATEGORY, ORDER, SECTION = "2 Speed", 160, "machines"
 CAPTION = (
-    "Clips per second, every byte read, of each loader that two or more machines have measured: the result at its best "
+    "Items per second, every byte read, of each loader that two or more machines have measured: the result at its best "
     "settings, on its best tier there, which is named, as a point, and its 95 % interval as a bar. Where the loaders' "
     "order differs from machine to machine, a choice made on one does not hold on another."
 )
@@ -54,7 +54,7 @@ def draw(rows: Rows) -> Figure:
                     track = list(shown).index(row["machine_number"]) - (len(shown) - 1) / 2
                     _point(axis, row, y + 0.75 * track / len(shown))
         paper.name_axis(axis, list(drawn))
-        paper.number_axis(axis, "clips per second, more is better")
+        paper.number_axis(axis, "items per second, more is better")
         paper.room_for_words(axis)
     paper.legend(figure, [paper.handle(name, **paper.point_look(number)) for number, name in shown.items()])
     more = [f"Machines not drawn here: {'; '.join(labels[len(shown) :])}."] if len(labels) > len(shown) else []

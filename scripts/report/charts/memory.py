@@ -1,7 +1,7 @@
 """What each loader and its worker processes hold of memory at most, by number of workers."""
 
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Tables, place, reading, results
+from scripts.report.charts._common import Figure, Rows, Tables, first_of, place, reading, results
 from scripts.tables.columns import bytes_text
 
 TITLE = "Memory against workers"
@@ -21,19 +21,14 @@ def rows(tables: Tables) -> Rows:
 
     Of several settings with as many workers those of the fastest.
     """
-    first = {}
-    for row, common in results(tables, "ranking"):
-        if reading(row) and row["cache"] == "warm" and row["pss_peak_bytes"]:
-            names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "clips_per_second")
-            found = {
-                **common,
-                "group": place(row),
-                "count": _count(row["workers"]),
-                **{name: row[name] for name in names},
-            }
-            first.setdefault((row["device"], row["tier"], row["loader"], row["workers"]), found)
-    found = sorted(first.values(), key=lambda row: -1 if row["workers"] is None else row["workers"])
-    found.sort(key=lambda row: (row["condition"], row["tier_number"]))
+    names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "clips_per_second")
+    read = [
+        {**common, "group": place(row), "count": _count(row["workers"]), **{name: row[name] for name in names}}
+        for row, common in results(tables, "ranking")
+        if reading(row) and row["cache"] == "warm" and row["pss_peak_bytes"]
+    ]
+    found = list(first_of(read, "group", "loader", "workers").values())
+    found.sort(key=lambda row: (row["condition"], row["tier_number"], -1 if row["workers"] is None else row["workers"]))
     return _strips.placed(found, lambda one: min(row["pss_peak_bytes"] for row in one))
 
 

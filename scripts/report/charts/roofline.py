@@ -19,7 +19,7 @@ NEEDS = "results with a bound: the ceiling comes with every session, that of the
 
 
 def rows(tables: Tables) -> Rows:
-    """Return clips/s and the bound that applies, of the best results that have one, the nearest to it first."""
+    """Return items/s and the bound that applies, of the best results that have one, the nearest to it first."""
     names = ("clips_per_second", "bound", "bound_clips_per_second", "percent_of_bound")
     found = []
     for row, common in results(tables, "best"):

@@ -1,4 +1,4 @@
-"""Clips per second against the number of workers: the result and the range of its visits."""
+"""Items per second against the number of workers: the result and the range of its visits."""
 
 from scripts.report.charts import _curves
 from scripts.report.charts._common import Figure, Rows, Tables
@@ -8,7 +8,7 @@ QUESTION = "How many workers?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 60, "scaling"
 CAPTION = (
-    "Clips per second against the number of workers, of the fastest settings for each number: the result, with the "
+    "Items per second against the number of workers, of the fastest settings for each number: the result, with the "
     "range of its visits as a bar. A line that falls says that moving batches between processes costs more than reading"
     " them: use fewer workers. What was measured with one number of workers only is not here."
 )
@@ -16,7 +16,7 @@ NEEDS = "a loader with verified results for two numbers of workers (`sweep.worke
 
 
 def rows(tables: Tables) -> Rows:
-    """Return clips/s by number of workers."""
+    """Return items/s by number of workers."""
     return _curves.swept(tables, "workers")
 
 

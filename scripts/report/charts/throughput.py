@@ -1,4 +1,4 @@
-"""Clips per second by loader and tier, each at its best settings: every visit, the result, the bounds."""
+"""Items per second by loader and tier, each at its best settings: every visit, the result, the bounds."""
 
 from scripts.report.charts import _dots
 from scripts.report.charts._common import Figure, Rows, Tables
@@ -25,4 +25,4 @@ def rows(tables: Tables) -> Rows:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per condition."""
-    return _dots.draw(rows, "clips_per_second", "clips per second, more is better")
+    return _dots.draw(rows, "clips_per_second", "items per second, more is better")

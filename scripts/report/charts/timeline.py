@@ -111,9 +111,7 @@ def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
 
 def _end(spans: Rows) -> float:
     """Return up to when the spans say all: what a worker does after the last batch that was noted is not known."""
-    last: dict[str, float] = {}
-    for span in spans:
-        last[span["track"]] = max(span["end_ms"], last.get(span["track"], 0.0))
+    last = {track: max(span["end_ms"] for span in same) for track, same in grouped(spans, "track").items()}
     return min((end for track, end in last.items() if track != _MAIN), default=last.get(_MAIN, 0.0)) or 1.0
 
 

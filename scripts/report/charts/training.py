@@ -1,15 +1,15 @@
-"""Clips per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
+"""Items per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
 from scripts.common.vocabulary import COMPARED
 from scripts.report.charts import _dots
-from scripts.report.charts._common import Figure, Row, Rows, Tables, about, grouped, key, tiers_of
+from scripts.report.charts._common import Figure, Row, Rows, Tables, about, first_of, grouped, key, tiers_of
 
 TITLE = "Training, bare and by Lightning"
 QUESTION = "Does it matter to a real training?"
 DATA = "training.csv, ranking.csv, runs.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 120, "training"
 CAPTION = (
-    "Clips per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
+    "Items per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
     "fastest of the settings that were trained: every visit as a point, with the result and its interval. The distance "
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
@@ -19,9 +19,7 @@ _METHODS = dict(zip(COMPARED, _dots.WAYS, strict=True))
 
 def rows(tables: Tables) -> Rows:
     """Return the results of the fastest settings of each device, loader and tier with `repeat` None, and visits."""
-    fastest = {}
-    for row in sorted(tables["training"], key=_speed, reverse=True):
-        fastest.setdefault((row["device"], row["loader"], row["tier"]), row)
+    fastest = first_of(sorted(tables["training"], key=_speed, reverse=True), "device", "loader", "tier")
     results = {key(row): row for row in tables["ranking"] if row["status"] == "ok"}
     tiers, found = tiers_of(tables), []
     for device, group in sorted(grouped(fastest.values(), "device").items()):
@@ -45,4 +43,4 @@ def _speed(row: Row) -> float:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device, in it a row per loader, within that a track per tier and loop."""
-    return _dots.draw(rows, "clips_per_second", "clips per second in training, more is better", most=12)
+    return _dots.draw(rows, "clips_per_second", "items per second in training, more is better", most=12)
