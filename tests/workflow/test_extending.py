@@ -160,7 +160,7 @@ def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
     plan = make_results(project, [Made("a", "ram", [9.0, 8.0, 7.0])])
     run(project, "scripts.tables.make_tables", "--plan", str(plan), "--root", ".", "--out", "results/tables/demo")
     planned = run(project, "snakemake", "-n", "--config", "dataset=demo")
-    assert "report/figures/cpu_time.svg" in planned
+    assert "report/figures/demo/cpu_time.svg" in planned
     only = ["report/index.html", "--config", "dataset=demo", "--allowed-rules", "draw_figures", "render_report"]
     run(project, "snakemake", *only)
     run(project, "snakemake", *only, "--report", "snakemake.html")
