@@ -248,8 +248,15 @@ def kept(plan: Mapping[str, Any], root: Path, current: Collection[Session]) -> I
     folders = {session.folder for session in current}
     for session in sessions(root, plan["dataset"]):
         if session.folder not in folders and (records := session.records):
-            different = sorted({key for result in session.results for key in _different(session, result, rows, bases)})
-            yield {"session": session.folder.name, "runs": records, "different": different}
+            different = {key for result in session.results for key in _different(session, result, rows, bases)}
+            different |= _machine_differs(session, current)
+            yield {"session": session.folder.name, "runs": records, "different": sorted(different)}
+
+
+def _machine_differs(session: Session, current: Collection[Session]) -> set[str]:
+    """Return what of a session's machine no session in `current` has."""
+    machine = session.state["machine"]
+    return {key for key in machine if current and all(one.state["machine"][key] != machine[key] for one in current)}
 
 
 def _different(session: Session, result: str, rows: Mapping[str, Mapping[str, Any]], bases: Bases) -> Iterator[str]:

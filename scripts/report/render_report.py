@@ -44,6 +44,7 @@ from scripts.report.groups import (
     step_text,
 )
 from scripts.report.hero import hero
+from scripts.report.kept import kept_text
 from scripts.report.light import lightened, picture_address
 from scripts.report.machines import compared, speed_and_rank
 from scripts.report.names import anonymous
@@ -214,6 +215,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "source_text": source_text(tables["dataset"]),
         "epoch_batches": epoch_batches(best, tables["dataset"]["corpus"]),
         "disturbed_runs": sum(row["disturbed"] or 0 for row in ranking),
+        "kept_text": kept_text(tables["dataset"]),
         "measured_runs": sum(row["runs"] or 0 for row in ranking),
         "measure": facts(tables["dataset"]["measure"] or {}),
         "config": config_text(tables["dataset"]["config"]),

@@ -8,6 +8,7 @@ from typing import Any
 from scripts.common.vocabulary import BOTTLENECKS
 from scripts.report.changes import comparison_lines
 from scripts.report.confidence import confidence
+from scripts.report.kept import kept_text
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
 from scripts.report.verdict_texts import FEW_VISITS, Caution, asked, choice_text, rank_text, visits_text
@@ -37,6 +38,8 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
     lines += _steadiness(tables["noise"])
+    if text := kept_text(tables["dataset"]):
+        lines += [*textwrap.wrap(_clean(text), WIDTH), ""]
     lines += _reasons(
         "failed", ((place_of(row), row["reason"]) for row in tables["ranking"] if row["status"] == "failed")
     )

@@ -13,8 +13,18 @@ from scripts.measure import run_session
 from scripts.measure.run_session import Session
 from scripts.plan.experiment import Plan, by_itself
 from scripts.plan.planned import Planned
+from scripts.report.kept import DIFFERS, kept_text
 
 LOADERS = ["numpy_memmap", "resident", "torchaudio"]
+DIFFERENT = {  # by what is planted
+    "cores": ["cores"],
+    "seconds": ["seconds"],
+    "protocol": ["protocol"],
+    "moved": ["storage"],
+    "python": ["python"],
+    "receipts": ["receipts"],
+    "loader": [],
+}
 SPEEDS = {"numpy_memmap": 9000.0, "resident": 5000.0, "torchaudio": 900.0}
 
 
@@ -142,6 +152,9 @@ def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing
     assert shown["main"].number == session.facts.number, "the latest of those that hold as much"
     kept = list(facts.kept(plan.content, root, shown.values()))
     assert [(one["session"], one["runs"]) for one in kept] == [("main-1", 6)]
+    assert kept[0]["different"] == DIFFERENT[planted], "it says in what"
+    assert kept_text({"dataset": "demo", "kept": kept}).startswith("Kept and not shown: 6 visits of 1 earlier session")
+    assert set(kept[0]["different"]) <= DIFFERS.keys()
 
 
 def test_a_longer_session_goes_on_and_a_reworded_report_measures_nothing(root):
