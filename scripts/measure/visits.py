@@ -146,7 +146,7 @@ class Visitor:
         if size <= available or (threads_of(measured.threads), items) in self.servers:
             return None
         return (
-            f"out of memory: a batch of {items:,} {self.sample.noun}s has {items * self.sample.bytes / 1e9:,.1f} GB, "
+            f"out of memory: a batch of {items:,} items has {items * self.sample.bytes / 1e9:,.1f} GB, "
             f"and the in-memory ceiling needs {size / 1e9:,.1f} GB; {available / 1e9:,.1f} GB are free. Choose a "
             "smaller batch_size"
         )

@@ -70,7 +70,7 @@ def test_the_corpus_is_beside_the_formats_or_named(results, tmp_path):
 
 @pytest.mark.parametrize(("words", "absent"), [(["--loader", "npy"], "--data"), ([], "--loader, --data")])
 def test_what_is_absent_is_named(words, absent):
-    with pytest.raises(UserError, match=f"found no {absent}, nor what"):
+    with pytest.raises(UserError, match=f"found no {absent}, nor --plan and --result"):
         parsed(*words)
 
 

@@ -354,8 +354,8 @@ def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, forma
 ])  # fmt: skip
 def test_what_a_rank_says_that_failed_by_itself_is_told_whatever_its_words(corpus, error, cause):
     assert Rank.cause(error) == cause
-    follower = {"status": "failed", "reason": "another was late", "cause": "follows"}
-    failed = {"status": "failed", "reason": str(error), "cause": Rank.cause(error)}
+    follower = {"status": "failed", "reason": "another was late", "reason_code": "follows"}
+    failed = {"status": "failed", "reason": str(error), "reason_code": Rank.cause(error)}
     left = [{"record": follower}, {"record": failed}]
     run = Run(settings={"world": 2}, corpus=str(corpus.root))
     found = ranks_of_run.joined(None, run, left, Path(), (1, 1))

@@ -44,7 +44,7 @@ def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, mon
             shares.append(page_cache.residency(page_cache.files_of(disk)).share)
             if run.cache == "limited":
                 page_cache.evict(page_cache.files_of(disk))
-            return {"cause": None}
+            return {"reason_code": None}
 
         monkeypatch.setattr(Visitor, "_no_room", lambda _visitor, _run: None)
         monkeypatch.setattr(Visitor, "made", made)

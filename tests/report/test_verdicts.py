@@ -249,7 +249,7 @@ def test_where_nothing_traverses_the_first_panel_counts_and_is_named(tmp_path):
 def test_an_emulated_disk_is_said_to_be_one(tmp_path):
     made = [Made("a", "slow", runs(10.0), cache="cold"), Made("b", "slow", runs(5.0), cache="cold")]
     verdict = by_goal(tables_of(tmp_path, made, emulated=["slow"]))["fastest_cold"]
-    assert named(verdict)[0] == ("a", "slow")
+    assert named(verdict)[0] == ("a", "slow (emulated)")
     assert "emulated" in [caution.code for caution in verdict["cautions"]]
 
 

@@ -19,6 +19,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.ledger import write_ledger
 from scripts.common.published import read_published
+from scripts.common.versions import commit
 from scripts.plan.experiment import Plan
 from scripts.plan.yaml_file import check_file
 from scripts.report import render_report
@@ -116,12 +117,13 @@ def refusal(reader: Callable[[str, Path], object], source: str, folder: Path) ->
 
 
 def plain(text: str, folder: Path) -> str:
-    """Return the text without folders of this machine and lists of all plug-ins, which grow."""
+    """Return the text without folders of this machine, the commit, and lists of all plug-ins, which grow."""
     for kind in plugins.KINDS:
         names = plugins.names(kind)
         for listed in (names, [name for name in names if not name.startswith("broken")]):
             text = text.replace(", ".join(listed), f"(all {kind})") if len(listed) > 3 else text
-    text = text.replace(str(folder), "FOLDER").replace(str(PROJECT), "PROJECT")
+    for found, word in ((str(folder), "FOLDER"), (str(PROJECT), "PROJECT"), (commit() or "no commit", "COMMIT")):
+        text = text.replace(found, word)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
 
 

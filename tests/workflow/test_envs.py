@@ -229,4 +229,4 @@ def test_a_plugin_is_loaded_with_what_every_environment_has():
     done = subprocess.run([sys.executable, "-c", text], cwd=PROJECT, capture_output=True, text=True, check=True)
     everywhere = set.intersection(*(set(pins(name)) for name in ENVIRONMENTS))
     loaded = set(done.stdout.split()) - sys.stdlib_module_names - {"scripts", "__mp_main__"}
-    assert {name for name in loaded if not distributions(name, "workflow") & everywhere} == set()
+    assert {name for name in loaded if not distributions(name, "report") & everywhere} == set()
