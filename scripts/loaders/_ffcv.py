@@ -56,9 +56,11 @@ def simplify(settings):
 
 
 def unsuited(request):
-    """Return why the library cannot have so many threads, or None."""
+    """Return why the library cannot have so many threads or such numbers, or None."""
     import os
 
+    if request.sample.stored == "float16":
+        return "items of float16: Numba, which compiles FFCV's code, has no float16 on a CPU"
     cores = len(os.sched_getaffinity(0))
     if request.workers > cores:
         return f"{request.workers} threads: FFCV's compiled code takes at most one a core, and this process has {cores}"
