@@ -1,9 +1,9 @@
-"""Measures build_corpus.py: against one ffmpeg process per clip, and its memory as the number of clips grows.
+"""Measures build_corpus.py: against one ffmpeg process per item, and its memory as the number of items grows.
 
-    python -m bench.bench_corpus [--clips 128] [--rows 1024] [--jobs 2]
+    python -m bench.bench_corpus [--items 128] [--rows 1024] [--jobs 2]
 
-The clips are 10 s of 44.1 kHz stereo AAC. The ways run in turns, since a machine's speed drifts; a ratio is the median
-over the rounds. build_corpus.py is timed on a shard of as many rows as real shards have, which goes round the clips:
+The items are 10 s of 44.1 kHz stereo AAC. The ways run in turns, since a machine's speed drifts; a ratio is the median
+over the rounds. build_corpus.py is timed on a shard of as many rows as real shards have, which goes round the items:
 as a user meets it, with the time in which Python and its libraries start, and less a build of one row. Memory is the
 largest proportional set size of the whole process tree: pages that forked processes share count once, and those of
 libraries are also shared with strangers that use them, which is why it wavers on a busy machine. The last lines are
@@ -28,11 +28,11 @@ from scripts.common.ledger import LedgerRow, write_ledger
 from tests.support.programs import program_line
 
 SPEED_GOAL = 6.0
-MEMORY_GOAL = 1.1  # of ten times the clips, over the memory for one time
-MEMORY_CLIPS = (500, 5000)
+MEMORY_GOAL = 1.1  # of ten times the items, over the memory for one time
+MEMORY_ITEMS = (500, 5000)
 
 
-def make_clips(folder: Path, count: int, seconds: float) -> list[Path]:
+def make_items(folder: Path, count: int, seconds: float) -> list[Path]:
     """Return `count` AAC files of 44.1 kHz stereo noise under a slow swell."""
     import torch
     from torchcodec.encoders import AudioEncoder
@@ -46,9 +46,9 @@ def make_clips(folder: Path, count: int, seconds: float) -> list[Path]:
     return paths
 
 
-def write_rows(path: Path, clips: list[Path], count: int) -> None:
-    """Write a ledger of `count` rows that goes round `clips`."""
-    rows = (LedgerRow(f"clip {n}", "fetched", path=str(clips[n % len(clips)]), labels=["x"]) for n in range(count))
+def write_rows(path: Path, items: list[Path], count: int) -> None:
+    """Write a ledger of `count` rows that goes round `items`."""
+    rows = (LedgerRow(f"item {n}", "fetched", path=str(items[n % len(items)]), labels=["x"]) for n in range(count))
     write_ledger(path, rows)
 
 
@@ -65,35 +65,35 @@ def build_seconds(ledger: Path, out: Path, jobs: int) -> float:
     return time.perf_counter() - start
 
 
-def ffmpeg_seconds(clips: list[Path], out: Path, jobs: int) -> float:
-    """Return the wall-clock seconds of one ffmpeg process per clip, `jobs` at a time."""
+def ffmpeg_seconds(items: list[Path], out: Path, jobs: int) -> float:
+    """Return the wall-clock seconds of one ffmpeg process per item, `jobs` at a time."""
     out.mkdir(exist_ok=True)
 
-    def convert(clip: Path) -> None:
-        command = ["ffmpeg", "-nostdin", "-y", "-v", "error", "-i", clip, "-ac", "1", "-ar", "16000"]
-        subprocess.run([*command, out / f"{clip.stem}.wav"], check=True)
+    def convert(item: Path) -> None:
+        command = ["ffmpeg", "-nostdin", "-y", "-v", "error", "-i", item, "-ac", "1", "-ar", "16000"]
+        subprocess.run([*command, out / f"{item.stem}.wav"], check=True)
 
     start = time.perf_counter()
     with ThreadPoolExecutor(jobs) as threads:
-        list(threads.map(convert, clips))
+        list(threads.map(convert, items))
     return time.perf_counter() - start
 
 
 def compare_speed(folder: Path, count: int, rows: int, jobs: int, rounds: int) -> tuple[float, float]:
-    """Print the clips per second of both ways; return how many times faster build_corpus.py is, with and less start."""
-    clips = make_clips(folder, count, 10.0)
-    write_rows(folder / "ledger.csv", clips, rows)
-    write_rows(folder / "one.csv", clips, 1)
+    """Print the items per second of both ways; return how many times faster build_corpus.py is, with and less start."""
+    items = make_items(folder, count, 10.0)
+    write_rows(folder / "ledger.csv", items, rows)
+    write_rows(folder / "one.csv", items, 1)
     whole, steady = [], []
     for number in range(rounds):
         start = build_seconds(folder / "one.csv", folder / "0000", jobs)
         ours = build_seconds(folder / "ledger.csv", folder / "0000", jobs)
-        theirs = count / ffmpeg_seconds(clips, folder / "ffmpeg", jobs)
+        theirs = count / ffmpeg_seconds(items, folder / "ffmpeg", jobs)
         whole.append(rows / ours / theirs)
         steady.append((rows - 1) / (ours - start) / theirs)
         print(
-            f"round {number}: build_corpus {rows / ours:.1f} clips/s, {(rows - 1) / (ours - start):.1f} less the "
-            f"{start:.1f} s of its start; ffmpeg {theirs:.1f} clips/s",
+            f"round {number}: build_corpus {rows / ours:.1f} items/s, {(rows - 1) / (ours - start):.1f} less the "
+            f"{start:.1f} s of its start; ffmpeg {theirs:.1f} items/s",
             flush=True,
         )
     return statistics.median(whole), statistics.median(steady)
@@ -120,32 +120,32 @@ def peak_bytes(command: list[str]) -> int:
 
 
 def compare_memory(folder: Path, jobs: int, rounds: int) -> float:
-    """Print the peak memory for both numbers of clips and return the larger number's over the smaller's."""
-    clips = make_clips(folder, 8, 2.0)
-    peaks: dict[int, list[int]] = {count: [] for count in MEMORY_CLIPS}
+    """Print the peak memory for both numbers of items and return the larger number's over the smaller's."""
+    items = make_items(folder, 8, 2.0)
+    peaks: dict[int, list[int]] = {count: [] for count in MEMORY_ITEMS}
     for number in range(rounds):
-        for count in MEMORY_CLIPS:
-            write_rows(folder / "ledger.csv", clips, count)
+        for count in MEMORY_ITEMS:
+            write_rows(folder / "ledger.csv", items, count)
             peaks[count].append(peak_bytes(corpus_command(folder / "ledger.csv", folder / "0000", jobs)))
-            print(f"round {number}: {count} clips: at most {peaks[count][-1] / 2**20:.0f} MiB", flush=True)
-    few, many = (statistics.median(peaks[count]) for count in MEMORY_CLIPS)
+            print(f"round {number}: {count} items: at most {peaks[count][-1] / 2**20:.0f} MiB", flush=True)
+    few, many = (statistics.median(peaks[count]) for count in MEMORY_ITEMS)
     return many / few
 
 
 def main() -> None:
     """Run both comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clips", type=int, default=128)
+    parser.add_argument("--items", type=int, default=128)
     parser.add_argument("--rows", type=int, default=1024)
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as speed, tempfile.TemporaryDirectory() as memory:
-        whole, steady = compare_speed(Path(speed), arguments.clips, arguments.rows, arguments.jobs, arguments.rounds)
+        whole, steady = compare_speed(Path(speed), arguments.items, arguments.rows, arguments.jobs, arguments.rounds)
         growth = compare_memory(Path(memory), arguments.jobs, arguments.rounds)
-    print(json.dumps({"bench": "corpus_over_ffmpeg_per_clip", "ratio": round(whole, 2), "goal": SPEED_GOAL}))
+    print(json.dumps({"bench": "corpus_over_ffmpeg_per_item", "ratio": round(whole, 2), "goal": SPEED_GOAL}))
     print(json.dumps({"bench": "corpus_less_start_over_ffmpeg", "ratio": round(steady, 2), "goal": SPEED_GOAL}))
-    memory = {"bench": "corpus_memory_10x_clips", "ratio": round(growth, 3), "goal": MEMORY_GOAL}
+    memory = {"bench": "corpus_memory_10x_items", "ratio": round(growth, 3), "goal": MEMORY_GOAL}
     print(json.dumps({**memory, "lower_is_better": True}))
 
 

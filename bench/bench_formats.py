@@ -1,12 +1,12 @@
 """Writing a format against copying its result: the ratio of times, and the growth of memory with the corpus.
 
-    python -m bench.bench_formats [--clips 512] [--rounds 3] [--folder DIR]
+    python -m bench.bench_formats [--items 512] [--rounds 3] [--folder DIR]
 
 For each format, in alternating rounds on one file system: `write_format.py` (the seconds of its record: conversion of
-clips of 10 s, flushed), then `cp -r` of what it wrote, flushed in the same way. Both read from the page cache. The
+items of 10 s, flushed), then `cp -r` of what it wrote, flushed in the same way. Both read from the page cache. The
 ratio is the median of cp's seconds over the median of the program's; converting reads half the bytes of what it
 writes and works on them, so that half of cp's speed is the goal. Then the peak resident memory for 500 and for 5,000
-short clips; the ratio is the smaller corpus's over the larger one's, 1 where memory does not grow.
+short items; the ratio is the smaller corpus's over the larger one's, 1 where memory does not grow.
 
 The last lines are JSON, one a goal; a ratio below its goal misses it.
 """
@@ -45,9 +45,9 @@ def copy_seconds(folder: Path) -> float:
     return time.perf_counter() - start
 
 
-def bench_speed(formats: list[str], folder: Path, clips: int, rounds: int) -> list[dict]:
+def bench_speed(formats: list[str], folder: Path, items: int, rounds: int) -> list[dict]:
     """Print seconds and ratio for each format, and return the goals' lines."""
-    corpus = make_corpus(folder / "corpus", clips=clips, seconds=10.0)
+    corpus = make_corpus(folder / "corpus", items=items, seconds=10.0)
     times = {name: ([], []) for name in formats}
     for _ in range(rounds):
         for name in formats:
@@ -57,20 +57,20 @@ def bench_speed(formats: list[str], folder: Path, clips: int, rounds: int) -> li
             for part in ("out", "copy"):
                 shutil.rmtree(folder / part)
             flush_tree(folder)
-    print(f"{clips} clips of 10 s, medians of {rounds} rounds")
-    print(f"{'format':<12} {'write s':>8} {'cp s':>8} {'clips/s':>8} {'cp / write':>10}")
+    print(f"{items} items of 10 s, medians of {rounds} rounds")
+    print(f"{'format':<12} {'write s':>8} {'cp s':>8} {'items/s':>8} {'cp / write':>10}")
     goals = []
     for name, (written, copied) in times.items():
         write, copy = statistics.median(written), statistics.median(copied)
-        print(f"{name:<12} {write:>8.3f} {copy:>8.3f} {clips / write:>8.0f} {copy / write:>10.2f}")
+        print(f"{name:<12} {write:>8.3f} {copy:>8.3f} {items / write:>8.0f} {copy / write:>10.2f}")
         goals.append({"bench": f"write-speed-{name}", "ratio": round(copy / write, 3), "goal": SPEED_GOAL})
     return goals
 
 
 def bench_memory(formats: list[str], folder: Path) -> list[dict]:
-    """Print the peak memory for 500 and 5,000 clips of each format, and return the goals' lines."""
-    corpora = [make_corpus(folder / f"corpus-{clips}", clips=clips, seconds=1.0) for clips in (500, 5000)]
-    print(f"{'format':<12} {'500 clips':>12} {'5,000 clips':>12}  MB at peak")
+    """Print the peak memory for 500 and 5,000 items of each format, and return the goals' lines."""
+    corpora = [make_corpus(folder / f"corpus-{items}", items=items, seconds=1.0) for items in (500, 5000)]
+    print(f"{'format':<12} {'500 items':>12} {'5,000 items':>12}  MB at peak")
     goals = []
     for name in formats:
         small, large = (peak_bytes(name, corpus, folder) for corpus in corpora)
@@ -82,13 +82,13 @@ def bench_memory(formats: list[str], folder: Path) -> list[dict]:
 def main() -> None:
     """Read the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clips", type=int, default=512)
+    parser.add_argument("--items", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write (default: the system's folder for such)")
     args = parser.parse_args()
     formats = can_be_tested("formats")
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        goals = bench_speed(formats, Path(folder), args.clips, args.rounds)
+        goals = bench_speed(formats, Path(folder), args.items, args.rounds)
         goals += bench_memory(formats, Path(folder))
     for goal in goals:
         print(json.dumps(goal))

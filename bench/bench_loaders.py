@@ -1,6 +1,6 @@
 """How fast the loaders are beside one another, beside the bounds, and beside the plain use of their libraries.
 
-1,024 clips of 10 s, batches of 32 in random order, in RAM (the cold part: on the disk of --disk), all through the sink
+1,024 items of 10 s, batches of 32 in random order, in RAM (the cold part: on the disk of --disk), all through the sink
 of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment. Both are opened
 several times, since some fall into a fast or a slow mode each time (by where their memory lies, or on which core a
 thread begins): a ratio is the median over the openings, of each the median over its turns, with the 95 % interval of
@@ -53,7 +53,7 @@ from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
-CLIPS, BATCH = 1024, 32
+ITEMS, BATCH = 1024, 32
 SIDE = 224  # pixels, of images
 COLD_ROUNDS, FIO_SECONDS = 7, 3
 OPENINGS, FEWEST_TURNS = 6, 2  # of each pair; turns of each opening
@@ -69,7 +69,7 @@ class Bench:
 
     def __init__(self, folder: Path, disk: Path, seconds: float, loaders: Sequence[str] = ()) -> None:
         self.folder, self.disk, self.seconds, self.loaders = folder, disk, seconds, loaders
-        self.corpus: Corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
+        self.corpus: Corpus = make_corpus(folder / "corpus", items=ITEMS, seconds=10, validation=0)
         self.images: Corpus | None = None
         self.results: list[dict[str, Any]] = []
 
@@ -80,7 +80,7 @@ class Bench:
         if self.images is None:
             kind, recipe = image.Kind((SIDE, SIDE)), Recipe("green", SIDE, SIDE, quality=90, odd="")
             root, items = other.folder / "corpus", lambda _sample, random: pixels(recipe, random)
-            self.images = make_corpus(root, clips=CLIPS, validation=0, kind=kind, items=items)
+            self.images = make_corpus(root, items=ITEMS, validation=0, kind=kind, content=items)
         other.corpus = self.images
         return other
 
@@ -171,13 +171,13 @@ class Bench:
 
 
 def passed(epoch: Epoch, number: int, sink: Any) -> int:
-    """Pass one epoch to the sink; return the number of clips."""
-    clips = 0
+    """Pass one epoch to the sink; return the number of items."""
+    items = 0
     for batch in epoch(number):
-        clips += len(sink.consume(batch).clip)
+        items += len(sink.consume(batch).item)
     sink.finish()
-    assert clips == CLIPS, f"{clips} of {CLIPS} clips came"
-    return clips
+    assert items == ITEMS, f"{items} of {ITEMS} items came"
+    return items
 
 
 def middle(values: Any) -> tuple[float, float, float]:
@@ -206,9 +206,9 @@ def against_the_bound(bench: Bench) -> None:
 
 
 def against_fio(bench: Bench) -> None:
-    """Compare cold epochs of ours with fio's random reads of a clip's size by as many readers, in turns.
+    """Compare cold epochs of ours with fio's random reads of an item's size by as many readers, in turns.
 
-    fio reads each clip into the same memory again, which stays in the CPU's caches. A loader's batches do not: on a
+    fio reads each item into the same memory again, which stays in the CPU's caches. A loader's batches do not: on a
     disk that is nearly as fast as memory this alone keeps it below fio (see `into_new_memory`, which reads as fio
     does, but into memory as large as the ring).
     """
@@ -230,7 +230,7 @@ def against_fio(bench: Bench) -> None:
                 problem = cold.end().problem
             del epoch
             assert not problem, problem
-            ratios.append(CLIPS * 4 * bench.corpus.samples / 1e6 / seconds / read["megabytes_per_second"])
+            ratios.append(ITEMS * 4 * bench.corpus.samples / 1e6 / seconds / read["megabytes_per_second"])
         how = "past the page cache" if direct else "through the page cache"
         bench.note(f"ring, {readers} threads, {how} / fio random, {readers} readers, cold", middle(ratios), 0.95)
 
@@ -251,13 +251,13 @@ def into_new_memory(bench: Bench) -> None:
 
 
 def bare_reads(request: LoaderRequest, readers: int, number: int) -> float:
-    """Return the seconds in which threads read every clip past the page cache, into memory as large as the ring."""
+    """Return the seconds in which threads read every item past the page cache, into memory as large as the ring."""
     item = 4 * request.samples
     ring = BATCH * (request.prefetch + 1)
     memory = memoryview(mmap.mmap(-1, ring * item))
     for start in range(0, ring * item, mmap.PAGESIZE):
         memory[start] = 1
-    order = random.Random(number).sample(range(request.clips), request.clips)
+    order = random.Random(number).sample(range(request.items), request.items)
     file = os.open(request.data / "audio.npy", os.O_RDONLY | os.O_DIRECT)
 
     def read(first: int) -> None:
@@ -276,23 +276,23 @@ def bare_reads(request: LoaderRequest, readers: int, number: int) -> float:
 
 
 def idiomatic_against_naive(bench: Bench) -> None:
-    """Race every loader that gathers by batch or by clip with itself."""
+    """Race every loader that gathers by batch or by item with itself."""
     for name in plugins.names("loaders"):
         module = plugins.load("loaders", name)
-        if {"batch", "clip"} <= set(getattr(module, "OPTIONS", {}).get("gather", {}).get("enum", ())):
+        if {"batch", "item"} <= set(getattr(module, "OPTIONS", {}).get("gather", {}).get("enum", ())):
             again = bench.folder / "again"  # LMDB opens a file once in a process
             ways = [bench.opener(name, options={"gather": "batch"})]
-            ways.append(bench.opener(name, again, options={"gather": "clip"}))
-            bench.note(f"{name}: a batch at a time / a clip at a time", bench.race(*ways), 1.0)
+            ways.append(bench.opener(name, again, options={"gather": "item"}))
+            bench.note(f"{name}: a batch at a time / an item at a time", bench.race(*ways), 1.0)
             shutil.rmtree(again)
 
 
-def against_workers_per_clip(bench: Bench) -> None:
-    """Race ours with a DataLoader with workers over a memory map, clip by clip."""
+def against_workers_per_item(bench: Bench) -> None:
+    """Race ours with a DataLoader with workers over a memory map, item by item."""
     workers = max(1, cores_allowed() - 1)
-    plain = bench.opener("numpy_memmap", workers=workers, options={"gather": "clip"})
+    plain = bench.opener("numpy_memmap", workers=workers, options={"gather": "item"})
     for threads in (0, 2):
-        said = f"ring, {threads} threads / DataLoader, {workers} workers, numpy memmap by the clip"
+        said = f"ring, {threads} threads / DataLoader, {workers} workers, numpy memmap by the item"
         bench.note(said, bench.race(bench.opener("ring", workers=threads), plain), 20.0)
 
 
@@ -317,7 +317,7 @@ def memory(bench: Bench) -> None:
     """Say how many batches of memory ours takes over the bare process, and whether it grows."""
     batch = BATCH * 4 * bench.corpus.samples
     sink, ahead = Sink("cpu"), 2
-    sink.consume(_two_clips(bench))
+    sink.consume(_two_items(bench))
     gc.collect()
     before = pss_of_tree(os.getpid())["anonymous_bytes"]
     with bench.opener("ring", bench.disk, workers=2, prefetch=ahead)() as epoch:  # not on tmpfs, whose files are memory
@@ -330,12 +330,12 @@ def memory(bench: Bench) -> None:
     bench.note("ring: memory after the last epoch / after the second", middle([taken[-1] / taken[1]]), 1.02, True)
 
 
-def _two_clips(bench: Bench) -> dict[str, Any]:
+def _two_items(bench: Bench) -> dict[str, Any]:
     """Return a small batch, for the sink to have what it needs."""
     import torch
 
     count, labels = torch.arange(2), torch.zeros(2, bench.corpus.classes)
-    return {"audio": torch.zeros((2, 1, bench.corpus.samples)), "target": count, "labels": labels, "clip": count}
+    return {"audio": torch.zeros((2, 1, bench.corpus.samples)), "target": count, "labels": labels, "item": count}
 
 
 def plain_uses(bench: Bench) -> None:
@@ -412,7 +412,7 @@ PARTS = {
     "fio": against_fio,
     "reads": into_new_memory,
     "naive": idiomatic_against_naive,
-    "workers": against_workers_per_clip,
+    "workers": against_workers_per_item,
     "step": in_training,
     "memory": memory,
     "plain": plain_uses,

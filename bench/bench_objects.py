@@ -1,8 +1,8 @@
 """How fast the loaders of a bucket are beside raw GETs of the same objects, at 0 and 20 ms of latency.
 
-256 clips of 10 s in SeaweedFS on loopback, behind a proxy for each latency; batches of 32 in random order, which
+256 items of 10 s in SeaweedFS on loopback, behind a proxy for each latency; batches of 32 in random order, which
 nothing reads.
-The ceiling is as many threads as there are requests in flight, each with a connection that receives every clip into the
+The ceiling is as many threads as there are requests in flight, each with a connection that receives every item into the
 memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turns by the epoch, so that a ratio is of
 one moment; a ratio is the median over the turns, with the 95 % interval of that median. Rows are also raced with the
 plain use of their library, at the first of the latencies.
@@ -44,7 +44,7 @@ from scripts.tiers._objects.upload import upload
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
-CLIPS, BATCH, BUCKET = 256, 32, "feedrate-bench"
+ITEMS, BATCH, BUCKET = 256, 32, "feedrate-bench"
 GOAL = 0.9  # of ours
 TURNS = 5  # at least
 # How each loader is told the requests in flight; those of s3torchconnector are its workers.
@@ -61,7 +61,7 @@ GOALS = {"ring_s3": GOAL, "ring_s3_ranges": GOAL}
 
 
 class Ceiling:
-    """Raw GETs of every clip of a split, by so many threads, into the memory of one batch."""
+    """Raw GETs of every item of a split, by so many threads, into the memory of one batch."""
 
     def __init__(self, request: LoaderRequest, in_flight: int) -> None:
         self.request, self.wanted = request, Split(request).wanted
@@ -114,8 +114,8 @@ def race_plain(loader: str, request: LoaderRequest, plain: Plain, seconds: float
 def passed(epoch: Callable[[int], Iterator[dict[str, Any]]], number: int) -> float:
     """Pass an epoch to what reads nothing; return its seconds."""
     began, sink = time.perf_counter(), PlainLoop()
-    count = sum(len(sink.consume(batch).clip) for batch in epoch(number))
-    assert count == CLIPS, f"{count} of {CLIPS} clips came"
+    count = sum(len(sink.consume(batch).item) for batch in epoch(number))
+    assert count == ITEMS, f"{count} of {ITEMS} items came"
     return time.perf_counter() - began
 
 
@@ -162,7 +162,7 @@ def main() -> None:
     latencies = [float(text) for text in arguments.latency_ms.split(",")]
     with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
         folder = Path(made)
-        corpus = make_corpus(folder / "corpus", clips=CLIPS, seconds=10, validation=0)
+        corpus = make_corpus(folder / "corpus", items=ITEMS, seconds=10, validation=0)
         with served(folder, [0.0, *latencies]) as endpoints:
             bucket = bucket_of(location(folder, "none", endpoints[0.0]))
             with client_of(bucket) as client:
@@ -191,9 +191,9 @@ def main() -> None:
 
 
 def note(bench: str, turns: Turns, goal: float | None) -> None:
-    """Print a ratio with the clips a second behind it, and, where it has a goal, keep it for the table."""
+    """Print a ratio with the items a second behind it, and, where it has a goal, keep it for the table."""
     ratio, low, high = middle(other / loader for loader, other in turns)
-    loader, other = (CLIPS / middle(turn[which] for turn in turns)[0] for which in (0, 1))
+    loader, other = (ITEMS / middle(turn[which] for turn in turns)[0] for which in (0, 1))
     print(f"{bench}: {ratio:.3f} (95 %: {low:.3f} to {high:.3f}); {loader:,.0f} and {other:,.0f} a second", flush=True)
     if goal is not None:
         print(json.dumps({"bench": bench, "ratio": ratio, "goal": goal}), flush=True)

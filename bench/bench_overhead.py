@@ -38,7 +38,7 @@ from tests.support.made_corpus import make_corpus
 SECONDS = 60  # of turns, of each case
 WATCHED_SECONDS = 10
 RESOLVED = 0.01
-CLIPS = 256  # turns must be short beside the machine's own ups and downs
+ITEMS = 256  # turns must be short beside the machine's own ups and downs
 WATCH = """
 import sys, time
 from scripts.measure.sampler import Sampler
@@ -117,13 +117,13 @@ def ratio(seconds: dict[str, list[float]], over: str, under: str) -> tuple[float
 
 
 def main() -> None:
-    """Print the ratios for a few loaders in RAM, clips of 10 s."""
+    """Print the ratios for a few loaders in RAM, items of 10 s."""
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # before OpenMP is loaded: as runs have it
     import torch
 
     torch.set_num_threads(cores_allowed())
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        corpus = make_corpus(Path(folder) / "corpus", clips=CLIPS, seconds=10, validation=0)
+        corpus = make_corpus(Path(folder) / "corpus", items=ITEMS, seconds=10, validation=0)
         resolved = []
         for name, workers in CASES:
             module = plugins.load("loaders", name)

@@ -44,7 +44,7 @@ def main() -> None:
         median = times[ROUNDS // 2]
         print(f"snakemake -n, {name} ({segments:,}): {median:.1f} s (all: {times}), {memory:.2f} GB, {jobs} jobs")
     for unit, measured, goal in (("s", median, 10), ("GB", memory, 1)):
-        bench = f"snakemake -n, 2 M clips, {unit}"
+        bench = f"snakemake -n, 2 M items, {unit}"
         print(json.dumps({"bench": bench, "ratio": measured, "goal": goal, "lower_is_better": True}))
 
 

@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100_000)
     arguments = parser.parse_args()
     plan(arguments.results)
-    tables(arguments.results, arguments.runs)
+    tables(arguments.results, arguments.results)
 
 
 if __name__ == "__main__":

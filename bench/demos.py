@@ -46,18 +46,18 @@ def demo() -> dict[str, Any]:
 
 
 def above_ceiling(row: dict[str, Any]) -> bool:
-    """Return whether a result is above the in-memory ceiling of its visits by more than its interval."""
-    low, ceiling = row["interval_low"], row["ceiling_clips_per_second"]
+    """Return whether a result is above the in-memory ceiling of its runs by more than its interval."""
+    low, ceiling = row["interval_low"], row["ceiling_items_per_second"]
     return bool(low and ceiling and low > ceiling)
 
 
 def highest(rows: list[dict[str, Any]]) -> float:
     """Return the largest share of the in-memory ceiling of all results, in percent."""
-    return max(100 * row["clips_per_second"] / row["ceiling_clips_per_second"] for row in _with_ceiling(rows))
+    return max(100 * row["items_per_second"] / row["ceiling_items_per_second"] for row in _with_ceiling(rows))
 
 
 def _with_ceiling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["clips_per_second"] and row["ceiling_clips_per_second"]]
+    return [row for row in rows if row["items_per_second"] and row["ceiling_items_per_second"]]
 
 
 def bottlenecks(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
@@ -88,7 +88,7 @@ def main() -> None:
     too_high = []
     for number, one in enumerate(found, 1):
         rows, [noise] = one["ranking"], one["noise"]
-        first = max((row for row in rows if row["clips_per_second"]), key=lambda row: row["clips_per_second"])
+        first = max((row for row in rows if row["items_per_second"]), key=lambda row: row["items_per_second"])
         own = bottlenecks(rows)
         for loader, names in own.items():
             named[loader] |= names

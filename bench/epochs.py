@@ -1,10 +1,10 @@
 """Windows that are shorter than an epoch beside whole epochs: do both give the speed of whole epochs?
 
-    python -m bench.epochs --blocks 10 --json found.json
+    python -m bench.epochs --rounds 10 --json found.json
 
-Every loader with the settings of the demo, on 4,000 clips of 10 s in RAM (2.6 GB a format: name some loaders by
-`--only` where RAM is scarce). In each block each result is visited twice, one after the other: by a short window, as
-the first visits of a session are, and over at least four whole epochs. A ratio is of one block, with its 99 % interval.
+Every loader with the settings of the demo, on 4,000 items of 10 s in RAM (2.6 GB a format: name some loaders by
+`--only` where RAM is scarce). In each round each result is run twice, one after the other: by a short window, as
+the first runs of a session are, and over at least four whole epochs. A ratio is of one round, with its 99 % interval.
 Results whose epoch is no longer than the short window are left out.
 """
 
@@ -12,26 +12,26 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from bench.made_results import MadeResults, demo_runs, made_results, of_all, ratio, words, yes
+from bench.made_results import MadeResults, demo_results, made_results, of_all, ratio, words, yes
 from scripts.measure.run_session import START_WITHIN
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 
-CLIPS = 4000
+ITEMS = 4000
 SECONDS = 0.2  # of the short windows: less than a session's, as the data set is a part of one
 EPOCHS = 4
 NEAR = 0.95, 1.05
 
 
-def long_enough(made: MadeResults, clips: int, seconds: float) -> dict[str, float]:
+def long_enough(made: MadeResults, items: int, seconds: float) -> dict[str, float]:
     """Return the seconds of an epoch of each result; those are left out of `made` that have none beside the window."""
     found = {}
-    for loader, run in list(made.runs.items()):
+    for loader, result in list(made.results.items()):
         out = made.folder / "runs" / loader / "first.json"
-        speed = made.visitor.make(replace(run, seconds=seconds, path=str(out)), out)["clips_per_second"]
-        if speed and clips / speed > 1.5 * seconds:
-            found[loader] = clips / speed
+        speed = made.runner.make(replace(result, seconds=seconds, path=str(out)), out)["items_per_second"]
+        if speed and items / speed > 1.5 * seconds:
+            found[loader] = items / speed
         else:
-            del made.runs[loader]
+            del made.results[loader]
             print(
                 f"{loader}: left out: {'an epoch is no longer than the window' if speed else 'it failed'}", flush=True
             )
@@ -39,31 +39,31 @@ def long_enough(made: MadeResults, clips: int, seconds: float) -> dict[str, floa
 
 
 def main() -> None:
-    """Make the visits, and print a line of each loader and one of all."""
+    """Make the runs, and print a line of each loader and one of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--clips", type=int, default=CLIPS, help="32 a batch")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--items", type=int, default=ITEMS, help="32 a batch")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of the short windows")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="loaders (default: all)")
-    parser.add_argument("--json", type=Path, help="also write the speeds of all visits to this file")
+    parser.add_argument("--json", type=Path, help="also write the speeds of all runs to this file")
     arguments = parser.parse_args()
-    with made_results(demo_runs(arguments.only), arguments.clips) as made:
-        epoch = long_enough(made, arguments.clips, arguments.seconds)
+    with made_results(demo_results(arguments.only), arguments.items) as made:
+        epoch = long_enough(made, arguments.items, arguments.seconds)
 
-        def visited(run: Run, out: Path, seconds: float) -> float | None:
-            asked = replace(run, seconds=seconds, start_within=START_WITHIN[0])
-            return made.visitor.make(asked, out)["clips_per_second"]
+        def measure(result: Result, out: Path, seconds: float) -> float | None:
+            asked = replace(result, seconds=seconds, start_within=START_WITHIN[0])
+            return made.runner.make(asked, out)["items_per_second"]
 
         ways = {
-            "window": lambda run, out: visited(run, out, arguments.seconds),
-            "whole epochs": lambda run, out: visited(run, out, EPOCHS * epoch[run.loader]),
+            "window": lambda result, out: measure(result, out, arguments.seconds),
+            "whole epochs": lambda result, out: measure(result, out, EPOCHS * epoch[result.loader]),
         }
-        speeds = made.in_blocks(arguments.blocks, ways, arguments.json)
+        speeds = made.in_rounds(arguments.rounds, ways, arguments.json)
     near = one = 0
     for loader, found in speeds.items():
         compared = ratio(found["window"], found["whole epochs"])
         if compared is None:
-            print(f"{loader}: fewer than two blocks have both visits")
+            print(f"{loader}: fewer than two rounds have both runs")
             continue
         is_near = NEAR[0] <= compared.ratio <= NEAR[1]
         is_one = compared.low <= 1 <= compared.high

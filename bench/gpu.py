@@ -1,7 +1,7 @@
 """`make gpu`: all that touches a GPU, proven and measured on a machine that has one: one table in at most 20 minutes.
 
 First that it is right: the tests that want a GPU, and those of streams once more under torch's own stream sanitizer.
-Then how fast: the in-memory ceiling, the bus, and each loader below by itself, with the same proof of every clip as any
+Then how fast: the in-memory ceiling, the bus, and each loader below by itself, with the same proof of every item as any
 run. What is wrong, does not run or comes too late is a row with its reason, and the exit status is 1.
 
     python -m bench.gpu --json found.json
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PROJECT = Path(__file__).resolve().parents[1]
-MINUTES, CLIPS, CLIP_SECONDS, BATCH = 20.0, 1024, 10.0, 64
+MINUTES, ITEMS, CLIP_SECONDS, BATCH = 20.0, 1024, 10.0, 64
 CONTRACT = ("tests/machine/test_gpu.py", "tests/machine/test_device_prefetch.py", "tests/loaders/test_ring.py")
 CONTRACT += ("tests/loaders/test_loaders.py", "tests/loaders/test_kinds.py", "tests/loaders/test_programs.py")
 CONTRACT += ("tests/measure/test_training.py", "tests/measure/test_tensors.py", "tests/measure/test_process.py")
@@ -29,7 +29,7 @@ TESTS_AT_A_TIME = 8
 SIDE, DRAWN = 224, 32  # pixels of an image; images that are drawn, of which the others are shifted copies
 ON_A_GPU = "on_a_gpu or slow_consumer"
 STREAMS = "slow_consumer and (ring or memmap)"  # what torch enqueues; DALI's own work no sanitizer of torch sees
-VISITS = "visits by forks"
+RUNS = "runs by forks"
 MANY = {"workers": 8, "prefetch": 4, "pin_memory": True}
 MINIMUM = ("--step-limit-ms", "200", "--bottlenecks")
 
@@ -65,7 +65,7 @@ CASES = (
     Case("training, compiled", "ring", MANY, ("--task", "train_compiled")),
     Case("model by TensorRT", "ring", MANY, ("--task", "infer_tensorrt"), optional=True),
 )
-HEADINGS = ("", "clips/s", "GB/s", "% of ceiling", "min step ms", "without copy", "GPU busy %", "s", "")
+HEADINGS = ("", "items/s", "GB/s", "% of ceiling", "min step ms", "without copy", "GPU busy %", "s", "")
 
 Row = dict[str, Any]
 
@@ -95,10 +95,10 @@ def no_gpu(look: bool) -> str | None:
 class Bench:
     """The data, the time that is left, and the rows so far."""
 
-    def __init__(self, folder: Path, device: str, left: float, clips: int, seconds: float) -> None:
+    def __init__(self, folder: Path, device: str, left: float, items: int, seconds: float) -> None:
         self.folder, self.device, self.seconds = folder, device, seconds
         self.deadline = time.monotonic() + left
-        self.clips, self.rows = clips, []
+        self.items, self.rows = items, []
         self.corpora: dict[str, Any] = {}
         self.ceilings: dict[str, float] = {}
 
@@ -108,9 +108,9 @@ class Bench:
         from tests.support.loader_cases import write_format
         from tests.support.made_corpus import make_corpus
 
-        audio = make_corpus(self.folder / "audio" / "corpus", clips=self.clips, seconds=self.seconds, validation=0)
+        audio = make_corpus(self.folder / "audio" / "corpus", items=self.items, seconds=self.seconds, validation=0)
         kind, root = image.Kind((SIDE, SIDE)), self.folder / "images" / "corpus"
-        images = make_corpus(root, clips=self.clips, validation=0, kind=kind, items=drawn_images())
+        images = make_corpus(root, items=self.items, validation=0, kind=kind, content=drawn_images())
         self.corpora = {"audio": audio, "images": images}
         for of, names in (("audio", ("memmap", "int16", "npy", "wav")), ("images", ("files", "memmap"))):
             for name in names:
@@ -160,8 +160,8 @@ class Bench:
         def take(left: float) -> Row:
             settings = json.dumps({"device": self.device, "batch_size": BATCH})
             record = self.program("measure_bound", of, left, "--settings", settings)
-            self.ceilings[of] = record["clips_per_second"]
-            return self.compared({"clips_per_second": self.ceilings[of], "wrong": record["reason"]}, of)
+            self.ceilings[of] = record["items_per_second"]
+            return self.compared({"items_per_second": self.ceilings[of], "wrong": record["reason"]}, of)
 
         return take
 
@@ -174,19 +174,19 @@ class Bench:
         for case in CASES:
             if any(words in case.name for words in named):
                 self.add(case.name, self.loader(case))
-        if self.device == "cuda" and any(words in VISITS for words in named):
-            self.add(VISITS, self.forks)
+        if self.device == "cuda" and any(words in RUNS for words in named):
+            self.add(RUNS, self.forks)
 
     def forks(self, left: float) -> Row:
-        """Return what visits by forks of the warm server are beside those by interpreters."""
-        asked = ("--device", self.device, "--only", "ring", "--blocks", "2")
+        """Return what runs by forks of the warm server are beside those by interpreters."""
+        asked = ("--device", self.device, "--only", "ring", "--rounds", "2")
         command = [sys.executable, "-m", "bench.forks", *asked]
         done = subprocess.run(command, cwd=PROJECT, text=True, capture_output=True, check=True, timeout=left)
         return {"note": next(line for line in done.stdout.splitlines() if line.startswith("ring: "))}
 
     def compared(self, row: Row, of: str) -> Row:
         """Return a row with its speed in bytes as they are delivered, and beside the ceiling."""
-        speed, ceiling = row["clips_per_second"], self.ceilings.get(of)
+        speed, ceiling = row["items_per_second"], self.ceilings.get(of)
         gigabytes = speed and speed * self.corpora[of].sample.bytes / 1e9
         return {**row, "gigabytes_per_second": gigabytes, "percent": speed and ceiling and 100 * speed / ceiling}
 
@@ -207,7 +207,7 @@ class Bench:
                     began = time.perf_counter()
                 copies.arrived(copies.send(host[number % len(host)]))
             gpu.synchronize()
-            return self.compared({"clips_per_second": count * BATCH / (time.perf_counter() - began)}, "audio")
+            return self.compared({"items_per_second": count * BATCH / (time.perf_counter() - began)}, "audio")
 
         return take
 
@@ -250,7 +250,7 @@ def row_of(record: Row, optional: bool) -> Row:
     told = None if record["status"] == "ok" else f"{record['status']}: {record['reason']}"
     skipped = optional and record["status"] == "skipped"
     return {
-        "clips_per_second": record["clips_per_second"],
+        "items_per_second": record["items_per_second"],
         "minimum_step_ms": step.get("ms"),
         "without_copy": trials.get("without", {}).get("host_to_device"),
         "busy_percent": (record.get("memory") or {}).get("gpu_utilisation_mean_percent"),
@@ -263,7 +263,7 @@ def table(rows: list[Row]) -> str:
     """Return the rows as text."""
     lines = [HEADINGS]
     for row in rows:
-        names = ("clips_per_second", "gigabytes_per_second", "percent", "minimum_step_ms", "without_copy")
+        names = ("items_per_second", "gigabytes_per_second", "percent", "minimum_step_ms", "without_copy")
         numbers = (row.get(name) for name in (*names, "busy_percent", "seconds"))
         texts = ("" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}" for value in numbers)
         lines.append((row["name"], *texts, f"WRONG: {row['wrong']}" if row["wrong"] else row.get("note", "")))
@@ -292,7 +292,7 @@ def main() -> None:
     """Run all, print the table, and end with status 1 where anything is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"for all of it (default: {MINUTES:g})")
-    parser.add_argument("--clips", type=int, default=CLIPS, help=f"and images (default: {CLIPS})")
+    parser.add_argument("--items", type=int, default=ITEMS, help=f"and images (default: {ITEMS})")
     parser.add_argument("--only", choices=("tests", "speed"), help="of the two parts (default: both)")
     parser.add_argument(
         "--rows", nargs="+", default=[""], help="of the speeds those with one of these in their names: images"
@@ -309,7 +309,7 @@ def main() -> None:
     device = "cpu" if arguments.rehearse else "cuda"
     where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=where) as folder:
-        bench = Bench(Path(folder), device, left, arguments.clips, 1 if arguments.rehearse else CLIP_SECONDS)
+        bench = Bench(Path(folder), device, left, arguments.items, 1 if arguments.rehearse else CLIP_SECONDS)
         if arguments.only != "speed":
             bench.add("tests on the GPU", bench.tests(ON_A_GPU))
             bench.add("the same, stream sanitizer", bench.tests(STREAMS, TORCH_CUDA_SANITIZER="1"))

@@ -1,4 +1,4 @@
-"""Results of the demo's settings on a small made data set in RAM, proven: for benches that visit them in blocks."""
+"""Results of the demo's settings on a small made data set in RAM, proven: for benches that run them in rounds."""
 
 import json
 import random
@@ -15,23 +15,23 @@ from typing import Any
 import yaml
 
 from scripts.common import plugins
-from scripts.common.blocks import Speeds, compare
+from scripts.common.rounds import Speeds, compare
 from scripts.common.sample import audio
 from scripts.common.statistics import Comparison
 from scripts.machine.folders import location_of
-from scripts.measure.visits import Visitor
+from scripts.measure.runner import Runner
 from scripts.plan import config as configuration
 from scripts.plan.experiment import Plan
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from tests.support.handed_out import data_of
 from tests.support.made_corpus import SAMPLE_RATE, make_corpus
 
-CLIPS, SECONDS = 128, 10
+ITEMS, SECONDS = 128, 10
 WORKERS = 2  # of the loaders that the demo's preset leaves out
-Way = Callable[[Run, Path], float | None]  # (visit, path of its record) -> clips/s, None where it failed
+Way = Callable[[Result, Path], float | None]  # (run, path of its record) -> items/s, None where it failed
 
 
-def demo_runs(names: Iterable[str], device: str = "cpu") -> list[Run]:
+def demo_results(names: Iterable[str], device: str = "cpu") -> list[Result]:
     """Return a result of each loader in `names` (none: of all) with the settings of the demo's preset."""
     quick = yaml.safe_load((configuration.PRESETS / "quick.yaml").read_text(encoding="utf-8"))
     entries: dict[str, Any] = {}
@@ -43,80 +43,86 @@ def demo_runs(names: Iterable[str], device: str = "cpu") -> list[Run]:
     if unknown:
         sys.exit(f"error: --only: found {', '.join(unknown)}, allowed are {', '.join(entries)}")
     loaders = [entries[name] for name in names or entries]
-    source = {"source": "synthetic", "clips": CLIPS, "seed": 7}
+    source = {"source": "synthetic", "clips": ITEMS, "seed": 7}
     name = "made_by_a_bench"  # no data set of a workflow: programs would name its folder
     raw = {"dataset": name, "datasets": {name: source}, "storage": {"ram": {"path": "/dev/shm"}}}
     raw |= {"loaders": loaders, "sweep": {"device": [device]}}
-    return Plan(raw, {"preset": "quick", "loaders": loaders}).runs
+    return Plan(raw, {"preset": "quick", "loaders": loaders}).results
 
 
 class MadeResults:
-    """Proven results by the name of their loader (`runs`), and visits of them in blocks."""
+    """Proven results by the name of their loader (`runs`), and runs of them in rounds."""
 
-    def __init__(self, folder: Path, visitor: Visitor, runs: Iterable[Run], clips: int) -> None:
+    def __init__(self, folder: Path, runner: Runner, results: Iterable[Result], items: int) -> None:
         """Write the data to `folder` and prove the results; what cannot be proven is said, and left out."""
-        self.folder, self.visitor = folder, visitor
-        self.runs: dict[str, Run] = {}
+        self.folder, self.runner = folder, runner
+        self.results: dict[str, Result] = {}
         self.programs: dict[str, str] = {}  # that a report hands out
-        corpus = make_corpus(folder / "corpus", clips=clips, seconds=SECONDS, validation=0)
-        for run in runs:
-            location = location_of(data_of(corpus, folder / "formats", run.loader).parent).as_json()
-            proof = folder / "runs" / run.loader / "proof.json"
-            asked = replace(run, corpus=str(corpus.root), location=location, proof=None, path=str(proof), mode="proof")
-            record = visitor.make(asked, proof)
+        corpus = make_corpus(folder / "corpus", items=items, seconds=SECONDS, validation=0)
+        for result in results:
+            location = location_of(data_of(corpus, folder / "formats", result.loader).parent).as_json()
+            proof = folder / "runs" / result.loader / "proof.json"
+            asked = replace(
+                result, corpus=str(corpus.root), location=location, proof=None, path=str(proof), mode="proof"
+            )
+            record = runner.make(asked, proof)
             if record["status"] == "ok":
-                self.runs[run.loader] = replace(asked, proof=str(proof), mode="visit")
-                self.programs[run.loader] = record["declared"]["program"]
+                self.results[result.loader] = replace(asked, proof=str(proof), mode="run")
+                self.programs[result.loader] = record["declared"]["program"]
             else:
-                print(f"{run.loader}: left out: {record['reason']}", flush=True)
+                print(f"{result.loader}: left out: {record['reason']}", flush=True)
 
-    def in_blocks(
-        self, blocks: int, ways: Mapping[str, Way], file: Path | None = None
+    def in_rounds(
+        self, rounds: int, ways: Mapping[str, Way], file: Path | None = None
     ) -> dict[str, dict[str, dict[int, float]]]:
-        """Return {loader: {way: {block: clips/s}}}: in each block each result once by each way.
+        """Return {loader: {way: {round: items/s}}}: in each round each result once by each way.
 
         Results are in random order, and so are the ways of one, which follow one another: a machine's noise is much the
-        same for a second or two. After each block it is also written to `file` as JSON.
+        same for a second or two. After each round it is also written to `file` as JSON.
         """
-        speeds: dict[str, Any] = {loader: {way: {} for way in ways} for loader in self.runs}
-        for block in range(blocks):
-            order = [random.sample([(loader, way) for way in ways], len(ways)) for loader in self.runs]
+        speeds: dict[str, Any] = {loader: {way: {} for way in ways} for loader in self.results}
+        for round_number in range(rounds):
+            order = [random.sample([(loader, way) for way in ways], len(ways)) for loader in self.results]
             for loader, way in chain.from_iterable(random.sample(order, len(order))):
-                run = self.runs[loader]
-                out = self.folder / "runs" / loader / way / f"{block}.json"
-                speed = ways[way](replace(run, repeat=block, path=str(out), seed=run.seed + block), out)
+                result = self.results[loader]
+                out = self.folder / "runs" / loader / way / f"{round_number}.json"
+                speed = ways[way](
+                    replace(result, repeat=round_number, path=str(out), seed=result.seed + round_number), out
+                )
                 if speed:
-                    speeds[loader][way][block] = speed
-            print(f"block {block + 1} of {blocks}", file=sys.stderr, flush=True)
+                    speeds[loader][way][round_number] = speed
+            print(f"round {round_number + 1} of {rounds}", file=sys.stderr, flush=True)
             if file:
                 file.write_text(json.dumps(speeds, indent=1))
         return speeds
 
 
 @contextmanager
-def made_results(runs: Iterable[Run], clips: int) -> Iterator[MadeResults]:
-    """Yield the results of these runs on so many clips, in RAM until the end, with the servers of their visits."""
+def made_results(results: Iterable[Result], items: int) -> Iterator[MadeResults]:
+    """Yield the results of these runs on so many items, in RAM until the end, with the servers of their runs."""
     item = audio(SECONDS * SAMPLE_RATE)
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Visitor(item, random.Random()) as visitor:
-        yield MadeResults(Path(ram), visitor, runs, clips)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as ram, Runner(item, random.Random()) as runner:
+        yield MadeResults(Path(ram), runner, results, items)
 
 
 def ratio(one: Speeds, other: Speeds) -> Comparison | None:
-    """Return how many times `one` is faster than `other`, by blocks; None where they share fewer than two."""
+    """Return how many times `one` is faster than `other`, by rounds; None where they share fewer than two."""
     found = compare(one, other) if one and other else None
     return found if found and found.low is not None else None
 
 
 def of_all(speeds: Mapping[str, Mapping[str, Speeds]], one: str, other: str) -> Comparison | None:
-    """Return how many times faster one way is than the other over all results together, by blocks that have all."""
+    """Return how many times faster one way is than the other over all results together, by rounds that have all."""
     logs = {
         way: {
-            block: sum(log(found[way][block]) for found in speeds.values())
-            for block in set.intersection(*(set(found[one]) & set(found[other]) for found in speeds.values()))
+            round_number: sum(log(found[way][round_number]) for found in speeds.values())
+            for round_number in set.intersection(*(set(found[one]) & set(found[other]) for found in speeds.values()))
         }
         for way in (one, other)
     }
-    first, second = ({block: exp(total / len(speeds)) for block, total in logs[way].items()} for way in (one, other))
+    first, second = (
+        {round_number: exp(total / len(speeds)) for round_number, total in logs[way].items()} for way in (one, other)
+    )
     return ratio(first, second)
 
 

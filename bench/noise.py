@@ -4,12 +4,13 @@
 
 Planted are loaders that copy memory a known number of times beside each batch (memory-bound, as loaders are), and
 loaders whose batches are due at known times (as from a slow disk); of each family the ratios are known. A session is as
-`snakemake` makes it: the gate once, then blocks. Ends with an error where answers are wrong more often than they may.
+`snakemake` makes it: the gate once, then rounds. Ends with an error where answers are wrong more often than they may.
 
 A set of sessions can be taken in parts: those in the file of --json count, and only what is missing is taken.
 
 With --slower there are two loaders, one so many percent slower than the other, and no neighbour: how often is it told?
-`measure.resolution` is half of that then, since a session ends where what leads is surely equal within the resolution.
+`measure.resolution` is half of that then, since a session ends where the leaders is significantly equal within the
+resolution.
 """
 
 import argparse
@@ -26,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.blocks import FINAL_ERROR, Table, pair_intervals
 from scripts.common.choice import choose
-from scripts.common.counting import Visit, counting, visit_of
+from scripts.common.counting import Run, counting, run_of
 from scripts.common.files import read_json
+from scripts.common.rounds import FINAL_ERROR, Table, pair_intervals
 from scripts.measure.race import leading
 from tests.support.workflow_copy import ProjectCopy, folders
 
@@ -37,7 +38,7 @@ FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
 UNITS = 200  # copies of 8 MiB beside a batch by a loader of factor 1
 REST = 10  # copies that what a batch costs else is worth
 LATER = 2.5  # times what these copies take: between two batches of the first loader of the other family
-CLIPS, SECONDS, BATCH = 480, 1, 16
+ITEMS, SECONDS, BATCH = 480, 1, 16
 SURE = "1.5 and more"  # of these, 95 of 100 pairs are to be told apart
 WORDS = ("told", "open", "wrong")
 CLASSES = {"equal": (1, 1.001), "1.05": (1.001, 1.06), "1.19 to 1.43": (1.06, 1.49), SURE: (1.49, np.inf)}
@@ -132,14 +133,14 @@ class Sessions:
         self.project = ProjectCopy(
             disk / "project",
             ram,
-            datasets={"demo": {"source": "synthetic", "clips": CLIPS, "seed": 3}},
+            datasets={"demo": {"source": "synthetic", "clips": ITEMS, "seed": 3}},
             audio={"seconds": SECONDS},
             storage={"ram": {"path": str(ram)}},
             loaders=[{"name": name, "file": str(disk / f"{name}.py")} for name in loaders],
             sweep={"device": ["cpu"], "batch_size": [BATCH], "workers": [0], "task": ["read"], "allocator": ["keep"]},
             measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "tensors": False},
         )
-        self.runs = self.project.root / "results" / "runs" / "demo"
+        self.results = self.project.root / "results" / "runs" / "demo"
         self._session()
         limits = {"minutes": minutes, "resolution": resolution}
         self.project.configure(measure={**self.project.config["measure"], **limits})
@@ -152,24 +153,24 @@ class Sessions:
             sys.exit(f"error: snakemake ended with status {process.returncode}:\n{said[-5000:]}")
 
     def measure(self) -> dict[str, Any]:
-        """Take one session from nothing but the proofs; return `session`, its file, `visits`, {name: {block: visit}},
-        `control`, the speeds of the control run in clips/s, and how many `seconds` it took.
+        """Take one session from nothing but the proofs; return `session`, its file, `runs`, {name: {round: run}},
+        `control`, the speeds of the control run in items/s, and how many `seconds` it took.
         """
         began = time.monotonic()
-        for path in self.runs.glob("*/*/*/*.json"):
+        for path in self.results.glob("*/*/*/*.json"):
             if path.name != "proof.json":
                 path.unlink()
-        for path in self.runs.glob("s*-main.json"):
+        for path in self.results.glob("s*-main.json"):
             path.unlink()
         self._session()
-        visits: dict[str, dict[int, Visit]] = {}
-        for path in self.runs.glob("ram/*/*/*.json"):
+        runs: dict[str, dict[int, Run]] = {}
+        for path in self.results.glob("ram/*/*/*.json"):
             if path.stem.isdigit():
                 record = read_json(path)
-                visits.setdefault(record["loader"], {})[int(path.stem)] = visit_of(record)
-        control = [read_json(path)["clips_per_second"] for path in self.runs.glob("bounds/*/*/*.json")]
+                runs.setdefault(record["loader"], {})[int(path.stem)] = run_of(record)
+        control = [read_json(path)["items_per_second"] for path in self.results.glob("bounds/*/*/*.json")]
         session = read_json(self.project.root / SESSION)
-        return {"session": session, "visits": visits, "control": control, "seconds": time.monotonic() - began}
+        return {"session": session, "runs": runs, "control": control, "seconds": time.monotonic() - began}
 
 
 def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
@@ -189,25 +190,25 @@ def judged(table: Table, loaders: Mapping[str, tuple[str, float]]) -> Counter:
     return found
 
 
-FEWEST_BLOCKS = 20  # to draw from: of fewer a table would have the same ones again and again
+FEWEST_ROUNDS = 20  # to draw from: of fewer a table would have the same ones again and again
 
 
 def _stayed(session: dict[str, dict[int, float]]) -> set[str]:
-    """Return the results that have a visit that counts in four of five blocks of a session."""
+    """Return the results that have a run that counts in four of five rounds of a session."""
     most = max(len(speeds) for speeds in session.values())
     return {name for name, speeds in session.items() if len(speeds) >= 0.8 * most}
 
 
 def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: int = 1) -> float:
-    """Return the share of sessions with any false difference among equals, drawn from the recorded visits.
+    """Return the share of sessions with any false difference among equals, drawn from the recorded runs.
 
     Of the results that stayed to the end in four of five sessions: each one's own level in its session is taken away,
-    so that all are equal. A drawn session has as many blocks as a recorded one, each with all its visits as they were
+    so that all are equal. A drawn session has as many rounds as a recorded one, each with all its runs as they were
     made. Raises ValueError where there are too few to draw from.
     """
     counts = Counter(name for session in sessions for name in _stayed(session))
     names = sorted(name for name, count in counts.items() if count >= 0.8 * len(sessions))
-    blocks, lengths = [], []
+    rounds, lengths = [], []
     for session in sessions:
         numbers = sorted({number for name in names for number in session[name]})
         logs = np.log([[session[name].get(number, np.nan) for number in numbers] for name in names])
@@ -215,14 +216,14 @@ def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: in
         count = whole.shape[-1]
         if count >= 3:
             scale = np.sqrt(count / (count - 1))  # of what is left beside a mean of its own
-            blocks += list(scale * (whole - whole.mean(axis=1, keepdims=True)).T)
+            rounds += list(scale * (whole - whole.mean(axis=1, keepdims=True)).T)
             lengths.append(count)
-    if len(names) < 2 or len(blocks) < FEWEST_BLOCKS:
-        raise ValueError(f"{len(names)} results stayed, {len(blocks)} blocks have them all: too few to draw from")
+    if len(names) < 2 or len(rounds) < FEWEST_ROUNDS:
+        raise ValueError(f"{len(names)} results stayed, {len(rounds)} rounds have them all: too few to draw from")
     chance, wrong = np.random.default_rng(seed), 0
     for _ in range(tables):
-        taken = chance.integers(len(blocks), size=int(chance.choice(lengths)))
-        means, halves = pair_intervals(np.array([blocks[one] for one in taken]).T, FINAL_ERROR)
+        taken = chance.integers(len(rounds), size=int(chance.choice(lengths)))
+        means, halves = pair_intervals(np.array([rounds[one] for one in taken]).T, FINAL_ERROR)
         wrong += bool((abs(means) > halves).any())
     return wrong / tables
 
@@ -231,9 +232,9 @@ def taken_before(path: Path | None) -> list[dict[str, Any]]:
     """Return the sessions that an earlier call has written to `path`, none where there is no such file."""
     found = json.loads(path.read_text()) if path and path.is_file() else []
     for one in found:
-        one["visits"] = {
-            name: {int(block): Visit(*visit) for block, visit in visits.items()}
-            for name, visits in one["visits"].items()
+        one["runs"] = {
+            name: {int(round_number): Run(*run) for round_number, run in runs.items()}
+            for name, runs in one["runs"].items()
         }
         one.pop("speeds", None)
     return found
@@ -250,7 +251,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=5.0, help="of each session")
     parser.add_argument("--slower", type=float, help="two loaders, one so many percent slower; no neighbour")
-    parser.add_argument("--json", type=Path, help="write what was found, visits included, to this file; go on with it")
+    parser.add_argument("--json", type=Path, help="write what was found, runs included, to this file; go on with it")
     arguments = parser.parse_args()
     factors, waiting, resolution = FACTORS, (1.0, 1.5), 0.05
     if arguments.slower is not None:
@@ -270,8 +271,8 @@ def main() -> None:
                     found.append(sessions.measure())
                 if arguments.json:
                     arguments.json.write_text(json.dumps(found))
-            said, visits = found[number]["session"], found[number]["visits"]
-            speeds = found[number]["speeds"] = counting(visits)
+            said, runs = found[number]["session"], found[number]["runs"]
+            speeds = found[number]["speeds"] = counting(runs)
             table = Table(speeds, FINAL_ERROR)
             pairs = judged(table, loaders)
             first = max(table.place, key=lambda name: table.center(name).speed)
@@ -279,14 +280,14 @@ def main() -> None:
             choice = choose(table, leading(table), loaders.__getitem__)
             family, factor = loaders[choice.key]
             chosen[choice.form, "right" if family == "copying" and factor <= choice.behind else "WRONG"] += 1
-            left_out = sum(len(visits[name]) - len(speeds[name]) for name in visits)
+            left_out = sum(len(runs[name]) - len(speeds[name]) for name in runs)
             wrong = sum(count for (_, word), count in pairs.items() if word == "wrong")
             leaders, tables_wrong, total = leaders + right, tables_wrong + bool(wrong), total + pairs
             told = ", ".join(
                 f"{name}: {pairs[name, 'told']} of {sum(pairs[name, word] for word in WORDS)}" for name in CLASSES
             )
             print(
-                f"{number + 1:2}  {found[number]['seconds']:3.0f} s, {said['blocks']} blocks, {said['visits']} visits, "
+                f"{number + 1:2}  {found[number]['seconds']:3.0f} s, {said['rounds']} rounds, {said['runs']} runs, "
                 f"{said['made_again']} made again, "
                 f"{left_out} left out; {first} leads ({'right' if right else 'WRONG'}), "
                 f"{wrong} wrong; told {told}; control varied by {_variation(found[number].get('control', ()))}",
@@ -300,7 +301,7 @@ def main() -> None:
     print("the choice: " + ", ".join(f"{form} {count} {word}" for (form, word), count in sorted(chosen.items())))
     if pairs:
         print(f"pairs that differ by {SURE}: {sure} of {pairs} told apart ({100 * sure / pairs:.1f} %)")
-    print(f"simulated from these visits, all equal: {100 * false:.1f} % of 1,000 tables have a false difference")
+    print(f"simulated from these runs, all equal: {100 * false:.1f} % of 1,000 tables have a false difference")
     if arguments.slower is not None:
         return
     wrong = any(word == "WRONG" for _, word in chosen) or leaders < len(found) or tables_wrong > 0.05 * len(found)

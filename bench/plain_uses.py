@@ -2,7 +2,7 @@
 
 `PLAIN` maps a loader's name to (changes, plain): the settings of the race as keyword arguments of the request, and a
 context manager that takes the request and yields an epoch function like a loader's. All read the files of the loader
-with as many workers, pad or cut to the fixed length, and deliver the whole split in random order on the CPU, each clip
+with as many workers, pad or cut to the fixed length, and deliver the whole split in random order on the CPU, each item
 once. What is not said is left at the library's default.
 
 Where the program that a report offers is the plain use, its text is what is raced. A loader may be without one, and is
@@ -62,24 +62,26 @@ def plain_use(loader: str, changes: dict[str, Any]) -> Callable[[Callable[[Loade
     return enter
 
 
-class Clips:
-    """A map-style data set: a clip's data, of audio float32 (1, samples), by a function of its position, and labels."""
+class Items:
+    """A map-style data set: an item's data, of audio float32 (1, samples), by a function of its position, and
+    labels.
+    """
 
     def __init__(self, request: LoaderRequest, data: Callable[[int], Any]) -> None:
         import torch
 
         self.key, self.data = request.sample.key, data
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
+        self.item, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __len__(self) -> int:
-        return len(self.clip)
+        return len(self.item)
 
     def __getitem__(self, position: int) -> dict[str, Any]:
         return {self.key: self.data(position), **self.labelled(position)}
 
     def labelled(self, where: Any) -> dict[str, Any]:
-        """Return what is delivered beside the data of one clip, or of many."""
-        return {"target": self.target[where], "labels": self.labels[where], "clip": self.clip[where]}
+        """Return what is delivered beside the data of one item, or of many."""
+        return {"target": self.target[where], "labels": self.labels[where], "item": self.item[where]}
 
 
 def data_loader(request: LoaderRequest, dataset: Any, **arguments: Any) -> Epoch:
@@ -92,10 +94,10 @@ def data_loader(request: LoaderRequest, dataset: Any, **arguments: Any) -> Epoch
     return lambda _number: iter(loader)
 
 
-def clips_of(loader: str, request: LoaderRequest, **options: Any) -> Any:
-    """Return the data set of the program that a report offers for a loader: the plain use of its library, clip by clip.
+def items_of(loader: str, request: LoaderRequest, **options: Any) -> Any:
+    """Return the data set of the program that a report offers for a loader: the plain use of its library, item by item.
 
-    With `clip` beside what the program's own delivers.
+    With `item` beside what the program's own delivers.
     """
     import torch
 
@@ -105,18 +107,18 @@ def clips_of(loader: str, request: LoaderRequest, **options: Any) -> Any:
     text = _program.program(module, settings, "", request.data, request.sample)
     names: dict[str, Any] = {}
     exec(re.split(r"(?m)^(?:dataset|loader) = ", text)[0], names)
-    clip = torch.from_numpy(read_labels(request.data)[0])
+    item = torch.from_numpy(read_labels(request.data)[0])
 
-    class WithClip(names["Clips"]):
+    class WithItem(names["Items"]):
         def __getitem__(self, position: int) -> dict[str, Any]:
-            return {**super().__getitem__(position), "clip": clip[position]}
+            return {**super().__getitem__(position), "item": item[position]}
 
-    return WithClip()
+    return WithItem()
 
 
 def of_program(loader: str, changes: dict[str, Any], **options: Any) -> None:
     """Enter the data set of a loader's program, in torch's DataLoader, as its plain use."""
-    plain_use(loader, changes)(lambda request: data_loader(request, clips_of(loader, request, **options)))
+    plain_use(loader, changes)(lambda request: data_loader(request, items_of(loader, request, **options)))
 
 
 def fixed(audio: Any, request: LoaderRequest) -> Any:
@@ -126,15 +128,15 @@ def fixed(audio: Any, request: LoaderRequest) -> Any:
     return torch.nn.functional.pad(audio, (0, request.samples - audio.shape[1]))
 
 
-# Files, one a clip.
+# Files, one an item.
 
 
 of_program("torchaudio", WORKERS, decoder="load")
-of_program("npy", WORKERS, gather="clip")
-of_program("npz", WORKERS, gather="clip")
-plain_use("soundfile", WORKERS)(lambda request: data_loader(request, clips_of("spdl_dataset", request)))
+of_program("npy", WORKERS, gather="item")
+of_program("npz", WORKERS, gather="item")
+plain_use("soundfile", WORKERS)(lambda request: data_loader(request, items_of("spdl_dataset", request)))
 
-# Arrays, a row a clip.
+# Arrays, a row an item.
 
 
 @plain_use("numpy_memmap", NO_WORKERS)
@@ -144,7 +146,7 @@ def numpy_rows(request: LoaderRequest) -> Epoch:
     import torch
 
     rows = np.load(request.data / "audio.npy", mmap_mode="r")
-    return data_loader(request, Clips(request, lambda position: torch.from_numpy(rows[position])))
+    return data_loader(request, Items(request, lambda position: torch.from_numpy(rows[position])))
 
 
 @plain_use("memmap_int16", NO_WORKERS)
@@ -155,14 +157,14 @@ def int16_rows(request: LoaderRequest) -> Epoch:
 
     rows = np.load(request.data / "audio.npy", mmap_mode="r")
     return data_loader(
-        request, Clips(request, lambda position: torch.from_numpy(rows[position].astype(np.float32) / 32768))
+        request, Items(request, lambda position: torch.from_numpy(rows[position].astype(np.float32) / 32768))
     )
 
 
-of_program("torch_storage", NO_WORKERS, gather="clip")
-of_program("hdf5", WORKERS, gather="clip")
-of_program("zarr", WORKERS, gather="clip")
-of_program("arrow", NO_WORKERS, gather="clip")
+of_program("torch_storage", NO_WORKERS, gather="item")
+of_program("hdf5", WORKERS, gather="item")
+of_program("zarr", WORKERS, gather="item")
+of_program("arrow", NO_WORKERS, gather="item")
 
 
 @contextmanager
@@ -173,21 +175,21 @@ def lmdb_values(request: LoaderRequest) -> Iterator[Epoch]:
     """
     with tempfile.TemporaryDirectory(dir=request.data.parent) as folder:
         data = shutil.copytree(request.data, Path(folder, "copy"))
-        clips = clips_of("lmdb", replace(request, location=location_of(data)), gather="clip")
-        yield data_loader(request, clips)
-        if clips.environment is not None:
-            clips.environment.close()
+        items = items_of("lmdb", replace(request, location=location_of(data)), gather="item")
+        yield data_loader(request, items)
+        if items.environment is not None:
+            items.environment.close()
 
 
 PLAIN["lmdb"] = NO_WORKERS, lmdb_values
 
 
-# tensordict and TorchRL. Their documentation indexes whole batches, and single clips; here is what is faster.
+# tensordict and TorchRL. Their documentation indexes whole batches, and single items; here is what is faster.
 
 
 @plain_use("tensorclass", NO_WORKERS)
 def tensorclass_items(request: LoaderRequest) -> Epoch:
-    """A clip of a tensorclass in RAM in a Dataset: collating copies faster than an index of many does."""
+    """An item of a tensorclass in RAM in a Dataset: collating copies faster than an index of many does."""
     split = tensorclass_of(request).clone()
 
     class Items:
@@ -217,7 +219,7 @@ def tensorclass_of(request: LoaderRequest) -> Any:
         audio: torch.Tensor
         target: torch.Tensor
         labels: torch.Tensor
-        clip: torch.Tensor
+        item: torch.Tensor
 
     return Split.from_tensordict(TensorDict.load_memmap(request.data))
 
@@ -228,7 +230,7 @@ def replay_buffer(request: LoaderRequest) -> Epoch:
     from torchrl.data import LazyMemmapStorage, ReplayBuffer
     from torchrl.data.replay_buffers.samplers import SamplerWithoutReplacement
 
-    storage = LazyMemmapStorage(request.clips, scratch_dir=request.data, existsok=True, auto_cleanup=False)
+    storage = LazyMemmapStorage(request.items, scratch_dir=request.data, existsok=True, auto_cleanup=False)
     storage.loads(request.data)
     buffer = ReplayBuffer(
         storage=storage, sampler=SamplerWithoutReplacement(drop_last=False), batch_size=request.batch_size
@@ -249,7 +251,7 @@ def webdataset_pipeline(request: LoaderRequest) -> Epoch:
         (waveform, _sample_rate), about = pair
         labels = torch.zeros(request.classes)
         labels[about["classes"]] = 1.0
-        return fixed(waveform, request), about["classes"][0], labels, about["clip"]
+        return fixed(waveform, request), about["classes"][0], labels, about["item"]
 
     return webdataset_epochs(request, wds.torch_audio, labelled, "wav")
 
@@ -269,7 +271,7 @@ def webdataset_epochs(request: LoaderRequest, decoder: Any, labelled: Callable[.
     )
     forked = {"multiprocessing_context": "fork"} if request.workers else {}
     loader = wds.WebLoader(dataset, batch_size=None, num_workers=request.workers, **forked)
-    names = request.sample.key, "target", "labels", "clip"
+    names = request.sample.key, "target", "labels", "item"
     return lambda _number: (dict(zip(names, batch, strict=True)) for batch in loader)
 
 
@@ -279,7 +281,7 @@ def torchdata_nodes(request: LoaderRequest) -> Epoch:
     from torch.utils.data import RandomSampler, default_collate
     from torchdata.nodes import Batcher, Loader, ParallelMapper, Prefetcher, SamplerWrapper
 
-    dataset = clips_of("npy", request, gather="clip")
+    dataset = items_of("npy", request, gather="item")
     positions = Batcher(SamplerWrapper(RandomSampler(dataset)), batch_size=request.batch_size, drop_last=False)
     batches = ParallelMapper(
         positions,
@@ -294,7 +296,7 @@ def torchdata_nodes(request: LoaderRequest) -> Epoch:
 
 @plain_use("spdl", WORKERS)
 def spdl_own_reader(request: LoaderRequest) -> Epoch:
-    """SPDL's own reader of WAV, a clip at a time."""
+    """SPDL's own reader of WAV, an item at a time."""
     import numpy as np
     import spdl.io
     import torch
@@ -303,13 +305,13 @@ def spdl_own_reader(request: LoaderRequest) -> Epoch:
         pcm = spdl.io.to_numpy(spdl.io.load_wav((request.data / f"{position:06}.wav").read_bytes()))
         return fixed(torch.from_numpy(pcm.T.astype(np.float32) / 32768), request)
 
-    return spdl_pipeline(request, Clips(request, audio))
+    return spdl_pipeline(request, Items(request, audio))
 
 
 @plain_use("spdl_dataset", WORKERS)
 def spdl_migrated(request: LoaderRequest) -> Epoch:
     """A Dataset as it is, in the pipeline that the migration guide begins with."""
-    return spdl_pipeline(request, clips_of("spdl_dataset", request))
+    return spdl_pipeline(request, items_of("spdl_dataset", request))
 
 
 def spdl_pipeline(request: LoaderRequest, dataset: Any) -> Epoch:
@@ -341,25 +343,25 @@ def dali_audio_decoder(request: LoaderRequest) -> Epoch:
     """The reader of files and the audio decoder."""
     from nvidia.dali import fn, pipeline_def
 
-    files = [str(request.data / f"{position:06}.wav") for position in range(request.clips)]
+    files = [str(request.data / f"{position:06}.wav") for position in range(request.items)]
 
     @pipeline_def
     def pipeline() -> Any:
         encoded, position = fn.readers.file(
-            files=files, labels=list(range(request.clips)), random_shuffle=True, pad_last_batch=True, name="reader"
+            files=files, labels=list(range(request.items)), random_shuffle=True, pad_last_batch=True, name="reader"
         )
         return dali_decoded(encoded, request), position
 
-    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels, reader_name="reader")
+    return dali_epochs(request, pipeline, Items(request, None).labelled, positions_of_labels, reader_name="reader")
 
 
 @plain_use("dali_npy", WORKERS)
 def dali_numpy_reader(request: LoaderRequest) -> Epoch:
-    """The reader of .npy files; a clip is known by the name of its file."""
+    """The reader of .npy files; an item is known by the name of its file."""
     import torch
     from nvidia.dali import fn, pipeline_def
 
-    files = [str(request.data / f"{position:06}.npy") for position in range(request.clips)]
+    files = [str(request.data / f"{position:06}.npy") for position in range(request.items)]
 
     @pipeline_def
     def pipeline() -> Any:
@@ -369,7 +371,7 @@ def dali_numpy_reader(request: LoaderRequest) -> Epoch:
     def positions(names: Any) -> Any:
         return torch.tensor([int(bytes(name).rstrip(b"\0")[-10:-4]) for name in names.numpy()])
 
-    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions, reader_name="reader")
+    return dali_epochs(request, pipeline, Items(request, None).labelled, positions, reader_name="reader")
 
 
 @plain_use("dali_external", WORKERS)
@@ -382,8 +384,8 @@ def dali_external_source(request: LoaderRequest) -> Epoch:
 
     class Batches:
         def __iter__(self) -> Iterator[tuple[list[Any], list[Any]]]:
-            order = np.random.permutation(request.clips)
-            for start in range(0, request.clips, request.batch_size):
+            order = np.random.permutation(request.items)
+            for start in range(0, request.items, request.batch_size):
                 positions = order[start : start + request.batch_size]
                 yield [rows[position] for position in positions], [np.array([position]) for position in positions]
 
@@ -392,7 +394,7 @@ def dali_external_source(request: LoaderRequest) -> Epoch:
         audio, position = fn.external_source(source=Batches(), num_outputs=2, cycle="raise")
         return audio, position
 
-    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels)
+    return dali_epochs(request, pipeline, Items(request, None).labelled, positions_of_labels)
 
 
 @plain_use("dali_webdataset", WORKERS)
@@ -417,7 +419,7 @@ def dali_webdataset_reader(request: LoaderRequest) -> Epoch:
         for row, about in zip(labels, members, strict=True):
             row[about["classes"]] = 1.0
         target = torch.tensor([about["classes"][0] for about in members])
-        return {"target": target, "labels": labels, "clip": torch.tensor([about["clip"] for about in members])}
+        return {"target": target, "labels": labels, "item": torch.tensor([about["item"] for about in members])}
 
     def read(members: Any) -> list[dict[str, Any]]:
         return [json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()]
@@ -449,7 +451,7 @@ def dali_epochs(
     """Return the epoch function of DALI's iterator for PyTorch.
 
     `read` makes of the pipeline's second output what `labelled` takes. The readers are told to pad the last batch, and
-    the iterator to cut it: the default gives clips of it twice.
+    the iterator to cut it: the default gives items of it twice.
     """
     from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
@@ -492,13 +494,13 @@ def decoded_images(request: LoaderRequest) -> Any:
         content = (request.data / f"{position:06}.jpg").read_bytes()
         return torch.from_numpy(simplejpeg.decode_jpeg(content, "RGB").transpose(2, 0, 1))
 
-    return Clips(request, image)
+    return Items(request, image)
 
 
 @plain_use("spdl_image_dataset", WORKERS)
 def spdl_images_migrated(request: LoaderRequest) -> Epoch:
     """A Dataset as it is, in the pipeline that the migration guide begins with."""
-    return spdl_pipeline(request, clips_of("spdl_image_dataset", request))
+    return spdl_pipeline(request, items_of("spdl_image_dataset", request))
 
 
 @plain_use("spdl_images", WORKERS)
@@ -508,11 +510,11 @@ def spdl_image_batches(request: LoaderRequest) -> Epoch:
     from spdl.pipeline import PipelineBuilder
     from torch.utils.data import RandomSampler, default_collate
 
-    clips = Clips(request, None)
+    dataset = Items(request, None)
 
     def frames(position: int) -> tuple[Any, dict[str, Any]]:
         packets = spdl.io.demux_image(str(request.data / f"{position:06}.jpg"))
-        return spdl.io.decode_packets(packets), clips.labelled(position)
+        return spdl.io.decode_packets(packets), dataset.labelled(position)
 
     def batch(items: list[tuple[Any, dict[str, Any]]]) -> dict[str, Any]:
         decoded, labels = zip(*items, strict=True)
@@ -522,7 +524,7 @@ def spdl_image_batches(request: LoaderRequest) -> Epoch:
     def epoch(_number: int) -> Iterator[dict[str, Any]]:
         pipeline = (
             PipelineBuilder()
-            .add_source(RandomSampler(clips))
+            .add_source(RandomSampler(dataset))
             .pipe(frames, concurrency=request.workers, output_order="input")
             .aggregate(request.batch_size)
             .pipe(batch)
@@ -540,16 +542,16 @@ def dali_image_decoder(request: LoaderRequest) -> Epoch:
     """The reader of files and the image decoder; channels first."""
     from nvidia.dali import fn, pipeline_def
 
-    files = [str(request.data / f"{position:06}.jpg") for position in range(request.clips)]
+    files = [str(request.data / f"{position:06}.jpg") for position in range(request.items)]
 
     @pipeline_def
     def pipeline() -> Any:
         encoded, position = fn.readers.file(
-            files=files, labels=list(range(request.clips)), random_shuffle=True, pad_last_batch=True, name="reader"
+            files=files, labels=list(range(request.items)), random_shuffle=True, pad_last_batch=True, name="reader"
         )
         return fn.transpose(fn.decoders.image(encoded), perm=[2, 0, 1]), position
 
-    return dali_epochs(request, pipeline, Clips(request, None).labelled, positions_of_labels, reader_name="reader")
+    return dali_epochs(request, pipeline, Items(request, None).labelled, positions_of_labels, reader_name="reader")
 
 
 @plain_use("webdataset_images", WORKERS)
@@ -561,7 +563,7 @@ def webdataset_image_pipeline(request: LoaderRequest) -> Epoch:
         image, about = pair
         labels = torch.zeros(request.classes)
         labels[about["classes"]] = 1.0
-        return image, about["classes"][0], labels, about["clip"]
+        return image, about["classes"][0], labels, about["item"]
 
     return webdataset_epochs(request, "torchrgb8", labelled, "jpg")
 
@@ -582,12 +584,12 @@ class Bucket:
         }
 
     def key(self, position: int) -> str:
-        """Return the key of a clip's object."""
+        """Return the key of an item's object."""
         return f"{self.prefix}/{position:06}.npy".lstrip("/")
 
     @staticmethod
     def tensor(content: bytes) -> Any:
-        """Return the clip of an object."""
+        """Return the item of an object."""
         import numpy as np
         import torch
 
@@ -602,14 +604,14 @@ def boto3_objects(request: LoaderRequest) -> Epoch:
 
     bucket, clients = Bucket(request), {}
 
-    def clip(position: int) -> Any:
+    def item(position: int) -> Any:
         if os.getpid() not in clients:
             config = Config(s3={"addressing_style": "path"})
             clients[os.getpid()] = boto3.session.Session().client("s3", config=config, **bucket.client)
         found = clients[os.getpid()].get_object(Bucket=bucket.bucket.name, Key=bucket.key(position))
         return bucket.tensor(found["Body"].read())
 
-    return data_loader(request, Clips(request, clip))
+    return data_loader(request, Items(request, item))
 
 
 IN_FLIGHT: dict[str, Any] = {"workers": 0, "options": {"in_flight": 20}}
@@ -632,11 +634,11 @@ def obstore_batches(request: LoaderRequest) -> Epoch:
         client_options={"allow_http": True},
     )
 
-    async def clip(position: int) -> Any:
+    async def item(position: int) -> Any:
         found = await store.get_async(bucket.key(position))
         return bucket.tensor(bytes(await found.bytes_async()))
 
-    return gathered_epochs(request, lambda: nullcontext(clip))
+    return gathered_epochs(request, lambda: nullcontext(item))
 
 
 @plain_use("s3_aiobotocore", IN_FLIGHT)
@@ -652,34 +654,34 @@ def aiobotocore_batches(request: LoaderRequest) -> Epoch:
         config = AioConfig(max_pool_connections=20, s3={"addressing_style": "path"})
         async with get_session().create_client("s3", config=config, **bucket.client) as client:
 
-            async def clip(position: int) -> Any:
+            async def item(position: int) -> Any:
                 found = await client.get_object(Bucket=bucket.bucket.name, Key=bucket.key(position))
                 async with found["Body"] as body:
                     return bucket.tensor(await body.read())
 
-            yield clip
+            yield item
 
     return gathered_epochs(request, opened)
 
 
 def gathered_epochs(request: LoaderRequest, opened: Callable[[], Any]) -> Epoch:
-    """Return the epoch function of a loop of asyncio that gathers a batch; `opened` gives what fetches a clip."""
+    """Return the epoch function of a loop of asyncio that gathers a batch; `opened` gives what fetches an item."""
     import torch
     from torch.utils.data import default_collate
 
-    clips = Clips(request, None)
+    dataset = Items(request, None)
 
     async def batch(positions: list[int], fetch: Any) -> dict[str, Any]:
         fetched = await asyncio.gather(*map(fetch, positions))
-        items = [clips.labelled(position) for position in positions]
-        return {request.sample.key: torch.stack(fetched), **default_collate(items)}
+        labels = [dataset.labelled(position) for position in positions]
+        return {request.sample.key: torch.stack(fetched), **default_collate(labels)}
 
     def epoch(_number: int) -> Iterator[dict[str, Any]]:
         with asyncio.Runner() as runner:
             context = opened()
             fetch = runner.run(context.__aenter__())
             try:
-                for positions in torch.randperm(request.clips).split(request.batch_size):
+                for positions in torch.randperm(request.items).split(request.batch_size):
                     yield runner.run(batch(positions.tolist(), fetch))
             finally:
                 runner.run(context.__aexit__(None, None, None))
@@ -693,7 +695,7 @@ def connector_map(request: LoaderRequest) -> Epoch:
     from s3torchconnector import S3ClientConfig, S3MapDataset
 
     bucket = Bucket(request)
-    uris = [f"s3://{bucket.bucket.name}/{bucket.key(position)}" for position in range(request.clips)]
+    uris = [f"s3://{bucket.bucket.name}/{bucket.key(position)}" for position in range(request.items)]
     found = S3MapDataset.from_objects(
         uris,
         region=bucket.bucket.region,
@@ -701,24 +703,24 @@ def connector_map(request: LoaderRequest) -> Epoch:
         s3client_config=S3ClientConfig(force_path_style=True),
         transform=lambda reader: bucket.tensor(reader.read()),
     )
-    return data_loader(request, Clips(request, found.__getitem__))
+    return data_loader(request, Items(request, found.__getitem__))
 
 
 # Libraries of isolated environments: their own data set and loader, on a disk and over a bucket.
 
 
-class Items:
-    """What turns an item of such a library into a clip with its labels, as a transform in its data set."""
+class Decoder:
+    """What turns an item of such a library into an item with its labels, as a transform in its data set."""
 
     def __init__(self, request: LoaderRequest) -> None:
-        self.clips, self.key, self.samples = Clips(request, None), request.sample.key, request.samples
+        self.items, self.key, self.samples = Items(request, None), request.sample.key, request.samples
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         import torch
 
         audio = torch.as_tensor(item[self.key])[: self.samples].float() / 32768
         padded = torch.nn.functional.pad(audio, (0, self.samples - len(audio)))
-        return {self.key: padded[None], **self.clips.labelled(item["position"])}
+        return {self.key: padded[None], **self.items.labelled(item["position"])}
 
 
 @contextmanager
@@ -726,7 +728,7 @@ def litdata_epochs(request: LoaderRequest, place: Any, **options: Any) -> Iterat
     """Yield the epoch function of LitData's loader on its data set."""
     from litdata import StreamingDataLoader, StreamingDataset
 
-    made = Items(request)
+    made = Decoder(request)
 
     class Decoded(StreamingDataset):
         def __getitem__(self, index: Any) -> dict[str, Any]:
@@ -744,7 +746,7 @@ def mosaic_epochs(request: LoaderRequest, **place: Any) -> Iterator[Epoch]:
 
     from scripts.loaders._mosaic import _close
 
-    made = Items(request)
+    made = Decoder(request)
 
     class Decoded(StreamingDataset):
         def __getitem__(self, index: Any) -> dict[str, Any]:
@@ -818,7 +820,7 @@ def main() -> None:
     with placed_kinds() as placed:
         for loader in PLAIN:
             found = problems_of(loader, placed)
-            print(f"{loader}: {'; '.join(found) or 'every clip once, and right'}", flush=True)
+            print(f"{loader}: {'; '.join(found) or 'every item once, and right'}", flush=True)
             wrong += bool(found)
     sys.exit(wrong)
 
@@ -827,7 +829,7 @@ def main() -> None:
 def placed_kinds() -> Iterator[dict[str, Any]]:
     """Yield by kind of data a corpus in the formats that have been asked for, with a short last batch.
 
-    Of audio its clips are shorter and longer than the fixed length.
+    Of audio its items are shorter and longer than the fixed length.
     """
     from scripts.kinds import image
     from tests.support.loader_cases import Placed
@@ -839,7 +841,7 @@ def placed_kinds() -> Iterator[dict[str, Any]]:
         placed = {}
         for name, kind in kinds.items():
             folder = Path(place, name)
-            corpus = make_corpus(folder / "corpus", clips=45, seconds=0.1, kind=kind)
+            corpus = make_corpus(folder / "corpus", items=45, seconds=0.1, kind=kind)
             placed[name] = Placed(corpus, folder / "formats", stores.enter_context(object_store(folder / "objects")))
         yield placed
 

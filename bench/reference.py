@@ -15,10 +15,10 @@ def gathered(request: LoaderRequest, method: str) -> Iterator[Callable[[int], It
 
     sample = request.sample
     dtype = getattr(torch, sample.dtype)
-    data = torch.empty((request.clips, *sample.shape), dtype=dtype).random_(0, 128)
-    labels = torch.zeros((request.clips, request.classes))
-    small = {"target": torch.zeros(request.clips, dtype=torch.int64), "labels": labels}
-    small["clip"] = torch.arange(request.clips)
+    data = torch.empty((request.items, *sample.shape), dtype=dtype).random_(0, 128)
+    labels = torch.zeros((request.items, request.classes))
+    small = {"target": torch.zeros(request.items, dtype=torch.int64), "labels": labels}
+    small["item"] = torch.arange(request.items)
     buffer = torch.empty((request.batch_size, *sample.shape), dtype=dtype)
 
     def epoch(number: int) -> Iterator[dict[str, Any]]:

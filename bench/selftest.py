@@ -15,17 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.noise import Sessions, planted
-from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.counting import counting
+from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.statistics import Comparison
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import folders
 
 MINUTES = 3.0  # of the session
-RESOLUTION = 0.025  # what leads is to be told apart by more than that, before it ends early
+RESOLUTION = 0.025  # the leaders is to be told apart by more than that, before it ends early
 ATTEMPTS = 3  # at a planted bottleneck that is called unclear; a wrong name is wrong at once
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
-    "any false difference in at most 5 % of sessions": ["tests/common/test_blocks.py", "-k", "equal or simulation"],
+    "any false difference in at most 5 % of sessions": ["tests/common/test_rounds.py", "-k", "equal or simulation"],
     "order of phases": ["tests/measure/test_protocol.py"],
     "AU of trainings, by a planted clock": ["tests/measure/test_training.py", "-k", "utilisation"],
     "cold >= 90 %, warm <= 1 %": ["tests/machine/test_page_cache.py", "-k", "device or user"],
@@ -80,8 +80,8 @@ class Session:
         if self._table is None:
             with folders() as (disk, ram):
                 loaders = planted(disk, (1.0, 1.0, 1.05), ())
-                visits = Sessions(disk, ram, loaders, MINUTES, RESOLUTION).measure()["visits"]
-            self._table = Table(counting(visits), FINAL_ERROR)
+                runs = Sessions(disk, ram, loaders, MINUTES, RESOLUTION).measure()["runs"]
+            self._table = Table(counting(runs), FINAL_ERROR)
         return self._table
 
     def same(self) -> tuple[bool, str]:

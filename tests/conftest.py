@@ -20,7 +20,7 @@ os.environ["PYTHONPATH"] = str(PROJECT)  # of the programs that tests start, in 
 TOGETHER = tuple(
     f"test_{name}.py"
     for name in (
-        *("workflow", "conditions", "download_faults", "loaders", "browser", "report", "light"),
+        *("workflow", "scenarios", "download_faults", "loaders", "browser", "report", "light"),
         *("machines", "parts", "one_figure", "figures", "programs", "faults", "code", "verdicts"),
         *("killed_session", "forms", "charts", "extending", "envs", "kinds", "plain_uses", "download_parts"),
     )

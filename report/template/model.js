@@ -4,7 +4,7 @@
   const form = document.getElementById("model-form");
   if (!form) return;
   const table = document.getElementById("hero");
-  const [clips, target, least] = ["clips", "target", "smallest"].map((name) => Number(form.dataset[name]));
+  const [items, target, least] = ["items", "target", "smallest"].map((name) => Number(form.dataset[name]));
   const [low, high] = [Number(table.dataset.low), Number(table.dataset.high)];
   const sizes = JSON.parse(form.dataset.sizes); // of an item: [type, bytes], the last one as it is stored
   const stored = sizes[sizes.length - 1][1];
@@ -45,7 +45,7 @@
       const [batch, step, au] = data.measured.split(" ").map(Number);
       if (batch === model.batch && step === model.step) return { au, source: "memory" };
     }
-    const epoch = model.gb ? 1e9 * model.gb / stored : clips;
+    const epoch = model.gb ? 1e9 * model.gb / stored : items;
     const batches = Math.max(1, Math.ceil(epoch / model.batch));
     const [step, each] = [model.step / 1000, model.batch / rate];
     const lasts = data.ahead === "1" ? Math.max(step, each) : step + each;

@@ -1,4 +1,4 @@
-"""For writers that stream arrays of delivered clips: the rows one after another, and the .npy header before them.
+"""For writers that stream arrays of delivered items: the rows one after another, and the .npy header before them.
 
 `numpy.lib.format.open_memmap` would do the same through mapped pages, which count as memory of the process until the
 kernel takes them back; plain writes keep it flat however long the array is.
@@ -35,17 +35,17 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0
     return written[: start - 2] + len(text).to_bytes(2, "little") + text
 
 
-def delivered_clips(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
-    """Yield each clip of the split in manifest order, in the type and shape of the corpus's `sample`.
+def delivered_items(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
+    """Yield each item of the split in manifest order, in the type and shape of the corpus's `sample`.
 
-    `progress(1)` is called when the next one is asked for: the clip has been written.
+    `progress(1)` is called when the next one is asked for: the item has been written.
 
-    It is one array, filled again for each clip, valid until the next is asked for: a fresh one a clip, whose pages cost
-    as much as the arithmetic, would hold the same.
+    It is one array, filled again for each item, valid until the next is asked for: a fresh one an item, whose pages
+    cost as much as the arithmetic, would hold the same.
     """
     row = np.zeros(corpus.sample.shape, dtype=corpus.sample.dtype)
-    for clip in corpus.clips(split):
-        yield corpus.delivered(clip, row)
+    for item in corpus.items(split):
+        yield corpus.delivered(item, row)
         progress(1)
 
 

@@ -3,7 +3,7 @@
 The report chooses by it, and a session looks for what explains the result that the report will name.
 
 From a warm cache the files of every local tier are in memory, and two tiers differ little. There loaders are compared
-over all tiers: a visit with those of other loaders on the same tier in the same block. That is twice the blocks on two
+over all tiers: a run with those of other loaders on the same tier in the same round. That is twice the rounds on two
 tiers, and half as many to be compared.
 """
 
@@ -14,21 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scripts.common.blocks import FINAL_ERROR, Speeds, Table
 from scripts.common.counting import Name
+from scripts.common.rounds import FINAL_ERROR, Speeds, Table
 from scripts.common.statistics import CLOSE, Comparison
 
-LEAST_ON_TIER = 2  # visits: single ones distinguish nothing
+LEAST_ON_TIER = 2  # runs: single ones distinguish nothing
 
 
 class Choice(NamedTuple):
     """The one of several leading results to use.
 
-    - `form`: ``use`` (it is surely at most CLOSE times slower than any of them, or the only ones that feed the user's
-      own step are further behind), ``equal`` (each is so close) or ``noisy`` (none is; `key` is the least behind).
+    - `form`: ``use`` (it is significantly at most CLOSE times slower than any of them, or the only ones that feed the
+      user's own step are further behind), ``equal`` (each is so close) or ``noisy`` (none is; `key` is the least
+      behind).
     - `behind`: how many times slower than any of them it is at most; where all are ``equal`` how many times slower
-      than any other each is at most; infinite where too few blocks are shared.
-    - `longer`: how many times as many blocks would make it ``use``, if all went on as so far; infinite where unknown.
+      than any other each is at most; infinite where too few rounds are shared.
+    - `longer`: how many times as many rounds would make it ``use``, if all went on as so far; infinite where unknown.
     """
 
     key: Hashable
@@ -47,11 +48,12 @@ def choose(
     expense: Callable[[Hashable], Any],
     starves: Callable[[Hashable], bool] = _never,
 ) -> Choice:
-    """Return the choice among results of `table`, none of which is surely the fastest unless it is the only one.
+    """Return the choice among results of `table`, none of which is significantly the fastest unless it is the only one.
 
-    Of those that are surely at most CLOSE times slower than any other, the one with the least `expense` is chosen.
-    What `starves` the user's own step is chosen only where all do: a training gains nothing from reading that may be
-    faster and that it has to wait for. Where none of those that feed it is so close, it is the one the least behind.
+    Of those that are significantly at most CLOSE times slower than any other, the one with the least `expense` is
+    chosen. What `starves` the user's own step is chosen only where all do: a training gains nothing from reading that
+    may be faster and that it has to wait for. Where none of those that feed it is so close, it is the one the least
+    behind.
     """
     if len(leading) == 1:
         return Choice(leading[0], "use", 1.0, 1.0)
@@ -72,7 +74,7 @@ def choose(
         return Choice(
             leading[chosen], "equal" if equal else "use", float(behind.max() if equal else behind[chosen]), 1.0
         )
-    room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the blocks
+    room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the rounds
     longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
     np.fill_diagonal(longer, 0.0)
     chosen = int(behind.argmin())
@@ -80,7 +82,7 @@ def choose(
 
 
 def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tuple[int, str], float]]:
-    """Return {(loader, slug): {(block, tier): clips/s}} of the settings that have two visits and more on every tier.
+    """Return {(loader, slug): {(round, tier): items/s}} of the settings that have two runs and more on every tier.
 
     Nothing where there is but one tier, or where a loader has no such settings.
     """
@@ -88,14 +90,16 @@ def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tup
     found: dict[tuple[str, str], dict[tuple[int, str], float]] = {}
     on_tiers: Counter[tuple[str, str]] = Counter()
     for name, speeds in results.items():
-        found.setdefault(name.settings, {}).update({(block, name.tier): speed for block, speed in speeds.items()})
+        found.setdefault(name.settings, {}).update(
+            {(round_number, name.tier): speed for round_number, speed in speeds.items()}
+        )
         on_tiers[name.settings] += len(speeds) >= LEAST_ON_TIER
     whole = {one: speeds for one, speeds in found.items() if on_tiers[one] == len(tiers)}
     return whole if len(tiers) > 1 and {loader for loader, _ in whole} == loaders else {}
 
 
 class Compared:
-    """The results of one condition: compared by themselves, and loaders over all tiers where that is asked for.
+    """The results of one scenario: compared by themselves, and loaders over all tiers where that is asked for.
 
     `results` are those to compare, `every` those of all settings that were measured beside them, of which they were
     chosen: intervals are those of all. With `together` a loader over all tiers has the settings that are fastest there;
@@ -108,7 +112,7 @@ class Compared:
         every = {**(every or {}), **results}
         whole = over_tiers(every) if together else {}
         self.loaders = Table(whole, FINAL_ERROR) if whole else None
-        levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean block: some left early
+        levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
         self.results = Table(every, FINAL_ERROR)
         self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
@@ -133,9 +137,9 @@ class Compared:
     ) -> tuple[Choice, list[Name]]:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
-        Of a loader on several tiers it is the one with the least expense that is not surely slower than on another, and
-        that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that step where the
-        others starve it and are not surely faster.
+        Of a loader on several tiers it is the one with the least expense that is not significantly slower than on
+        another, and that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that
+        step where the others starve it and are not significantly faster.
         """
         among, table = set(among), self.loaders or self.results
         loaders = {one.loader for one in among} if self.loaders else set()

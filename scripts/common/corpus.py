@@ -1,7 +1,7 @@
-"""The canonical corpus: files of one kind of data (`scripts/kinds`), and the manifest that says what each clip is.
+"""The canonical corpus: files of one kind of data (`scripts/kinds`), and the manifest that says what each item is.
 
-A clip is an item of the corpus: of audio mono 16-bit PCM in natural length, but also an image, or an array. Everything
-after this stage (formats, loaders, the verification) takes clip order, split, labels and the true bytes from here and
+An item of the corpus is mono 16-bit PCM in natural length, of audio; an image; or an array. Everything
+after this stage (formats, loaders, the verification) takes item order, split, labels and the true bytes from here and
 nowhere else.
 """
 
@@ -21,7 +21,7 @@ SPLITS = ("train", "validation")
 MANIFEST_COLUMNS = ("index", "id", "split", "classes", "frames", "hash", "path")
 
 
-class Clip(NamedTuple):
+class Item(NamedTuple):
     """One row of manifest.csv."""
 
     index: int
@@ -29,7 +29,7 @@ class Clip(NamedTuple):
     split: str
     classes: tuple[int, ...]
     frames: int  # along the last axis of what is stored: of audio its natural length
-    hash: str  # 16 hexadecimal digits, see `clip_hash`
+    hash: str  # 16 hexadecimal digits, see `item_hash`
     path: str  # of its file, relative to the corpus folder
 
 
@@ -42,7 +42,7 @@ def pad_or_cut(pcm: np.ndarray, samples: int) -> np.ndarray:
     return padded
 
 
-def clip_hash(fixed: np.ndarray) -> str:
+def item_hash(fixed: np.ndarray) -> str:
     """Return the XXH3 64-bit hash, as 16 hexadecimal digits, of stored values of the fixed shape, little-endian."""
     return xxhash.xxh3_64_hexdigest(np.ascontiguousarray(fixed, dtype=fixed.dtype.newbyteorder("<")))
 
@@ -52,18 +52,18 @@ def to_float(pcm: np.ndarray) -> np.ndarray:
     return np.multiply(pcm, np.float32(1 / 32768), dtype=np.float32)
 
 
-def read_manifest(path: Path, split: str | None = None) -> Iterator[Clip]:
-    """Yield the clips of manifest.csv in index order, of one split or of all; streams, keeps nothing.
+def read_manifest(path: Path, split: str | None = None) -> Iterator[Item]:
+    """Yield the items of manifest.csv in index order, of one split or of all; streams, keeps nothing.
 
     Raises UserError where it is damaged.
     """
     with reading(path, "index_corpus"), open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             if row["split"] not in SPLITS or row["path"] is None:
-                raise ValueError(f"the row of clip {row['index']} is cut")
+                raise ValueError(f"the row of item {row['index']} is cut")
             if split is None or row["split"] == split:
                 classes = tuple(int(number) for number in row["classes"].split())
-                yield Clip(
+                yield Item(
                     int(row["index"]), row["id"], row["split"], classes, int(row["frames"]), row["hash"], row["path"]
                 )
 
@@ -78,24 +78,24 @@ class Corpus:
             self.sample: sample.Sample = sample.from_json(info["sample"])
             self.sample_rate: int | None = info.get("sample_rate")  # of audio
             self.classes: int = info["classes"]
-            self.counts: dict[str, int] = info["clips"]  # clips per split
+            self.counts: dict[str, int] = info["items"]  # items per split
         self.kind = plugins.load("kinds", self.sample.kind)
 
     @property
     def samples(self) -> int:
-        """The fixed length of a delivered clip of audio."""
+        """The fixed length of a delivered item of audio."""
         return self.sample.shape[-1]
 
-    def clips(self, split: str) -> Iterator[Clip]:
-        """Yield the clips of one split in index order."""
+    def items(self, split: str) -> Iterator[Item]:
+        """Yield the items of one split in index order."""
         return read_manifest(self.root / "manifest.csv", split)
 
-    def stored(self, clip: Clip) -> np.ndarray:
-        """Return the values of a clip's file: of audio int16 (frames,), in its natural length.
+    def stored(self, item: Item) -> np.ndarray:
+        """Return the values of an item's file: of audio int16 (frames,), in its natural length.
 
         Raises UserError where they are not what was indexed.
         """
-        path = self.root / clip.path
+        path = self.root / item.path
         try:
             values = self.kind.read(path, self.sample)
         except OSError as error:
@@ -103,18 +103,18 @@ class Corpus:
             raise
         except ValueError:
             values = None
-        if values is None or clip_hash(self.kind.fixed(values, self.sample)) != clip.hash:
+        if values is None or item_hash(self.kind.fixed(values, self.sample)) != item.hash:
             raise UserError(
-                f"{path}: found other data than the manifest has of clip {clip.index}: it was cut or changed since, or "
+                f"{path}: found other data than the manifest has of item {item.index}: it was cut or changed since, or "
                 "another version of a library decodes it otherwise. Delete "
                 f"{path.parent} and {self.root}/manifest.csv, then type the same command again."
             )
         return values
 
-    def padded(self, clip: Clip) -> np.ndarray:
-        """Return the stored values of a clip in the fixed shape: of audio int16 (samples,)."""
-        return self.kind.fixed(self.stored(clip), self.sample)
+    def padded(self, item: Item) -> np.ndarray:
+        """Return the stored values of an item in the fixed shape: of audio int16 (samples,)."""
+        return self.kind.fixed(self.stored(item), self.sample)
 
-    def delivered(self, clip: Clip, out: np.ndarray | None = None) -> np.ndarray:
-        """Return a clip as every loader is to deliver it, in the type and shape of `sample`; in `out`, if given."""
-        return self.kind.delivered(self.stored(clip), self.sample, out)
+    def delivered(self, item: Item, out: np.ndarray | None = None) -> np.ndarray:
+        """Return an item as every loader is to deliver it, in the type and shape of `sample`; in `out`, if given."""
+        return self.kind.delivered(self.stored(item), self.sample, out)

@@ -26,7 +26,7 @@ Record = dict[str, Any]
 STATE, BASES, COMMON, TRIALS = "session.json", "relied-on.json", "result.json", "trials-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
-SAME += ("settings", "threads", "clips", "clip_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
+SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
 SAME += ("commit", "mode", "started_by")
 
 
@@ -55,7 +55,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
         "storage": _hash({"location": row["location"], "emulate": row["emulate"], **limited}),
         "format": [row["format"], row["format_version"], made.get("files")],
         "loader": row["version"],
-        "receipts": proof.get("receipts_hash"),
+        "checksums": proof.get("checksums_hash"),
         "versions": proof["declared"]["versions"],
         "protocol": PROTOCOL,
     }

@@ -95,6 +95,6 @@ def tree_size(path: Path) -> tuple[int, int]:
     return total, files
 
 
-def block_of(clip_bytes: int) -> int:
-    """Return the bytes that a read of a clip takes from a device: `clip_bytes` rounded up to whole pages of 4096."""
-    return -(-clip_bytes // PAGE) * PAGE
+def block_of(item_bytes: int) -> int:
+    """Return the bytes that a read of an item takes from a device: `item_bytes` rounded up to whole pages of 4096."""
+    return -(-item_bytes // PAGE) * PAGE

@@ -1,7 +1,7 @@
 """Labels beside the data of a split, for formats whose files hold data alone: three plain .npy arrays.
 
-`clip.npy` int64 (n,), `target.npy` int64 (n,), `labels.npy` float32 (n, classes): position i of each belongs to the
-i-th clip of the split in manifest order, which is also the number in a numbered file's name. A split without clips
+`item.npy` int64 (n,), `target.npy` int64 (n,), `labels.npy` float32 (n, classes): position i of each belongs to the
+i-th item of the split in manifest order, which is also the number in a numbered file's name. A split without items
 has no arrays: its folder is empty, since an array without elements cannot be mapped.
 """
 
@@ -16,23 +16,23 @@ from scripts.common.corpus import Corpus, pad_or_cut, to_float
 
 
 class LabelRow(NamedTuple):
-    """What a loader delivers beside the data of one clip."""
+    """What a loader delivers beside the data of one item."""
 
-    clip: np.ndarray  # int64 (), index in the manifest
+    item: np.ndarray  # int64 (), index in the manifest
     target: np.ndarray  # int64 (), first class
     labels: np.ndarray  # float32 (classes,), multi-hot
 
 
 def label_rows(corpus: Corpus, split: str) -> Iterator[LabelRow]:
-    """Yield the labels of one split's clips in manifest order; streams, keeps nothing."""
-    for clip in corpus.clips(split):
+    """Yield the labels of one split's items in manifest order; streams, keeps nothing."""
+    for item in corpus.items(split):
         hot = np.zeros(corpus.classes, dtype=np.float32)
-        hot[list(clip.classes)] = 1.0
-        yield LabelRow(np.int64(clip.index), np.int64(clip.classes[0]), hot)
+        hot[list(item.classes)] = 1.0
+        yield LabelRow(np.int64(item.index), np.int64(item.classes[0]), hot)
 
 
 def write_labels(corpus: Corpus, split: str, out: Path) -> None:
-    """Write clip.npy, target.npy and labels.npy of one split into `out`, or nothing for a split without clips.
+    """Write item.npy, target.npy and labels.npy of one split into `out`, or nothing for a split without items.
 
     Memory does not grow with the corpus.
     """
@@ -40,29 +40,29 @@ def write_labels(corpus: Corpus, split: str, out: Path) -> None:
     if not count:
         return
     with (
-        open(out / "clip.npy", "wb") as clips,
+        open(out / "item.npy", "wb") as items,
         open(out / "target.npy", "wb") as targets,
         open(out / "labels.npy", "wb") as labels,
     ):
-        clips.write(npy_header(np.int64, (count,)))
+        items.write(npy_header(np.int64, (count,)))
         targets.write(npy_header(np.int64, (count,)))
         labels.write(npy_header(np.float32, (count, corpus.classes)))
         for row in label_rows(corpus, split):
-            clips.write(row.clip.tobytes())
+            items.write(row.item.tobytes())
             targets.write(row.target.tobytes())
             labels.write(row.labels.tobytes())
 
 
 def read_labels(split_dir: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (clip int64 (n,), target int64 (n,), labels float32 (n, classes)), read into memory.
+    """Return (item int64 (n,), target int64 (n,), labels float32 (n, classes)), read into memory.
 
-    Raises FileNotFoundError for a folder without label arrays, which a split without clips has.
+    Raises FileNotFoundError for a folder without label arrays, which a split without items has.
     """
-    return tuple(np.load(split_dir / f"{name}.npy", allow_pickle=False) for name in ("clip", "target", "labels"))
+    return tuple(np.load(split_dir / f"{name}.npy", allow_pickle=False) for name in ("item", "target", "labels"))
 
 
 def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator[list[int]]:
-    """Yield each clip's class numbers: the target first, then the others in ascending order.
+    """Yield each item's class numbers: the target first, then the others in ascending order.
 
     A multi-hot row does not know the manifest's order of the classes after the first.
     """
@@ -71,15 +71,15 @@ def class_lists(target: Iterable[int], labels: Iterable[np.ndarray]) -> Iterator
         yield [int(first), *(number for number in others if number != int(first))]
 
 
-def with_labels(out: Path, clips: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray, list[int]]]:
-    """Yield (clip index, delivered clip, classes) of clips in manifest order, from the label arrays in `out`.
+def with_labels(out: Path, items: Iterable[np.ndarray]) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+    """Yield (item index, delivered item, classes) of items in manifest order, from the label arrays in `out`.
 
-    A clip may be an array that is filled or mapped again for the next: each is copied. The classes are the target
+    An item may be an array that is filled or mapped again for the next: each is copied. The classes are the target
     first, then the others in ascending order.
     """
     numbers, target, labels = read_labels(out)
-    for number, clip, classes in zip(numbers.tolist(), clips, class_lists(target, labels), strict=True):
-        yield number, np.array(clip), classes
+    for number, item, classes in zip(numbers.tolist(), items, class_lists(target, labels), strict=True):
+        yield number, np.array(item), classes
 
 
 def padded_float(pcm: np.ndarray, samples: int) -> np.ndarray:

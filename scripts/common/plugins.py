@@ -30,7 +30,7 @@ CONTRACT = {
         "read": "def read(path, sample): ...",
         "fixed": "def fixed(values, sample): ...",
         "delivered": "def delivered(values, sample, out=None): ...",
-        "examine": "def examine(found, clip, corpus, owner, limit): ...",
+        "examine": "def examine(found, item, corpus, owner, limit): ...",
     },
     "sources": {
         "VERSION": "VERSION = 1",
@@ -41,7 +41,7 @@ CONTRACT = {
     },
     "formats": {
         "VERSION": "VERSION = 1",
-        "BYTES_PER_CLIP": "BYTES_PER_CLIP = lambda sample: sample.stored_bytes",
+        "BYTES_PER_ITEM": "BYTES_PER_ITEM = lambda sample: sample.stored_bytes",
         "READERS": "READERS = False",
         "write": "def write(corpus, split, out, readers, progress): ...",
         "read": "def read(out, corpus): ...",
@@ -52,7 +52,7 @@ CONTRACT = {
         "check": "def check(options): ...",
         "location": "def location(options, copy): ...",
         "place": "def place(options, source, location): ...",
-        "profile": "def profile(options, clip_bytes, readers, seconds): ...",
+        "profile": "def profile(options, item_bytes, readers, seconds): ...",
     },
     "loaders": {
         "FORMAT": 'FORMAT = "wav"',
@@ -88,8 +88,8 @@ def load(kind: str, name: str) -> ModuleType:
 
 
 def takes(format: ModuleType, sample: Sample) -> int:
-    """Return about how many bytes an item takes in a format: its BYTES_PER_CLIP, or its TAKES where that is at most."""
-    return getattr(format, "TAKES", format.BYTES_PER_CLIP)(sample)
+    """Return about how many bytes an item takes in a format: its BYTES_PER_ITEM, or its TAKES where that is at most."""
+    return getattr(format, "TAKES", format.BYTES_PER_ITEM)(sample)
 
 
 def _imported(kind: str, name: str) -> ModuleType:
@@ -206,7 +206,7 @@ def kind_of(module: ModuleType, options: Mapping[str, Any]) -> Any:
 def declared(module: ModuleType) -> dict[str, Any]:
     """Return what a loader says of itself: the first line of its docstring, its format, order, options by default, ...
 
-    `order` is "random" where an epoch is a permutation of all clips.
+    `order` is "random" where an epoch is a permutation of all items.
     """
     return {
         "about": describe(module),

@@ -28,8 +28,8 @@ class LoaderRequest:
     """One split of a placed format, and how it is to be delivered."""
 
     location: Location  # of the split, on its tier
-    clips: int  # clips in the split
-    sample: Sample  # what a delivered clip is
+    items: int  # items in the split
+    sample: Sample  # what a delivered item is
     classes: int
     batch_size: int = 32
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
@@ -60,12 +60,12 @@ class LoaderRequest:
 
     @cached_property
     def array(self) -> Path:
-        """The file of all clips in a folder of the format memmap: `audio.npy`, or `image.npy`, `array.npy`."""
+        """The file of all items in a folder of the format memmap: `audio.npy`, or `image.npy`, `array.npy`."""
         return self.data / f"{self.sample.key}.npy"
 
     @cached_property
     def samples(self) -> int:
-        """The fixed length of a delivered clip of audio."""
+        """The fixed length of a delivered item of audio."""
         return self.sample.shape[-1]
 
     @cached_property
@@ -86,7 +86,7 @@ def epoch_order(request: LoaderRequest, epoch: int) -> Any:
     """
     import numpy as np
 
-    positions = np.arange(request.clips)
+    positions = np.arange(request.items)
     if request.shuffle:
         positions = np.random.default_rng([request.seed, epoch]).permutation(positions)
     return request.share.of(positions)
@@ -99,7 +99,7 @@ def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
 
 
 def undecoded(path: Path, request: LoaderRequest) -> Any:
-    """Read a clip's file and return zeros in its shape, of audio silence: a clip whose decoding is left out."""
+    """Read an item's file and return zeros in its shape, of audio silence: an item whose decoding is left out."""
     import torch
 
     path.read_bytes()
@@ -109,7 +109,7 @@ def undecoded(path: Path, request: LoaderRequest) -> Any:
 def too_large(request: LoaderRequest, free: int, where: str) -> str | None:
     """Return a reason where the split takes more than half of the `free` bytes there, else None."""
     copies = request.world if where == "RAM" else 1  # each rank has its own, and those of one machine its memory
-    needed = copies * request.clips * request.sample.bytes
+    needed = copies * request.items * request.sample.bytes
     if needed <= free / 2:
         return None
     several = f"{copies} ranks take" if copies > 1 else "the split takes"

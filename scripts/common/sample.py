@@ -16,7 +16,7 @@ _SHRINKS = {"jpg": 6, "png": 2}  # how many times smaller than decoded a file is
 
 @dataclass(frozen=True)
 class Sample:
-    """One delivered item: a clip of audio, an image, an array."""
+    """One delivered item: an item of audio, an image, an array."""
 
     key: str  # of a batch
     dtype: str  # as it is delivered, such as float32
@@ -52,7 +52,7 @@ class Sample:
 
 
 def audio(samples: int) -> Sample:
-    """Return a mono clip of `samples` samples: float32 (1, samples), of 16-bit PCM."""
+    """Return a mono item of `samples` samples: float32 (1, samples), of 16-bit PCM."""
     return Sample(
         "audio", "float32", (1, samples), "int16", "pcm / 32768, padded with zeros or cut to the fixed length"
     )

@@ -13,7 +13,8 @@ CONFIDENCE = 0.95  # of a median's interval
 RATIO_CONFIDENCE = 0.99
 _BELOW = (1 - Fraction(str(RATIO_CONFIDENCE))) / 2  # exact: the number of ways may be larger than any float
 MANY = 60  # values of either set: above that their sum of ranks is as good as normal
-CLOSE = 1.25  # times slower: what is surely no further behind may be used, beyond it the machine is too noisy to choose
+# times slower: what is significantly no further behind may be used, beyond it the machine is too noisy to choose
+CLOSE = 1.25
 FEW = 5  # runs, below which a bootstrap interval of the median is no better than the range, and outliers are not told
 OUTLIER_MADS, OUTLIER_PERCENT = 3.0, 5.0  # farther than both from the median
 _MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)  # of normal noise
@@ -36,7 +37,7 @@ class Spread(NamedTuple):
 class Comparison(NamedTuple):
     """How many times faster one result is than another, with the 99 % interval of that.
 
-    `method` is ``blocks`` (common/blocks.py), ``exact`` (Mann-Whitney), ``range`` for few values, or ``none``.
+    `method` is ``rounds`` (common/rounds.py), ``exact`` (Mann-Whitney), ``range`` for few values, or ``none``.
     """
 
     ratio: float

@@ -13,12 +13,12 @@ def works_ahead(workers: int | None, prefetch: int | None) -> bool:
 
 
 def au_percent(
-    step_ms: float, batch_size: int, rate: float, ahead: bool, clips: float = 0.0, start_seconds: float = 0.0
+    step_ms: float, batch_size: int, rate: float, ahead: bool, items: float = 0.0, start_seconds: float = 0.0
 ) -> float:
-    """Return AU in percent over whole epochs of so many clips, which take `start_seconds` to begin.
+    """Return AU in percent over whole epochs of so many items, which take `start_seconds` to begin.
 
-    rate: clips/s without epoch starts. ahead: as `works_ahead` says; without, step and batch take turns.
+    rate: items/s without epoch starts. ahead: as `works_ahead` says; without, step and batch take turns.
     """
-    step, batch, batches = step_ms / 1000, batch_size / rate, max(1, ceil(clips / batch_size))
+    step, batch, batches = step_ms / 1000, batch_size / rate, max(1, ceil(items / batch_size))
     each = max(step, batch) if ahead else step + batch
     return 100 * step * batches / (each * batches + start_seconds)

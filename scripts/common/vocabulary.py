@@ -7,7 +7,7 @@ them again.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 13  # raise it when a change to the protocol of a run makes older runs incomparable
+PROTOCOL = 14  # raise it when a change to the protocol of a run makes older runs incomparable
 REPORT = 1  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 
@@ -68,7 +68,7 @@ CACHES = {
 SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
-CONDITIONS = ("task", "cache", "step_ms")  # with the device what a condition is, within which alone results compare
+SCENARIO_KEYS = ("task", "cache", "step_ms")  # with the device what a scenario is, within which alone results compare
 
 LIFETIMES = {  # of a batch
     "next": Term("until the next", about="a batch is valid until the next one is asked for"),
@@ -84,7 +84,7 @@ DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
-RANDOM = "random"  # the order of a loader whose epoch is a permutation of all clips
+RANDOM = "random"  # the order of a loader whose epoch is a permutation of all items
 RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
 STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
 PARTS = {  # of a batch's time
@@ -122,7 +122,7 @@ BOUNDS = {
     "in_memory": Term(
         "in-memory ceiling",
         "the in-memory ceiling",
-        "the consumer on batches that stream through memory, measured in the process of each visit right before and "
+        "the consumer on batches that stream through memory, measured in the process of each run right before and "
         "after it",
     ),
     "storage": Term(

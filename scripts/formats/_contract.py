@@ -7,7 +7,7 @@ import numpy as np
 
 from scripts.common.corpus import Corpus
 
-Progress = Callable[[int], None]  # called as so many more clips are written
-Rows = Iterator[tuple[int, np.ndarray, list[int]]]  # clip index, delivered clip, classes, the target first
+Progress = Callable[[int], None]  # called as so many more items are written
+Rows = Iterator[tuple[int, np.ndarray, list[int]]]  # item index, delivered item, classes, the target first
 
 __all__ = ["Corpus", "Path", "Progress", "Rows"]

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from scripts.common.corpus import Clip
+    from scripts.common.corpus import Item
     from scripts.formats._contract import Corpus, Path, Progress
 
 SMALLEST_PAGE = 1 << 23  # bytes; the library's own choice
-FILE = "clips.beton"
+FILE = "items.beton"
 
 
 def write_beton(
@@ -25,14 +25,14 @@ def write_beton(
     split: str,
     out: Path,
     field: Any,
-    of_clip: Callable[[Clip], Any],
+    of_item: Callable[[Item], Any],
     largest: int,
     progress: Progress,
     writes: Any = None,
 ) -> None:
-    """Write the beton and the label arrays of one split: what `of_clip` gives in `field`, and the clip's position.
+    """Write the beton and the label arrays of one split: what `of_item` gives in `field`, and the item's position.
 
-    `largest` are the most bytes of a clip. `writes` is the field that puts them there, where that is not `field`.
+    `largest` are the most bytes of an item. `writes` is the field that puts them there, where that is not `field`.
     """
     from multiprocessing import resource_tracker
 
@@ -55,8 +55,8 @@ def write_beton(
     written = {**fields, corpus.sample.key: writes or field}
     try:
         with pages:
-            for position, clip in enumerate(corpus.clips(split)):
-                handle_sample((of_clip(clip), position), position, table.dtype.names, table, pages, written)
+            for position, item in enumerate(corpus.items(split)):
+                handle_sample((of_item(item), position), position, table.dtype.names, table, pages, written)
                 progress(1)
         writer.metadata_sm.buf[: table.nbytes] = table.tobytes()
         writer.finalize(pages.allocations)
@@ -68,7 +68,7 @@ def write_beton(
 
 
 def stored_bytes(out: Path) -> Iterator[np.ndarray]:
-    """Yield what lies in the beton of each clip, uint8 (bytes,), in the order of the positions."""
+    """Yield what lies in the beton of each item, uint8 (bytes,), in the order of the positions."""
     import numpy as np
     from ffcv.reader import Reader
 

@@ -1,4 +1,4 @@
-"""What the formats share that keep a clip's values in one dimension."""
+"""What the formats share that keep an item's values in one dimension."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from scripts.common.corpus import Clip, Corpus
+    from scripts.common.corpus import Corpus, Item
 
 
-def flattened(corpus: Corpus, clip: Clip) -> np.ndarray:
-    """Return the stored values (n,) of a clip: of audio int16 in its natural length, cut to the fixed one."""
-    return corpus.stored(clip).reshape(-1)[: prod(corpus.sample.shape)]
+def flattened(corpus: Corpus, item: Item) -> np.ndarray:
+    """Return the stored values (n,) of an item: of audio int16 in its natural length, cut to the fixed one."""
+    return corpus.stored(item).reshape(-1)[: prod(corpus.sample.shape)]

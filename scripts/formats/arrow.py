@@ -1,7 +1,7 @@
 """One Arrow IPC file a split: a column of fixed-size lists, to be mapped into memory.
 
-A split's folder holds `clips.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
-16 MiB with the column `audio` (of other data `image`, `array`), a FixedSizeList whose row i is the i-th clip of the
+A split's folder holds `items.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
+16 MiB with the column `audio` (of other data `image`, `array`), a FixedSizeList whose row i is the i-th item of the
 split as it is delivered, flat: of audio float32 [samples]; and the three label arrays of `common/labels.py`. `read`
 gives the target first and the other classes in ascending order.
 """
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy", "pyarrow")
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
-BATCH_BYTES = 16 * 1024 * 1024  # of a record batch at most, and so of memory; a clip at least
+BATCH_BYTES = 16 * 1024 * 1024  # of a record batch at most, and so of memory; an item at least
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
-    """Write clips.arrow and the label arrays of one split into the empty folder `out`, a record batch at a time."""
+    """Write items.arrow and the label arrays of one split into the empty folder `out`, a record batch at a time."""
     import numpy as np
     import pyarrow as pa
 
-    from scripts.common.arrays import delivered_clips
+    from scripts.common.arrays import delivered_items
     from scripts.common.labels import write_labels
 
     sample = corpus.sample
     values = math.prod(sample.shape)
-    clips = pa.list_(pa.from_numpy_dtype(sample.dtype), values)
-    size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_CLIP(corpus.sample)))
+    items = pa.list_(pa.from_numpy_dtype(sample.dtype), values)
+    size = min(corpus.counts[split], max(1, BATCH_BYTES // BYTES_PER_ITEM(corpus.sample)))
     block = np.empty((size, values), dtype=sample.dtype)
     filled = 0
     with (
-        pa.OSFile(str(out / "clips.arrow"), "wb") as sink,
-        pa.ipc.new_file(sink, pa.schema({sample.key: clips})) as file,
+        pa.OSFile(str(out / "items.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, pa.schema({sample.key: items})) as file,
     ):
-        for row in delivered_clips(corpus, split, progress):
+        for row in delivered_items(corpus, split, progress):
             block[filled] = row.reshape(-1)
             filled += 1
             if filled == size:
@@ -51,7 +51,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def _write_batch(file, key: str, rows) -> None:
-    """Write an array (clips, values) as one record batch."""
+    """Write an array (items, values) as one record batch."""
     import pyarrow as pa
 
     column = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
@@ -59,12 +59,12 @@ def _write_batch(file, key: str, rows) -> None:
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, a record batch read at a time."""
+    """Yield (item index, delivered item, classes) in manifest order, a record batch read at a time."""
     import pyarrow as pa
 
     from scripts.common.labels import with_labels
 
     sample = corpus.sample
-    with pa.OSFile(str(out / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
+    with pa.OSFile(str(out / "items.arrow")) as source, pa.ipc.open_file(source) as file:
         batches = (file.get_batch(number)[sample.key].flatten().to_numpy() for number in range(file.num_record_batches))
-        yield from with_labels(out, (clip for batch in batches for clip in batch.reshape(-1, *sample.shape)))
+        yield from with_labels(out, (item for batch in batches for item in batch.reshape(-1, *sample.shape)))

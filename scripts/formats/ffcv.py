@@ -1,8 +1,8 @@
 """FFCV's beton of stored values, such as 16-bit PCM at the fixed length: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `clips.beton` with the fields `audio`, int16 (samples,) (of other data `image` or `array`, its
-values as decoded, in one dimension), and `position`, the clip's position in the split, and the three label arrays of
-`common/labels.py`. A clip is within a page.
+A split's folder holds `items.beton` with the fields `audio`, int16 (samples,) (of other data `image` or `array`, its
+values as decoded, in one dimension), and `position`, the item's position in the split, and the three label arrays of
+`common/labels.py`. An item is within a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 
 
@@ -28,14 +28,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from scripts.formats._ffcv import write_beton
 
     field = NDArrayField(np.dtype(corpus.sample.stored), (prod(corpus.sample.shape),))
-    largest = BYTES_PER_CLIP(corpus.sample)
-    write_beton(corpus, split, out, field, lambda clip: corpus.padded(clip).reshape(-1), largest, progress)
+    largest = BYTES_PER_ITEM(corpus.sample)
+    write_beton(corpus, split, out, field, lambda item: corpus.padded(item).reshape(-1), largest, progress)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, by the file's table of where clips are."""
+    """Yield (item index, delivered item, classes) in manifest order, by the file's table of where items are."""
     from scripts.common.labels import with_labels
     from scripts.formats._ffcv import stored_bytes
 
-    clips = (found.view(corpus.sample.stored) for found in stored_bytes(out))
-    return with_labels(out, (corpus.kind.delivered(values, corpus.sample) for values in clips))
+    items = (found.view(corpus.sample.stored) for found in stored_bytes(out))
+    return with_labels(out, (corpus.kind.delivered(values, corpus.sample) for values in items))

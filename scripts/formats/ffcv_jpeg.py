@@ -1,6 +1,6 @@
 """FFCV's beton of the corpus's own JPEG, in the library's field for RGB images: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `clips.beton` with the fields `image`, the file byte for byte, in the mode `jpg`, and `position`,
+A split's folder holds `items.beton` with the fields `image`, the file byte for byte, in the mode `jpg`, and `position`,
 the image's position in the split, and the three label arrays of `common/labels.py`. Decoded it is uint8. An image is
 within a page. Of a data set whose files are PNG it holds those; the library decodes JPEG alone, and its loader says so.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy", "PIL")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731  # at most
 TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = False
 KINDS = ("image",)
@@ -37,13 +37,13 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
             destination["data_ptr"], place = malloc(len(content))
             place[:] = np.frombuffer(content, np.uint8)
 
-    largest = max((corpus.root / clip.path).stat().st_size for clip in corpus.clips(split))
-    content_of = lambda clip: (corpus.root / clip.path).read_bytes()  # noqa: E731
+    largest = max((corpus.root / item.path).stat().st_size for item in corpus.items(split))
+    content_of = lambda item: (corpus.root / item.path).read_bytes()  # noqa: E731
     write_beton(corpus, split, out, RGBImageField("jpg"), content_of, largest, progress, AsItIs())
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered image, classes) in manifest order, by the file's table of where images are."""
+    """Yield (item index, delivered image, classes) in manifest order, by the file's table of where images are."""
     import io
 
     from scripts.common.labels import with_labels

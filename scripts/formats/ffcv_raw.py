@@ -1,6 +1,6 @@
 """FFCV's beton of images as pixels, in the library's field for RGB images: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `clips.beton` with the fields `image`, uint8 (height, width, 3), in the mode `raw`, and
+A split's folder holds `items.beton` with the fields `image`, uint8 (height, width, 3), in the mode `raw`, and
 `position`, the image's position in the split, and the three label arrays of `common/labels.py`. An image is within a
 page. Of a grey image all three channels are equal: the field has no others.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENV = "ffcv"
 REQUIRES = ("ffcv", "numpy")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes * 3 // sample.shape[0]  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes * 3 // sample.shape[0]  # noqa: E731
 READERS = False
 KINDS = ("image",)
 
@@ -27,15 +27,15 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
     from scripts.formats._ffcv import write_beton
 
-    def pixels(clip):
-        first = np.broadcast_to(corpus.padded(clip), (3, *corpus.sample.shape[1:]))
+    def pixels(item):
+        first = np.broadcast_to(corpus.padded(item), (3, *corpus.sample.shape[1:]))
         return np.ascontiguousarray(first.transpose(1, 2, 0))
 
-    write_beton(corpus, split, out, RGBImageField("raw"), pixels, BYTES_PER_CLIP(corpus.sample), progress)
+    write_beton(corpus, split, out, RGBImageField("raw"), pixels, BYTES_PER_ITEM(corpus.sample), progress)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered image, classes) in manifest order, by the file's table of where images are."""
+    """Yield (item index, delivered image, classes) in manifest order, by the file's table of where images are."""
     from scripts.common.labels import with_labels
     from scripts.formats._ffcv import stored_bytes
 

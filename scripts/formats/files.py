@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy", "PIL")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731  # at most
 TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = False
 KINDS = ("image",)
@@ -24,14 +24,14 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     """Write the files and label arrays of one split into the empty folder `out`."""
     from scripts.common.labels import write_labels
 
-    for position, clip in enumerate(corpus.clips(split)):
-        (out / f"{position:06}.{corpus.sample.ending}").write_bytes((corpus.root / clip.path).read_bytes())
+    for position, item in enumerate(corpus.items(split)):
+        (out / f"{position:06}.{corpus.sample.ending}").write_bytes((corpus.root / item.path).read_bytes())
         progress(1)
     write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered image, classes) in manifest order."""
+    """Yield (item index, delivered image, classes) in manifest order."""
     from scripts.common.labels import numbered, with_labels
 
     sample, kind = corpus.sample, corpus.kind

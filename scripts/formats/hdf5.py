@@ -1,7 +1,7 @@
-"""One HDF5 file a split: one dataset without compression, a chunk for each clip.
+"""One HDF5 file a split: one dataset without compression, a chunk for each item.
 
-A split's folder holds `clips.h5` with the dataset `audio` (of other data `image`, `array`), whose row i is the i-th
-clip of the split as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of
+A split's folder holds `items.h5` with the dataset `audio` (of other data `image`, `array`), whose row i is the i-th
+item of the split as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of
 `common/labels.py`. `read` gives the target first and the other classes in ascending order.
 
 The chunks are written past HDF5's chunk cache, which would only copy them. The file has the format of HDF5 1.10 and
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy", "h5py")
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
-    """Write clips.h5 and the label arrays of one split into the empty folder `out`, a clip at a time."""
+    """Write items.h5 and the label arrays of one split into the empty folder `out`, an item at a time."""
     import h5py
     import numpy as np
 
-    from scripts.common.arrays import delivered_clips
+    from scripts.common.arrays import delivered_items
     from scripts.common.labels import write_labels
 
     sample = corpus.sample
     shape, dtype = (corpus.counts[split], *sample.shape), np.dtype(sample.dtype).newbyteorder("<")
     first = (0,) * len(sample.shape)
-    with h5py.File(out / "clips.h5", "w", libver=("v110", "v110")) as file:
+    with h5py.File(out / "items.h5", "w", libver=("v110", "v110")) as file:
         chunks = file.create_dataset(sample.key, shape, dtype=dtype, chunks=(1, *sample.shape)).id
-        for position, row in enumerate(delivered_clips(corpus, split, progress)):
+        for position, row in enumerate(delivered_items(corpus, split, progress)):
             chunks.write_direct_chunk((position, *first), row)
     write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, by indexing the dataset."""
+    """Yield (item index, delivered item, classes) in manifest order, by indexing the dataset."""
     import h5py
 
     from scripts.common.labels import with_labels
 
-    with h5py.File(out / "clips.h5", locking=False) as file:
+    with h5py.File(out / "items.h5", locking=False) as file:
         yield from with_labels(out, file[corpus.sample.key])

@@ -1,6 +1,6 @@
 """One int16 array a split, mapped into memory: half the bytes of float32, and one multiplication left to decode.
 
-A split's folder holds `audio.npy`, int16 (n, 1, samples), whose row i is the i-th clip of the split, padded or cut, and
+A split's folder holds `audio.npy`, int16 (n, 1, samples), whose row i is the i-th item of the split, padded or cut, and
 the three label arrays of `common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`
 and divides by 32768, which is exact. `read` gives the target first and the other classes in ascending order.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 KINDS = ("audio",)
 
@@ -27,8 +27,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from scripts.common.labels import write_labels
 
     def rows():
-        for clip in corpus.clips(split):
-            yield np.ascontiguousarray(corpus.padded(clip), dtype="<i2")
+        for item in corpus.items(split):
+            yield np.ascontiguousarray(corpus.padded(item), dtype="<i2")
             progress(1)
 
     write_array(out / "audio.npy", "<i2", (corpus.counts[split], 1, corpus.samples), rows())
@@ -36,7 +36,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, float32 (1, samples), classes) in manifest order, converted out of the mapped array."""
+    """Yield (item index, float32 (1, samples), classes) in manifest order, converted out of the mapped array."""
     import numpy as np
 
     from scripts.common.corpus import to_float

@@ -1,10 +1,10 @@
 """LitData's chunks of stored values, such as 16-bit PCM: binary files of 64 MB with an index, to be mapped.
 
 A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
-and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the item's
 position in the split}, of other data "image" or "array" with its values as decoded, in one dimension; they are a
 tensor, which LitData gives back as a view of the mapped file. The time of writing that the library adds to the index is
-left out, so that equal clips make equal bytes.
+left out, so that equal items make equal bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENV = "litdata"
 REQUIRES = ("litdata", "numpy", "torch")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 BLOCK_BYTES = 1 << 26  # of a chunk, which is held in memory until it is full; the library's own default
 
@@ -35,8 +35,8 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     write_labels(corpus, split, out)
     plain = {"no_header_tensor": NoHeaderTensorSerializer()}  # asked first: the one for video imports its decoder
     writer = BinaryWriter(str(out), chunk_bytes=BLOCK_BYTES, serializers=plain)
-    for position, clip in enumerate(corpus.clips(split)):
-        values = torch.from_numpy(flattened(corpus, clip).copy())
+    for position, item in enumerate(corpus.items(split)):
+        values = torch.from_numpy(flattened(corpus, item).copy())
         writer[position] = {corpus.sample.key: values, "position": position}
         progress(1)
     writer.done()
@@ -46,7 +46,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, through the library's StreamingDataset."""
+    """Yield (item index, delivered item, classes) in manifest order, through the library's StreamingDataset."""
     from litdata import StreamingDataset
 
     from scripts.common.labels import with_labels

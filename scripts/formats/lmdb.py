@@ -1,6 +1,6 @@
-"""One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of a clip.
+"""One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of an item.
 
-A split's folder holds `clips.mdb`: of the i-th clip of the split the key is i in 8 bytes, big-endian, and the value its
+A split's folder holds `items.mdb`: of the i-th item of the split the key is i in 8 bytes, big-endian, and the value its
 values as they are delivered, raw and little-endian, of audio float32; and the three label arrays of `common/labels.py`.
 `read` gives the target first and the other classes in ascending order.
 
@@ -21,35 +21,36 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy", "lmdb")
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 COMMIT_BYTES = 16 * 1024 * 1024
 PAGE_BYTES = 4096
 
 
 def key(position: int) -> bytes:
-    """Return the key of the clip at `position`, 8 bytes: sorted as bytes, the keys are in the order of the clips."""
+    """Return the key of the item at `position`, 8 bytes: sorted as bytes, the keys are in the order of the items."""
     return position.to_bytes(8, "big")
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
-    """Write clips.mdb and the label arrays of one split into the empty folder `out`, some clips a transaction.
+    """Write items.mdb and the label arrays of one split into the empty folder `out`, some items a transaction.
 
     Raises OSError where the file system runs full.
     """
     import lmdb
 
-    from scripts.common.arrays import delivered_clips
+    from scripts.common.arrays import delivered_items
     from scripts.common.labels import write_labels
 
-    count, size = corpus.counts[split], BYTES_PER_CLIP(corpus.sample)
+    count, size = corpus.counts[split], BYTES_PER_ITEM(corpus.sample)
     at_once = max(1, COMMIT_BYTES // size)
-    rows = delivered_clips(corpus, split, progress)
-    # The map is what the file may grow to, and is no memory: each clip's pages, and one a clip for the tree above them.
+    rows = delivered_items(corpus, split, progress)
+    # The map is what the file may grow to, and is no memory: each item's pages, and one an item for the tree above
+    # them.
     map_size = count * (size + 2 * PAGE_BYTES) + 2 * COMMIT_BYTES
     # Nothing is flushed here, since the whole folder is flushed afterwards; nobody else writes, so nothing is locked.
     options = {"map_size": map_size, "subdir": False, "lock": False, "sync": False}
-    with _full_disk_told(out), lmdb.open(str(out / "clips.mdb"), **options) as environment:
+    with _full_disk_told(out), lmdb.open(str(out / "items.mdb"), **options) as environment:
         for start in range(0, count, at_once):
             with environment.begin(write=True) as transaction:
                 for position in range(start, min(start + at_once, count)):
@@ -75,7 +76,7 @@ def _full_disk_told(out: Path) -> Iterator[None]:
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, by a cursor over all keys."""
+    """Yield (item index, delivered item, classes) in manifest order, by a cursor over all keys."""
     import lmdb
     import numpy as np
 
@@ -83,7 +84,7 @@ def read(out: Path, corpus: Corpus) -> Rows:
 
     dtype = np.dtype(corpus.sample.dtype).newbyteorder("<")
     with (
-        lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment,
+        lmdb.open(str(out / "items.mdb"), subdir=False, readonly=True, lock=False) as environment,
         environment.begin(buffers=True) as transaction,
     ):
         values = transaction.cursor().iternext(keys=False)

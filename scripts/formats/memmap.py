@@ -1,6 +1,6 @@
 """One array a split, mapped into memory: a single file, nothing left to decode.
 
-A split's folder holds `audio.npy` (of other data `image.npy`, `array.npy`), whose row i is the i-th clip of the split
+A split's folder holds `audio.npy` (of other data `image.npy`, `array.npy`), whose row i is the i-th item of the split
 as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of `common/labels.py`. A loader opens
 it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read` gives the target first and the other classes in
 ascending order.
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
-SINGLE_FILE = "audio.npy"  # all clips, float32 (n, 1, samples): what moving clips is measured with
+SINGLE_FILE = "audio.npy"  # all items, float32 (n, 1, samples): what moving items is measured with
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the array and the label arrays of one split into the empty folder `out`, front to back."""
-    from scripts.common.arrays import delivered_clips, write_array
+    from scripts.common.arrays import delivered_items, write_array
     from scripts.common.labels import write_labels
 
     sample = corpus.sample
     shape = (corpus.counts[split], *sample.shape)
-    write_array(out / f"{sample.key}.npy", sample.dtype, shape, delivered_clips(corpus, split, progress))
+    write_array(out / f"{sample.key}.npy", sample.dtype, shape, delivered_items(corpus, split, progress))
     write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, copied out of the mapped array."""
+    """Yield (item index, delivered item, classes) in manifest order, copied out of the mapped array."""
     import numpy as np
 
     from scripts.common.labels import with_labels

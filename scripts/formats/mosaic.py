@@ -1,7 +1,7 @@
-"""MosaicML's MDS shards of stored values, such as 16-bit PCM: files of 64 MB with an index, for any clip at random.
+"""MosaicML's MDS shards of stored values, such as 16-bit PCM: files of 64 MB with an index, for any item at random.
 
 A split's folder holds `shard.00000.mds`, `shard.00001.mds`, ... and `index.json`, as the library's MDSWriter makes
-them, and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the clip's
+them, and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the item's
 position in the split}, of other data "image" or "array" with its values as decoded, in one dimension.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VERSION = 1
 ENV = "mosaic"
 REQUIRES = ("streaming", "numpy")
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 BLOCK_BYTES = 1 << 26  # of a shard, which is held in memory until it is full; the library's own default
 
@@ -31,13 +31,13 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     columns = {key: f"ndarray:{corpus.sample.stored}", "position": "int"}
     with MDSWriter(columns=columns, out=str(out), size_limit=BLOCK_BYTES) as writer:  # it wants the folder empty
         write_labels(corpus, split, out)
-        for position, clip in enumerate(corpus.clips(split)):
-            writer.write({key: flattened(corpus, clip), "position": position})
+        for position, item in enumerate(corpus.items(split)):
+            writer.write({key: flattened(corpus, item), "position": position})
             progress(1)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, through the library's reader of shards.
+    """Yield (item index, delivered item, classes) in manifest order, through the library's reader of shards.
 
     Not through its LocalDataset, which leaves it to the garbage collector to close the index.
     """

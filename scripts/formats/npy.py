@@ -1,7 +1,7 @@
-"""NumPy files, one a clip: nothing left to decode.
+"""NumPy files, one an item: nothing left to decode.
 
-A split's folder holds `000000.npy`, `000001.npy`, ... each a clip as it is delivered, of audio float32 (1, samples) of
-the fixed length, where the number is the clip's position in the split, and the three label arrays of
+A split's folder holds `000000.npy`, `000001.npy`, ... each an item as it is delivered, of audio float32 (1, samples) of
+the fixed length, where the number is the item's position in the split, and the three label arrays of
 `common/labels.py`. `read` gives the target first and the other classes in ascending order.
 """
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the .npy files and label arrays of one split into the empty folder `out`."""
-    from scripts.common.arrays import delivered_clips, npy_header
+    from scripts.common.arrays import delivered_items, npy_header
     from scripts.common.labels import write_labels
 
     header = npy_header(corpus.sample.dtype, corpus.sample.shape)
-    for position, row in enumerate(delivered_clips(corpus, split, progress)):
+    for position, row in enumerate(delivered_items(corpus, split, progress)):
         with open(out / f"{position:06}.npy", "wb") as file:
             file.write(header)
             file.write(row)
@@ -32,7 +32,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
 
 def read(out: Path, corpus: Corpus) -> Rows:  # noqa: ARG001
-    """Yield (clip index, delivered clip, classes) in manifest order, through numpy.load."""
+    """Yield (item index, delivered item, classes) in manifest order, through numpy.load."""
     import numpy as np
 
     from scripts.common.labels import numbered, with_labels

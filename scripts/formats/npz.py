@@ -1,8 +1,8 @@
-"""NumPy archives, one a clip, as feature sets are often kept: one array each, not compressed.
+"""NumPy archives, one an item, as feature sets are often kept: one array each, not compressed.
 
 A split's folder holds `000000.npz`, `000001.npz`, ... each with one array, named as the key of a batch (`audio`, of
-other data `image`, `array`): a clip as it is delivered, of audio float32 (1, samples) of the fixed length, where the
-number is the clip's position in the split. Beside them are the three label arrays of `common/labels.py`. `read` gives
+other data `image`, `array`): an item as it is delivered, of audio float32 (1, samples) of the fixed length, where the
+number is the item's position in the split. Beside them are the three label arrays of `common/labels.py`. `read` gives
 the target first and the other classes in ascending order.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
@@ -23,16 +23,16 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     """Write the .npz files and label arrays of one split into the empty folder `out`."""
     import numpy as np
 
-    from scripts.common.arrays import delivered_clips
+    from scripts.common.arrays import delivered_items
     from scripts.common.labels import write_labels
 
-    for position, row in enumerate(delivered_clips(corpus, split, progress)):
+    for position, row in enumerate(delivered_items(corpus, split, progress)):
         np.savez(out / f"{position:06}.npz", allow_pickle=False, **{corpus.sample.key: row})
     write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, through numpy.load."""
+    """Yield (item index, delivered item, classes) in manifest order, through numpy.load."""
     import numpy as np
 
     from scripts.common.labels import numbered, with_labels

@@ -1,13 +1,13 @@
 """TorchRL's LazyMemmapStorage, one a split: memory-mapped tensors of data and labels, nothing left to decode.
 
-A split's folder holds `audio.memmap` (of other data `image.memmap`, `array.memmap`), the clips as they are delivered,
-of audio float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32 (n, classes) and `clip.memmap`
+A split's folder holds `audio.memmap` (of other data `image.memmap`, `array.memmap`), the items as they are delivered,
+of audio float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32 (n, classes) and `item.memmap`
 int64 (n,), all raw little-endian rows without a header, `meta.json` (dtypes and shapes) and `storage_metadata.json`
 (the number of rows): what `LazyMemmapStorage.dumps` leaves. No pickle is among them.
 
 A loader reopens the folder, without copying a byte, either as a storage,
 
-    storage = LazyMemmapStorage(clips, scratch_dir=folder, existsok=True, auto_cleanup=False)
+    storage = LazyMemmapStorage(items, scratch_dir=folder, existsok=True, auto_cleanup=False)
     storage.loads(folder)          # folder: a pathlib.Path, the same as scratch_dir; else all is copied elsewhere
     batch = storage.get(torch.tensor([7, 3]))
 
@@ -16,7 +16,7 @@ shared, others private; neither changes them unless one assigns. `read` gives th
 in ascending order.
 
 The files are laid out by tensordict, and filled with plain writes: rows assigned through the storage would stay
-mapped, and count as memory of the process, until the last clip is written.
+mapped, and count as memory of the process, until the last item is written.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy", "torch", "tensordict")
-BYTES_PER_CLIP = lambda sample: sample.bytes  # noqa: E731
+BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
     """Write the storage of one split into the empty folder `out`, front to back."""
-    from scripts.common.arrays import delivered_clips
+    from scripts.common.arrays import delivered_items
     from scripts.common.files import write_json
     from scripts.common.labels import label_rows
 
     count = corpus.counts[split]
     _lay_out(out, count, corpus)
     with open(out / f"{corpus.sample.key}.memmap", "r+b") as file:
-        for row in delivered_clips(corpus, split, progress):
+        for row in delivered_items(corpus, split, progress):
             file.write(row)
     with (
-        open(out / "clip.memmap", "r+b") as clips,
+        open(out / "item.memmap", "r+b") as items,
         open(out / "target.memmap", "r+b") as targets,
         open(out / "labels.memmap", "r+b") as labels,
     ):
         for row in label_rows(corpus, split):
-            clips.write(row.clip.tobytes())
+            items.write(row.item.tobytes())
             targets.write(row.target.tobytes())
             labels.write(row.labels.tobytes())
     write_json(out / "storage_metadata.json", {"metadata": {}, "is_pytree": False, "len": count})
@@ -65,7 +65,7 @@ def _lay_out(out: Path, count: int, corpus: Corpus) -> None:
             corpus.sample.key: torch.zeros(corpus.sample.shape, dtype=getattr(torch, corpus.sample.dtype)),
             "target": torch.zeros((), dtype=torch.int64),
             "labels": torch.zeros((corpus.classes,), dtype=torch.float32),
-            "clip": torch.zeros((), dtype=torch.int64),
+            "item": torch.zeros((), dtype=torch.int64),
         },
         device="cpu",
     )
@@ -73,7 +73,7 @@ def _lay_out(out: Path, count: int, corpus: Corpus) -> None:
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, through TensorDict.load_memmap."""
+    """Yield (item index, delivered item, classes) in manifest order, through TensorDict.load_memmap."""
     import numpy as np
     from tensordict import TensorDict
 
@@ -81,5 +81,5 @@ def read(out: Path, corpus: Corpus) -> Rows:
 
     rows = TensorDict.load_memmap(out, allow_pickle=False)
     classes = class_lists(rows["target"].tolist(), rows["labels"].numpy())
-    for clip, values, numbers in zip(rows["clip"].tolist(), rows[corpus.sample.key], classes, strict=True):
-        yield clip, np.array(values.numpy()), numbers
+    for item, values, numbers in zip(rows["item"].tolist(), rows[corpus.sample.key], classes, strict=True):
+        yield item, np.array(values.numpy()), numbers

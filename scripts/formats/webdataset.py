@@ -2,9 +2,9 @@
 
 A split's folder holds `shard-000000.tar`, `shard-000001.tar`, ... to be read in sorted order. A sample is two members:
 `000000000.wav` (of images `.jpg` or `.png`, of arrays `.npy`), the corpus's own file byte for byte, and
-`000000000.json`, {"clip": index in the manifest, "classes": [the target first, in the manifest's order]}; the number is
-the clip's position in the split. The clips are spread evenly: each shard holds consecutive ones, and no two shards
-differ by more than one. Equal clips make equal bytes.
+`000000000.json`, {"item": index in the manifest, "classes": [the target first, in the manifest's order]}; the number is
+the item's position in the split. The items are spread evenly: each shard holds consecutive ones, and no two shards
+differ by more than one. Equal items make equal bytes.
 
 The layout depends on the number of parallel readers, since a reader without a shard of its own has nothing to do.
 """
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 VERSION = 1
 REQUIRES = ("numpy",)
-BYTES_PER_CLIP = lambda sample: sample.stored_bytes  # noqa: E731  # at most
+BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731  # at most
 TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = True
 LARGEST_SHARD_BYTES = 500_000_000
-COPY_BYTES = 4 * 1024 * 1024  # a clip in one write; tarfile's own is 16 KiB
+COPY_BYTES = 4 * 1024 * 1024  # an item in one write; tarfile's own is 16 KiB
 
 
-def shard_count(clips: int, clip_bytes: int, readers: int) -> int:
-    """Return how many shards `clips` clips of at most `clip_bytes` make: as many a reader, none empty."""
-    by_size = -(-clips * clip_bytes // LARGEST_SHARD_BYTES)
-    return min(clips, max(1, -(-by_size // readers)) * readers)
+def shard_count(items: int, item_bytes: int, readers: int) -> int:
+    """Return how many shards `items` items of at most `item_bytes` make: as many a reader, none empty."""
+    by_size = -(-items * item_bytes // LARGEST_SHARD_BYTES)
+    return min(items, max(1, -(-by_size // readers)) * readers)
 
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:
     """Write the shards of one split into the empty folder `out`, one after another."""
     count = corpus.counts[split]
-    shards = shard_count(count, BYTES_PER_CLIP(corpus.sample), readers)
-    samples = enumerate(corpus.clips(split))
+    shards = shard_count(count, BYTES_PER_ITEM(corpus.sample), readers)
+    samples = enumerate(corpus.items(split))
     for shard in range(shards):
         size = count * (shard + 1) // shards - count * shard // shards
         with tarfile.open(
             out / f"shard-{shard:06}.tar", "w", format=tarfile.USTAR_FORMAT, copybufsize=COPY_BYTES
         ) as tar:
             for _ in range(size):
-                position, clip = next(samples)
-                label = json.dumps({"clip": clip.index, "classes": list(clip.classes)}).encode()
-                _add(tar, f"{position:09}.{corpus.sample.ending}", (corpus.root / clip.path).read_bytes())
+                position, item = next(samples)
+                label = json.dumps({"item": item.index, "classes": list(item.classes)}).encode()
+                _add(tar, f"{position:09}.{corpus.sample.ending}", (corpus.root / item.path).read_bytes())
                 _add(tar, f"{position:09}.json", label)
                 tar.members = []  # the list of what was written, which nobody asks for and which only grows
                 progress(1)
@@ -62,7 +62,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (clip index, delivered clip, classes) in manifest order, through the library's own tar reader.
+    """Yield (item index, delivered item, classes) in manifest order, through the library's own tar reader.
 
     The members come as bytes and are decoded here: none of the library's decoders runs. The shards are opened here as
     well, since `webdataset.WebDataset` leaves it to the garbage collector to close them.
@@ -73,7 +73,7 @@ def read(out: Path, corpus: Corpus) -> Rows:
     for members in group_by_keys(tar_file_expander(_opened(out))):
         label = json.loads(members["json"])
         values = kind.read(io.BytesIO(members[sample.ending]), sample)
-        yield label["clip"], kind.delivered(values, sample), label["classes"]
+        yield label["item"], kind.delivered(values, sample), label["classes"]
 
 
 def _opened(out: Path) -> Iterator[dict]:

@@ -9,7 +9,7 @@ import numpy as np
 from scripts.common.ledger import LedgerRow
 from scripts.common.sample import Sample
 
-Owner = Callable[[np.ndarray], int | None]  # which clip of the split has these stored values, if one has
+Owner = Callable[[np.ndarray], int | None]  # which item of the split has these stored values, if one has
 
 
 class Kind(Protocol):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from scripts.common.corpus import Clip, Corpus
+    from scripts.common.corpus import Corpus, Item
     from scripts.common.ledger import LedgerRow
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
@@ -159,14 +159,14 @@ def delivered(values: np.ndarray, sample: Sample, out: np.ndarray | None = None)
     return out
 
 
-def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: int) -> Found:  # noqa: ARG001
+def examine(found: np.ndarray, item: Item, corpus: Corpus, owner: Owner, limit: int) -> Found:  # noqa: ARG001
     """Say what is wrong with a delivered array: it must be the corpus's to the bit."""
-    from scripts.common.corpus import clip_hash
+    from scripts.common.corpus import item_hash
     from scripts.kinds._contract import Found
 
-    if clip_hash(found) == clip.hash:
+    if item_hash(found) == item.hash:
         return Found()
-    return Found(_explained(found, corpus.padded(clip), owner(found)))
+    return Found(_explained(found, corpus.padded(item), owner(found)))
 
 
 def _explained(found: np.ndarray, expected: np.ndarray, other: int | None) -> str:

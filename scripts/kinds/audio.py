@@ -1,4 +1,4 @@
-"""Audio: mono clips of a fixed length, decoded by FFmpeg, resampled, kept as 16-bit WAV in their natural length."""
+"""Audio: mono items of a fixed length, decoded by FFmpeg, resampled, kept as 16-bit WAV in their natural length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 if TYPE_CHECKING:
     import numpy as np
 
-    from scripts.common.corpus import Clip, Corpus
+    from scripts.common.corpus import Corpus, Item
     from scripts.common.ledger import LedgerRow
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
@@ -22,42 +22,42 @@ OPTIONS = {
     "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},
     "seconds": {
         **{"type": "number", "exclusiveMinimum": 0, "maximum": 600, "default": 10},
-        "description": "the fixed length of a delivered clip",
+        "description": "the fixed length of a delivered item",
     },
-    "min_seconds": {"type": "number", "minimum": 0, "default": 0.5, "description": "of the shortest clip"},
+    "min_seconds": {"type": "number", "minimum": 0, "default": 0.5, "description": "of the shortest item"},
     "lowest_rate": {"type": "integer", "minimum": 1, "default": 1000, "description": "Hz of a recording"},
     "highest_rate": {"type": "integer", "minimum": 1, "default": 1_000_000, "description": "Hz of a recording"},
-    "clips_per_file": {
+    "items_per_file": {
         **{"type": "integer", "minimum": 1, "default": 100_000},
         "description": "what follows in the file is left out",
     },
     "growth": {
         **{"type": "number", "minimum": 1, "default": 1000},
-        "description": "times the bytes of a file that its clips may take",
+        "description": "times the bytes of a file that its items may take",
     },
 }
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What every clip of the corpus has in common."""
+    """What every item of the corpus has in common."""
 
     sample_rate: int
-    seconds: float  # the longest clip
-    min_seconds: float  # the shortest clip
+    seconds: float  # the longest item
+    min_seconds: float  # the shortest item
     lowest_rate: int = 1000  # Hz of a recording
     highest_rate: int = 1_000_000
-    clips_per_file: int = 100_000
-    growth: float = 1000.0  # so many times a file's bytes may its clips take, beyond the first
+    items_per_file: int = 100_000
+    growth: float = 1000.0  # so many times a file's bytes may its items take, beyond the first
 
     @property
     def samples(self) -> int:
-        """Samples of the longest clip."""
+        """Samples of the longest item."""
         return round(self.seconds * self.sample_rate)
 
     @property
     def sample(self) -> Sample:
-        """What a delivered clip is: float32 (1, samples)."""
+        """What a delivered item is: float32 (1, samples)."""
         from scripts.common.sample import audio
 
         return audio(self.samples)
@@ -87,21 +87,21 @@ class Kind:
                 f"audio.highest_rate, {self.highest_rate}"
             )
 
-    def check_growth(self, clips: int, file_bytes: int) -> None:
-        """Raise Rejected where so many whole clips are more than a file of this size may become."""
+    def check_growth(self, items: int, file_bytes: int) -> None:
+        """Raise Rejected where so many whole items are more than a file of this size may become."""
         from scripts.common.decode import Rejected
 
-        if clips > self.clips_per_file:
-            raise Rejected(f"too many clips: audio.clips_per_file allows {self.clips_per_file} of one recording")
-        if clips > 1 and clips * self.samples * 2 > self.growth * file_bytes:
+        if items > self.items_per_file:
+            raise Rejected(f"too many items: audio.items_per_file allows {self.items_per_file} of one recording")
+        if items > 1 and items * self.samples * 2 > self.growth * file_bytes:
             raise Rejected(
-                f"grows too much: {clips} clips of {file_bytes} bytes, audio.growth allows {self.growth:g} times"
+                f"grows too much: {items} items of {file_bytes} bytes, audio.growth allows {self.growth:g} times"
             )
 
     def pieces(self, row: LedgerRow, path: Path) -> Iterator[np.ndarray]:
-        """Yield the clips of a recording as int16 (frames,), each but the last of the full length.
+        """Yield the items of a recording as int16 (frames,), each but the last of the full length.
 
-        Raises Rejected. The recording is resampled as one stream, so that no clip begins or ends with a filter's edge.
+        Raises Rejected. The recording is resampled as one stream, so that no item begins or ends with a filter's edge.
         """
         import numpy as np
 
@@ -128,7 +128,7 @@ class Kind:
             yield rest
 
     def write(self, path: Path, pcm: np.ndarray) -> np.ndarray:
-        """Write a clip as the corpus keeps it, a WAV file; return what `read` gives of it."""
+        """Write an item as the corpus keeps it, a WAV file; return what `read` gives of it."""
         with wave.open(str(path), "wb") as file:
             file.setparams((1, 2, self.sample_rate, len(pcm), "NONE", "not compressed"))
             file.writeframes(pcm.tobytes())
@@ -172,7 +172,7 @@ def to_int16(audio: np.ndarray) -> np.ndarray:
 
 
 def read(source: Path | BinaryIO, sample: Sample) -> np.ndarray:  # noqa: ARG001
-    """Return int16 (frames,): a clip in its natural length. Raises ValueError for what is no WAV file, and OSError."""
+    """Return int16 (frames,): an item in its natural length. Raises ValueError for what is no WAV file, and OSError."""
     import numpy as np
 
     try:
@@ -183,14 +183,14 @@ def read(source: Path | BinaryIO, sample: Sample) -> np.ndarray:  # noqa: ARG001
 
 
 def fixed(pcm: np.ndarray, sample: Sample) -> np.ndarray:
-    """Return int16 (samples,): a clip at the fixed length, padded with zeros."""
+    """Return int16 (samples,): an item at the fixed length, padded with zeros."""
     from scripts.common.corpus import pad_or_cut
 
     return pad_or_cut(pcm, sample.shape[-1])
 
 
 def delivered(pcm: np.ndarray, sample: Sample, out: np.ndarray | None = None) -> np.ndarray:
-    """Return float32 (1, samples), pcm / 32768, of a clip in any length; in `out`, where that is given."""
+    """Return float32 (1, samples), pcm / 32768, of an item in any length; in `out`, where that is given."""
     import numpy as np
 
     row = np.empty(sample.shape, np.float32) if out is None else out
@@ -200,24 +200,24 @@ def delivered(pcm: np.ndarray, sample: Sample, out: np.ndarray | None = None) ->
     return row
 
 
-def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: int) -> Found:  # noqa: ARG001
-    """Say what is wrong with a delivered clip, float32 (1, samples): it must be pcm / 32768 to the bit."""
+def examine(found: np.ndarray, item: Item, corpus: Corpus, owner: Owner, limit: int) -> Found:  # noqa: ARG001
+    """Say what is wrong with a delivered item, float32 (1, samples): it must be pcm / 32768 to the bit."""
     import numpy as np
 
-    from scripts.common.corpus import clip_hash, to_float
+    from scripts.common.corpus import item_hash, to_float
     from scripts.kinds._contract import Found
 
     audio = found[0]
     with np.errstate(invalid="ignore", over="ignore"):
         pcm = (audio * np.float32(32768)).astype(np.int32).astype(np.int16)
     exact = np.array_equal(to_float(pcm).view(np.int32), np.ascontiguousarray(audio).view(np.int32))
-    if exact and clip_hash(pcm) == clip.hash:
+    if exact and item_hash(pcm) == item.hash:
         return Found()
-    return Found(_explained(clip, audio, corpus, owner(pcm) if exact else None))
+    return Found(_explained(item, audio, corpus, owner(pcm) if exact else None))
 
 
-def _explained(clip: Clip, audio: np.ndarray, corpus: Corpus, other: int | None) -> str:
-    """Return what happened to the audio of a clip, as far as it can be told; `other` has the same."""
+def _explained(item: Item, audio: np.ndarray, corpus: Corpus, other: int | None) -> str:
+    """Return what happened to the audio of an item, as far as it can be told; `other` has the same."""
     import numpy as np
 
     from scripts.common.corpus import to_float
@@ -225,9 +225,9 @@ def _explained(clip: Clip, audio: np.ndarray, corpus: Corpus, other: int | None)
     if not np.isfinite(audio).all():
         return "has values that are not finite"
     if other is not None:
-        return f"carries the audio of clip {other}"
-    expected = to_float(corpus.padded(clip))
-    natural = min(clip.frames, len(expected))
+        return f"carries the audio of item {other}"
+    expected = to_float(corpus.padded(item))
+    natural = min(item.frames, len(expected))
     if np.array_equal(audio[:natural], expected[:natural]):
         return f"is right up to its end at sample {natural}, wrong in the padding"
     error = audio.astype(np.float64) - expected

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from scripts.common.corpus import Clip, Corpus
+    from scripts.common.corpus import Corpus, Item
     from scripts.common.ledger import LedgerRow
     from scripts.common.sample import Sample
     from scripts.kinds._contract import Found, Owner
@@ -218,7 +218,7 @@ def delivered(pixels: np.ndarray, sample: Sample, out: np.ndarray | None = None)
     return row
 
 
-def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: int) -> Found:
+def examine(found: np.ndarray, item: Item, corpus: Corpus, owner: Owner, limit: int) -> Found:
     """Say what is wrong with a delivered image: each value must be the corpus's, or no further from it than `limit`.
 
     `limit` is what the loader's decoder may differ by, of 255, and on average by a sixth of that, since edges are few;
@@ -226,7 +226,7 @@ def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: 
     """
     import numpy as np
 
-    from scripts.common.corpus import clip_hash
+    from scripts.common.corpus import item_hash
     from scripts.kinds._contract import Found
 
     pixels = found
@@ -236,9 +236,9 @@ def examine(found: np.ndarray, clip: Clip, corpus: Corpus, owner: Owner, limit: 
         divided = pixels / np.float32(255)  # as `ToTensor` has it: the last bit may be another one
         if not any(np.array_equal(found, right) for right in (delivered(pixels, corpus.sample), divided)):
             return Found(_float_problem(found))
-    if clip_hash(pixels) == clip.hash:
+    if item_hash(pixels) == item.hash:
         return Found()
-    expected = corpus.padded(clip)
+    expected = corpus.padded(item)
     differences = np.abs(pixels.astype(np.int16) - expected)
     difference = int(differences.max())
     if difference <= limit and differences.mean() <= limit / MEAN_PART:

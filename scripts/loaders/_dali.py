@@ -30,7 +30,7 @@ def rank_files(request: LoaderRequest, suffix: str) -> tuple[list[str], list[int
     """Return (paths, positions) of the numbered files that this rank delivers, in the first epoch's order.
 
     The share of a rank stays the same in every epoch; DALI's readers shuffle it again after each (shuffle_after_epoch).
-    They must also pad the last batch (pad_last_batch), which the iterator then cuts: otherwise they fill it with clips
+    They must also pad the last batch (pad_last_batch), which the iterator then cuts: otherwise they fill it with items
     of the next epoch, which go lost there.
     """
     positions = epoch_order(request, 0).tolist()
@@ -46,7 +46,7 @@ def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], Non
 
     class Batches:
         def __iter__(self) -> Iterator[tuple[Any, Any]]:
-            for positions in batches_of(np.arange(request.clips), request.batch_size):
+            for positions in batches_of(np.arange(request.items), request.batch_size):
                 yield data[: len(positions)], positions[:, None]
 
     def outputs() -> tuple[Any, Any]:
@@ -93,11 +93,11 @@ def epochs_of(
 
     if "read" in request.without:
         outputs, reader, positions = resident(request)
-    clip, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
+    item, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
 
     def labelled(where: Any) -> Batch:
         at = gpu.moved(positions(where), request.device)
-        return {"target": target[at], "labels": labels[at], "clip": clip[at]}
+        return {"target": target[at], "labels": labels[at], "item": item[at]}
 
     with labelled_epochs_of(request, outputs, reader, labelled, **arguments) as epoch:
         yield epoch
@@ -114,7 +114,7 @@ def labelled_epochs_of(
     """Build a pipeline from `outputs`, a function that returns its (data, where) nodes; yield the epoch function.
 
     `reader` names the node that knows the epoch's size; None for a source that ends an epoch by StopIteration.
-    `labelled` turns a batch of `where` into target, labels and clip on the asked device. `arguments` are further ones
+    `labelled` turns a batch of `where` into target, labels and item on the asked device. `arguments` are further ones
     of DALI's pipeline.
     """
     from nvidia.dali import pipeline_def
@@ -151,7 +151,7 @@ def labelled_epochs_of(
         # no `for`: an epoch that is abandoned and kept would refer to the iterator, and keep its processes alive
         while (batches := next(opened[0], None)) is not None:
             [batch] = batches
-            if len(batch["where"]):  # none: the padding of a rank whose share is a clip smaller than another's
+            if len(batch["where"]):  # none: the padding of a rank whose share is an item smaller than another's
                 yield {request.sample.key: batch[request.sample.key], **labelled(batch["where"])}
 
     def unsent(number: int) -> Iterator[Batch]:

@@ -13,21 +13,21 @@ from scripts.common.request import LoaderRequest, epoch_order
 class Batches:
     """Gives any batch of any epoch, as several processes are asked for several at once.
 
-    The stages `read` and `transfer` are left out here: without reading, each process gives one clip of its own memory
-    ever after; without transfer, it gathers the clips and sends their positions alone.
+    The stages `read` and `transfer` are left out here: without reading, each process gives one item of its own memory
+    ever after; without transfer, it gathers the items and sends their positions alone.
     """
 
     def __init__(self, request: LoaderRequest) -> None:
         self.request = request
-        self.clips: np.ndarray | None = None  # (n, ...), mapped by each process for itself
+        self.items: np.ndarray | None = None  # (n, ...), mapped by each process for itself
         self.gathered: np.ndarray | None = None
         self.epoch = -1
         self.order: np.ndarray | None = None  # of that epoch
 
     def __call__(self, info: Any) -> Any:
-        """Return ([a clip, ...], int64 (batch, 1) positions) of the batch that `info` (BatchInfo) names.
+        """Return ([an item, ...], int64 (batch, 1) positions) of the batch that `info` (BatchInfo) names.
 
-        The clips are views of the map: DALI copies them into the shared memory, and nothing else does. Raises
+        The items are views of the map: DALI copies them into the shared memory, and nothing else does. Raises
         StopIteration behind the last batch of an epoch.
         """
         if info.epoch_idx != self.epoch:
@@ -43,18 +43,18 @@ class Batches:
         return self._views(positions), where
 
     def _views(self, positions: np.ndarray) -> list[np.ndarray]:
-        if self.clips is None:
+        if self.items is None:
             path = self.request.array
             # a plain array, of which views are made much faster than of a numpy.memmap
-            self.clips = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+            self.items = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
             if "read" in self.request.without:
-                self.clips = self.clips[:1].copy()
+                self.items = self.items[:1].copy()
         if "read" in self.request.without:
-            return [self.clips[0]] * len(positions)
-        return [self.clips[position] for position in positions]
+            return [self.items[0]] * len(positions)
+        return [self.items[position] for position in positions]
 
     def _gather(self, positions: np.ndarray) -> None:
-        """Copy the clips into memory of this process, unless reading is left out too."""
+        """Copy the items into memory of this process, unless reading is left out too."""
         if "read" in self.request.without:
             return
         if self.gathered is None:

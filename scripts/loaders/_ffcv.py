@@ -1,6 +1,6 @@
 """How FFCV's loaders open a beton: compiled threads copy or decode a batch, which torch then puts into new memory.
 
-The order is ours (a permutation of all clips): the library shares clips between ranks only by torch.distributed. It
+The order is ours (a permutation of all items): the library shares items between ranks only by torch.distributed. It
 sets the number of torch's threads to its own when an epoch begins; that is put back.
 """
 
@@ -16,8 +16,8 @@ from ffcv.loader import Loader, OrderOption
 $head
 $labels
 threads = torch.get_num_threads()
-clips = Loader(
-    str(data / "clips.beton"),
+items = Loader(
+    str(data / "items.beton"),
     batch_size=batch_size,
     num_workers=$workers,
     order=OrderOption.RANDOM,
@@ -30,7 +30,7 @@ clips = Loader(
 
 class Batches:
     def __iter__(self):
-        batches = iter(clips)
+        batches = iter(items)
         torch.set_num_threads(threads)  # FFCV has set it to its own number
         for values, position in batches:  # in buffers that are used again
             where = position.flatten()
@@ -74,10 +74,10 @@ def pixels_first(request, values):
 
 @contextmanager
 def epochs_of(request, shaped=None, pipelines=None):
-    """Yield the epoch function over this rank's clips.
+    """Yield the epoch function over this rank's items.
 
     `shaped(request, values)` brings what the library gives into the shape of a batch; without it that is of one
-    dimension a clip. `pipelines` are those of the library, where they are not its usual ones.
+    dimension an item. `pipelines` are those of the library, where they are not its usual ones.
     """
     import torch
     from ffcv.loader import Loader
@@ -85,14 +85,14 @@ def epochs_of(request, shaped=None, pipelines=None):
 
     from scripts.common.labels import read_labels
 
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    item, target, labels = map(torch.from_numpy, read_labels(request.data))
 
     class Order(TraversalOrder):
         def sample_order(self, epoch):
             return epoch_order(request, epoch).astype("uint64")
 
     loader = Loader(
-        str(request.data / "clips.beton"),
+        str(request.data / "items.beton"),
         batch_size=request.batch_size,
         num_workers=max(1, request.workers),
         os_cache=True,
@@ -126,7 +126,7 @@ def epochs_of(request, shaped=None, pipelines=None):
                 torch.mul(values, request.sample.scale, out=data)
             else:
                 data.copy_(values)
-        return {request.sample.key: data, "target": target[where], "labels": labels[where], "clip": clip[where]}
+        return {request.sample.key: data, "target": target[where], "labels": labels[where], "item": item[where]}
 
     again = None
     if "read" in request.without:

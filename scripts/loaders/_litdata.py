@@ -8,12 +8,12 @@ from scripts.common.request import LoaderRequest
 from scripts.loaders._stored import StoredBatches, first_again
 from scripts.loaders._torch import Batch, epochs_from, sent_by, worker_arguments
 
-ORDER = "chunks in random order, clips shuffled within a chunk"
+ORDER = "chunks in random order, items shuffled within a chunk"
 
 
 @contextmanager
 def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over this rank's clips; `place` are a StreamingDataset's arguments that say where."""
+    """Yield the epoch function over this rank's items; `place` are a StreamingDataset's arguments that say where."""
     from multiprocessing.sharedctypes import RawValue
 
     from litdata import StreamingDataLoader, StreamingDataset

@@ -8,12 +8,12 @@ from scripts.common.request import LoaderRequest
 from scripts.loaders._stored import StoredBatches, first_again
 from scripts.loaders._torch import Batch, epochs_from, sent_by, worker_arguments
 
-ORDER = "shards in random order, clips near to their shard"
+ORDER = "shards in random order, items near to their shard"
 
 
 @contextmanager
 def open_split(request: LoaderRequest, **place: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over this rank's clips; `place` are a StreamingDataset's arguments that say where."""
+    """Yield the epoch function over this rank's items; `place` are a StreamingDataset's arguments that say where."""
     from streaming import StreamingDataLoader, StreamingDataset
     from streaming.base.world import World
 

@@ -1,4 +1,4 @@
-"""What the loaders of numbered NumPy files share: a batch read at a time, each clip straight into its row."""
+"""What the loaders of numbered NumPy files share: a batch read at a time, each item straight into its row."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from scripts.loaders._torch import Batches, empty_batch
 
 
 def path_of(data: Path, position: int) -> Path:
-    """Return the file of the clip at `position` of a split."""
+    """Return the file of the item at `position` of a split."""
     return data / f"{position:06d}.npy"
 
 
@@ -39,5 +39,5 @@ class Files(Batches):
             file.seek(self.header_bytes)
             if file.readinto(row) != row.nbytes:
                 raise EOFError(
-                    f"{path} is shorter than its header of {self.header_bytes} and a clip of {row.nbytes} bytes"
+                    f"{path} is shorter than its header of {self.header_bytes} and an item of {row.nbytes} bytes"
                 )

@@ -1,4 +1,4 @@
-"""What the loaders by obstore share: clips fetched by threads, whose requests obstore makes without Python's lock.
+"""What the loaders by obstore share: items fetched by threads, whose requests obstore makes without Python's lock.
 
 Its runtime does not survive a fork: a process that has used it can have no workers any more, and workers open it
 themselves. So nothing is read before they are started, and leaving out the transfer is no stage of these loaders.
@@ -22,7 +22,7 @@ $objects
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     store = None  # each process opens its own: obstore does not survive a fork
 
     def __len__(self):
@@ -57,8 +57,8 @@ $loop
 """
 
 
-class Clips(Objects):
-    """The clips, by a store and threads in each process."""
+class Items(Objects):
+    """The items, by a store and threads in each process."""
 
     def open(self) -> Fetchers:
         """Return a store with its threads."""

@@ -2,7 +2,7 @@
 
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
 imports it, with what is beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
-map-style Dataset whose item is the audio of a clip, an image or an array; `_own_epochs.py` then adds labels, padding,
+map-style Dataset whose item is the audio of an item, an image or an array; `_own_epochs.py` then adds labels, padding,
 batches, workers and ranks.
 """
 

@@ -51,7 +51,7 @@ def _opener(make: Any, path: Path) -> Any:
 
 
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
-    """Return a Dataset that adds a clip's labels to its data, and pads or cuts audio to the fixed length.
+    """Return a Dataset that adds an item's labels to its data, and pads or cuts audio to the fixed length.
 
     `make(request)` returns the user's own, whose file is in `folder`. The data: a tensor or array, or the first part of
     a tuple or list, or "audio" ("image", "array") of a dict; of audio float32 (samples,) or (1, samples), else of the
@@ -65,7 +65,7 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
 
     dataset = make(request)
     _check_dataset(dataset, make, request, folder)
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    numbers, target, labels = map(torch.from_numpy, read_labels(request.data))
     sample, dtype = request.sample, getattr(torch, request.sample.dtype)
 
     class Labelled(torch.utils.data.Dataset):
@@ -87,14 +87,14 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
                 sample.key: values,
                 "target": target[position],
                 "labels": labels[position],
-                "clip": clip[position],
+                "item": numbers[position],
             }
 
     return Labelled()
 
 
 def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path) -> None:
-    """Raise UserError for what is no map-style Dataset with an item for each clip of the split."""
+    """Raise UserError for what is no map-style Dataset with as many items as the split."""
     from torch.utils.data import IterableDataset
 
     if isinstance(dataset, IterableDataset) or not hasattr(type(dataset), "__getitem__"):
@@ -104,9 +104,9 @@ def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path
             f"return one, or write open_epochs(request) (docs/own_loader.md){_place(make, folder)}"
         )
     length = getattr(type(dataset), "__len__", None)
-    if length and len(dataset) != request.clips:
+    if length and len(dataset) != request.items:
         raise UserError(
-            f"your Dataset has {len(dataset)} items, the split {request.clips}; allowed is one item for each clip: "
+            f"your Dataset has {len(dataset)} items, the split {request.items}; allowed are as many: "
             f"let it list all files of request.data, the split {request.data.name}{_place(length, folder)}"
         )
 

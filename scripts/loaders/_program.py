@@ -4,7 +4,7 @@ A loader's SNIPPET is the text of a program: what is its own written out, what p
 an object `loader` that gives one epoch in a new random order each time it is iterated, and with `$loop`. In it stand:
 
 - fragments, FRAGMENTS below, by name: `$head`, `$labels`, `$empty_batch`, `$data_loader`, `$loop`, ...
-- OF_SAMPLE: `$item`, the key of a batch, `$dtype`, `$ending`, `$clip_bytes`;
+- OF_SAMPLE: `$item`, the key of a batch, `$dtype`, `$ending`, `$item_bytes`;
 - `$seed`, `$workers`, `$prefetch`, `$pin_memory`, and the loader's OPTIONS by name, as Python literals: text comes with
   its quotes. A line that names a setting which the result has not (null: the loader does not understand it, or it has
   no effect) is left out.
@@ -28,7 +28,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import settings_text
 
-OF_SAMPLE = ("item", "dtype", "ending", "clip_bytes")  # names that stand for a part of what a clip is
+OF_SAMPLE = ("item", "dtype", "ending", "item_bytes")  # names that stand for a part of what an item is
 WIDTH = 118  # of the comments, in columns
 _IMPORT = re.compile(r"(?:import|from) .+")
 # The parts that programs share, by name. Two depend on the program around them, see _fragments.
@@ -39,28 +39,28 @@ $sizes
 batch_size = $batch_size
 device = $device""",
     "labels": """\
-target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (clips,), the first class of a clip
-labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (clips, classes)""",
+target = torch.from_numpy(np.load(data / "target.npy"))  # int64 (items,), the first class of an item
+labels = torch.from_numpy(np.load(data / "labels.npy"))  # float32 (items, classes)""",
     "empty_batch": """\
-def empty_batch(clips):
+def empty_batch(items):
     if torch.utils.data.get_worker_info() is None:
-        return torch.from_numpy(np.empty((clips, *shape), dtype=np.$dtype))
+        return torch.from_numpy(np.empty((items, *shape), dtype=np.$dtype))
     # in a worker, in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
     like = torch.empty(0, dtype=torch.$dtype)
-    memory = like._typed_storage()._new_shared(clips * math.prod(shape), device="cpu")
-    return like.new(memory).resize_(clips, *shape)""",
+    memory = like._typed_storage()._new_shared(items * math.prod(shape), device="cpu")
+    return like.new(memory).resize_(items, *shape)""",
     "objects": """\
 index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed, beside the label arrays
 sizes = {entry["key"]: entry["size"] for entry in index["objects"]}
 endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are in the environment too
 
 
-def place(position):  # of a clip: its object, and the first byte there, behind the header of a .npy file
+def place(position):  # of an item: its object, and the first byte there, behind the header of a .npy file
     name, rows = ("$item.npy", len(target) - position) if "$item.npy" in sizes else (f"{position:06d}.npy", 1)
-    return f"{index['prefix']}/{name}", sizes[name] - rows * $clip_bytes""",
+    return f"{index['prefix']}/{name}", sizes[name] - rows * $item_bytes""",
     "data_loader": """\
 DataLoader(
-    Clips(),
+    Items(),
     batch_size=batch_size,
     shuffle=True,
     generator=torch.Generator().manual_seed($seed),
@@ -134,11 +134,11 @@ def program(
 ) -> str:
     """Return the PyTorch program of a loader with a SNIPPET and the settings of a run, formatted as ruff does it.
 
-    `format_about` is what its format says of itself, `data` the folder of the split, `sample` what a clip is, `seed`
+    `format_about` is what its format says of itself, `data` the folder of the split, `sample` what an item is, `seed`
     that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for a SNIPPET
     with a name that there is not.
     """
-    values = {"data": str(data), "clip_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
+    values = {"data": str(data), "item_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
     body = _expanded(above + _chosen(module.SNIPPET, values), settings, sample)
     literals = {name: _literal(value) for name, value in values.items()}
@@ -187,7 +187,7 @@ def _expanded(text: str, settings: Mapping[str, Any], sample: Sample) -> str:
 
 
 def _fragments(text: str, sample: Sample) -> dict[str, str]:
-    """Return the fragments' texts as they are in a program of which `text` is the rest, for clips like `sample`."""
+    """Return the fragments' texts as they are in a program of which `text` is the rest, for items like `sample`."""
     found = dict(FRAGMENTS) | {"item": sample.key, "dtype": sample.dtype, "ending": sample.ending}
     found["batch_shape"] = "(n, 1, samples)" if sample.kind == "audio" else f"(n, {', '.join(map(str, sample.shape))})"
     found["sizes"] = _sizes(text, sample)
@@ -216,14 +216,14 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
 
 
 def _sizes(text: str, sample: Sample) -> str:
-    """Return the lines of a program that say how large a clip is, by the names that the program uses."""
+    """Return the lines of a program that say how large an item is, by the names that the program uses."""
     if sample.kind != "audio":
         return f"shape = {sample.shape}  # of {'an' if sample.kind[0] in 'aio' else 'a'} {sample.kind}"
-    about = "of a clip; shorter ones are padded, longer ones cut"
+    about = "of an item; shorter ones are padded, longer ones cut"
     named = " ".join([text, *(FRAGMENTS[name] for name in FRAGMENTS if f"${name}" in text and name != "head")])
     lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", named) else []
     if re.search(r"\bshape\b", named):
-        lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'a clip' if lines else about}")
+        lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'an item' if lines else about}")
     return "\n".join(lines)
 
 

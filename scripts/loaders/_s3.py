@@ -1,7 +1,7 @@
-"""What the loaders of object storage share: which bytes of which object a clip is, and what is done where they fail.
+"""What the loaders of object storage share: which bytes of which object an item is, and what is done where they fail.
 
 The objects are those of the index that placing has left (`index.json`, beside the label arrays): no loader lists a
-bucket. A fetched object is held to the index: its ETag, and as many bytes as a clip has. What fails for now is tried
+bucket. A fetched object is held to the index: its ETag, and as many bytes as an item has. What fails for now is tried
 again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that names the object.
 """
 
@@ -25,7 +25,7 @@ SECONDS = 30  # in which a server must answer
 
 
 class Wanted(NamedTuple):
-    """The bytes of one clip."""
+    """The bytes of one item."""
 
     bucket: str
     key: str  # whole
@@ -52,24 +52,24 @@ class Wanted(NamedTuple):
 
 
 class Split:
-    """Where the clips of a split are in a bucket: one object each (npy), or rows of one object (memmap)."""
+    """Where the items of a split are in a bucket: one object each (npy), or rows of one object (memmap)."""
 
     def __init__(self, request: LoaderRequest) -> None:
         self.folder = request.location.index
         self.index = read_index(self.folder)
-        self.clips, self.bytes, self.array = request.clips, request.sample.bytes, f"{request.sample.key}.npy"
+        self.items, self.bytes, self.array = request.items, request.sample.bytes, f"{request.sample.key}.npy"
 
     def wanted(self, position: int) -> Wanted:
-        """Return the clip at `position`: a row of the array of all clips, or the one of an array of its own.
+        """Return the item at `position`: a row of the array of all items, or the one of an array of its own.
 
         The header of an array is of any length, and what is behind it of a known one.
         """
         one = self.index.by_key.get(self.array)
-        name, rows = (self.array, self.clips - position) if one else (f"{position:06d}.npy", 1)
+        name, rows = (self.array, self.items - position) if one else (f"{position:06d}.npy", 1)
         stored = one or self.index.by_key.get(name)
         if stored is None:
             raise UserError(
-                f"{self.folder}/index.json: found no object {name!r}; allowed is the index of all clips. Delete "
+                f"{self.folder}/index.json: found no object {name!r}; allowed is the index of all items. Delete "
                 f"{self.folder.parent}, then type the same command again."
             )
         key = f"{self.index.prefix}/{name}".lstrip("/")
@@ -110,7 +110,7 @@ def read_into(read: Callable[[memoryview], int], row: memoryview) -> None:
 
 
 class Fetchers:
-    """A client and the threads that fetch by it; without threads each clip is fetched when the last one has come."""
+    """A client and the threads that fetch by it; without threads each item is fetched when the last one has come."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Fetchers:
 
 
 class Objects(OpenedByEach, Batches):
-    """The clips of a split in a bucket, in whole batches, each fetched into its row of the batch.
+    """The items of a split in a bucket, in whole batches, each fetched into its row of the batch.
 
     A subclass has `open()`, which returns what has `fill(rows, wanted)` and `close()`: each process has its own.
     """

@@ -47,7 +47,7 @@ loader = (
 $loop
 """
 
-# Of the programs around a map-style Dataset: what stands above its class `Clips`, and what below.
+# Of the programs around a map-style Dataset: what stands above its class `Items`, and what below.
 DATASET_SNIPPET = """\
 from spdl.pipeline import PipelineBuilder
 from torch.utils.data import Dataset, RandomSampler, default_collate
@@ -63,7 +63,7 @@ def collate(items):
     return {name: tensor.pin_memory() for name, tensor in batch.items()} if pin else batch
 
 
-dataset = Clips()
+dataset = Items()
 loader = (
     PipelineBuilder()
     .add_source(RandomSampler(dataset, generator=torch.Generator().manual_seed($seed)), continuous=True)
@@ -90,7 +90,7 @@ def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "workers": max(1, settings["workers"])}
 
 
-class Clips:
+class Items:
     """A source of positions, int, one epoch each time it is iterated, from epoch `number` on."""
 
     def __init__(self, request: LoaderRequest, number: int) -> None:
@@ -105,7 +105,7 @@ class Clips:
         return order
 
 
-class Batches(Clips):
+class Batches(Items):
     """The same of batches of positions, int64 (batch,)."""
 
     def __iter__(self) -> Iterator[Any]:
@@ -122,7 +122,7 @@ class ReadBatch:
 
     def __init__(self, request: LoaderRequest, sent: bool) -> None:
         self.request, self.sent = request, sent
-        self.kept: Any = None  # the first clip, where reading is left out
+        self.kept: Any = None  # the first item, where reading is left out
 
     def __call__(self, positions: Any) -> tuple[Any, Any]:
         audio = self._empty(len(positions))
@@ -143,7 +143,7 @@ class ReadBatch:
         return torch.from_numpy(np.empty(shape, dtype=np.float32))  # NumPy asks for huge pages, torch does not
 
     def _fill(self, row: Any, position: int) -> None:
-        """Write the clip at `position` into `row`, float32 (samples,): padded with zeros, or cut."""
+        """Write the item at `position` into `row`, float32 (samples,): padded with zeros, or cut."""
         if "read" in self.request.without:
             if self.kept is None:
                 self._read(row, position)
@@ -170,7 +170,7 @@ class ReadBatch:
 
 @contextmanager
 def in_threads(builder: Any, request: LoaderRequest) -> Iterator[Iterable[Any]]:
-    """Run the pipeline in threads of this process; a read that fails is an error, and no clip that is left out."""
+    """Run the pipeline in threads of this process; a read that fails is an error, and no item that is left out."""
     pipeline = builder.add_sink(request.prefetch).build(num_threads=threads_of(request), max_failures=0)
     with pipeline.auto_stop():
         yield pipeline
@@ -229,7 +229,7 @@ def epochs_in_batches(read: Callable[[Any], tuple[Any, Any]], request: LoaderReq
 
     from scripts.common.labels import read_labels
 
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    item, target, labels = map(torch.from_numpy, read_labels(request.data))
 
     def started(number):
         builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
@@ -239,7 +239,7 @@ def epochs_in_batches(read: Callable[[Any], tuple[Any, Any]], request: LoaderReq
     def batches(parts):
         for data, positions in parts:
             where = torch.from_numpy(positions)
-            names = {"target": target[where], "labels": labels[where], "clip": clip[where]}
+            names = {"target": target[where], "labels": labels[where], "item": item[where]}
             yield {request.sample.key: data, **names}
 
     with epochs_of(started) as epoch:
@@ -259,7 +259,7 @@ def epochs_around(dataset: Any, request: LoaderRequest) -> Iterator[Callable[[in
         return {key: gpu.pinned(value) for key, value in batch.items()} if request.pin_memory else batch
 
     def started(number):
-        builder = PipelineBuilder().add_source(Clips(request, number), continuous=True)
+        builder = PipelineBuilder().add_source(Items(request, number), continuous=True)
         builder.pipe(dataset.__getitem__, concurrency=threads_of(request), output_order="input")
         return in_threads(builder.aggregate(request.batch_size).pipe(collate), request)
 

@@ -26,7 +26,7 @@ class StoredBatches:
 
         self.request = request
         self.delivered = plugins.load("kinds", request.sample.kind).delivered
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
+        self.index, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __call__(self, items: list[dict[str, Any]]) -> Batch:
         import torch
@@ -37,7 +37,7 @@ class StoredBatches:
             key: self._data([item[key] for item in items]),
             "target": self.target[positions],
             "labels": self.labels[positions],
-            "clip": self.clip[positions],
+            "item": self.index[positions],
         }
 
     def _data(self, stored: list[Any]) -> Any:
@@ -54,8 +54,8 @@ class StoredBatches:
 
 
 def first_again(items: Iterator[Any], request: LoaderRequest) -> Iterator[Any]:
-    """Yield this process's first item as often as its share has clips: reading is left out."""
-    share = -(-request.clips // (request.world * max(1, request.workers)))
+    """Yield this process's first item as often as its share has items: reading is left out."""
+    share = -(-request.items // (request.world * max(1, request.workers)))
     for item in items:
         yield from (item for _ in range(share))
         return

@@ -1,4 +1,4 @@
-"""What the loaders on tensordict share: the mapped split as a tensorclass, and what is indexed clip by clip.
+"""What the loaders on tensordict share: the mapped split as a tensorclass, and what is indexed item by item.
 
 Imports tensordict inside functions, since loaders are named where it is not installed.
 """
@@ -10,7 +10,7 @@ from scripts.common.request import LoaderRequest
 
 
 class Items:
-    """A data set of what `get` returns of a position: a clip as a TensorDict or tensorclass."""
+    """A data set of what `get` returns of a position: an item as a TensorDict or tensorclass."""
 
     def __init__(self, get: Callable[[int], Any]) -> None:
         self.get = get
@@ -25,6 +25,6 @@ def split_of(request: LoaderRequest, in_memory: bool = False) -> Any:
     from tensordict import TensorDict, tensorclass
 
     mapped = TensorDict.load_memmap(request.data, allow_pickle=False)
-    tensors = dict.fromkeys((request.sample.key, "target", "labels", "clip"), torch.Tensor)
+    tensors = dict.fromkeys((request.sample.key, "target", "labels", "item"), torch.Tensor)
     Split = tensorclass(type("Split", (), {"__annotations__": tensors}))
     return Split.from_tensordict(mapped.clone() if in_memory else mapped)

@@ -1,7 +1,7 @@
 """What the loaders on torch's DataLoader share: sampling, workers, the copy to the device, an orderly end.
 
 And the stages that can be left out of any of them, to see what they cost (`LoaderRequest.without`): `read`, for which
-each process delivers its first item again and again, and `transfer`, for which the workers send how many clips a batch
+each process delivers its first item again and again, and `transfer`, for which the workers send how many items a batch
 has and nothing else. A loader that decodes adds `decode`, and leaves it out by `request.undecoded`. Where
 `LoaderRequest.spans` are asked for, the processes note when they read, collate and receive a batch (measure/spans.py).
 
@@ -22,9 +22,9 @@ from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
-GATHER = {"gather": {"enum": ["batch", "clip"], "default": "batch"}}  # whole batches, or clip by clip
+GATHER = {"gather": {"enum": ["batch", "item"], "default": "batch"}}  # whole batches, or item by item
 
-PAIR = ("target", "clip")  # what workers send as one tensor
+PAIR = ("target", "item")  # what workers send as one tensor
 
 REUSE = {"reuse": {"enum": [False, True], "default": False}}  # one buffer for all batches, of this process on a CPU
 
@@ -32,7 +32,7 @@ REUSE = {"reuse": {"enum": [False, True], "default": False}}  # one buffer for a
 def simplify_reuse(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as `simplify` does, `reuse` null where each batch has memory of its own."""
     here = settings["reuse"] and not settings["workers"] and settings["device"] == "cpu"
-    return simplify(settings) | {"reuse": True if here and settings.get("gather") != "clip" else None}
+    return simplify(settings) | {"reuse": True if here and settings.get("gather") != "item" else None}
 
 
 def lifetime(settings: Mapping[str, Any]) -> str:
@@ -65,9 +65,9 @@ def to_device(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batc
 
 
 def packed(batch: Mapping[str, Any]) -> Batch:
-    """Return a batch as a worker sends it, of the same type: `target` and `clip` are the rows of `pair`, int64 (2, n).
+    """Return a batch as a worker sends it, of the same type: `target` and `item` are the rows of `pair`, int64 (2, n).
 
-    Each tensor that is sent costs both processes time. No program but ours sends `clip`: so that is not charged.
+    Each tensor that is sent costs both processes time. No program but ours sends `item`: so that is not charged.
     """
     import torch
 
@@ -106,8 +106,8 @@ def as_is(batch: Batch) -> Batch:
     return batch
 
 
-def empty_batch(clips: int, sample: Sample, dtype: str | None = None) -> Any:
-    """Return a tensor (clips, ...) in the shape and type of `sample`, or another `dtype`, unfilled: to gather a batch.
+def empty_batch(items: int, sample: Sample, dtype: str | None = None) -> Any:
+    """Return a tensor (items, ...) in the shape and type of `sample`, or another `dtype`, unfilled: to gather a batch.
 
     In a worker it is in shared memory, so that sending it copies nothing: torch's own collating takes its memory so,
     and there is no public call for it. Elsewhere it is numpy's memory: large arrays are in huge pages there, and where
@@ -116,7 +116,7 @@ def empty_batch(clips: int, sample: Sample, dtype: str | None = None) -> Any:
     import numpy as np
     import torch
 
-    shape, dtype = (clips, *sample.shape), dtype or sample.dtype
+    shape, dtype = (items, *sample.shape), dtype or sample.dtype
     if torch.utils.data.get_worker_info() is None:
         return torch.from_numpy(np.empty(shape, dtype))
     like = torch.empty(0, dtype=getattr(torch, dtype))
@@ -130,10 +130,10 @@ def reused(request: LoaderRequest) -> Any:
     return empty_batch(request.batch_size, request.sample)
 
 
-class Clips:
-    """A map-style data set of a split whose labels are beside its data (`scripts/common/labels.py`), clip by clip.
+class Items:
+    """A map-style data set of a split whose labels are beside its data (`scripts/common/labels.py`), item by item.
 
-    A subclass has `item(position)`, which returns a clip, of audio float32 (1, samples).
+    A subclass has `item(position)`, which returns an item, of audio float32 (1, samples).
     """
 
     def __init__(self, request: LoaderRequest) -> None:
@@ -142,21 +142,21 @@ class Clips:
         from scripts.common.labels import read_labels
 
         self.request, self.data, self.sample = request, request.location.path, request.sample
-        self.clip, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
+        self.index, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __getitem__(self, position: int) -> Batch:
         return {
             self.sample.key: self.item(position),
             "target": self.target[position],
             "labels": self.labels[position],
-            "clip": self.clip[position],
+            "item": self.index[position],
         }
 
     def close(self) -> None:
         """Let go of what this process has open."""
 
 
-class Batches(Clips):
+class Batches(Items):
     """The same, in whole batches: a subclass has `gathered(positions)`, which returns (n, ...)."""
 
     def __getitems__(self, positions: list[int]) -> Batch:
@@ -164,12 +164,12 @@ class Batches(Clips):
             self.sample.key: self.gathered(positions),
             "target": self.target[positions],
             "labels": self.labels[positions],
-            "clip": self.clip[positions],
+            "item": self.index[positions],
         }
 
 
-class OpenedByEach(Clips):
-    """Clips of a library that cannot be used across a fork: each process that reads opens the file itself.
+class OpenedByEach(Items):
+    """Items of a library that cannot be used across a fork: each process that reads opens the file itself.
 
     A subclass has `open()`. A library may know a file that was open before the fork, and go on with the state that the
     parent left: it is closed here first.
@@ -197,7 +197,7 @@ class OpenedByEach(Clips):
 
 
 class Rows:
-    """A data set of tensors of all clips, in memory or mapped, clip by clip: views, which collating copies."""
+    """A data set of tensors of all items, in memory or mapped, item by item: views, which collating copies."""
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
         self.tensors = tensors
@@ -231,13 +231,13 @@ class Tensors(Rows):
 
 
 def with_labels(request: LoaderRequest, data: Any) -> Batch:
-    """Return the data of all clips, a tensor (n, ...), with the labels that are beside it."""
-    labels = Clips(request)
-    return {request.sample.key: data, "target": labels.target, "labels": labels.labels, "clip": labels.clip}
+    """Return the data of all items, a tensor (n, ...), with the labels that are beside it."""
+    labels = Items(request)
+    return {request.sample.key: data, "target": labels.target, "labels": labels.labels, "item": labels.index}
 
 
 def stacked(views: Sequence[Any], sample: Sample) -> Any:
-    """Return (n, ...): a copy of the clips, each a tensor, in an `empty_batch`."""
+    """Return (n, ...): a copy of the items, each a tensor, in an `empty_batch`."""
     import torch
 
     return torch.stack(list(views), out=empty_batch(len(views), sample))
@@ -287,16 +287,16 @@ class AgainByBatch(Again):
 
 
 def count_alone(batch: Batch) -> Batch:
-    """Return what is sent of a batch when its transfer is left out: one byte a clip."""
+    """Return what is sent of a batch when its transfer is left out: one byte an item."""
     import torch
 
-    return {"clips": torch.empty(len(batch["clip"]), dtype=torch.uint8)}
+    return {"items": torch.empty(len(batch["item"]), dtype=torch.uint8)}
 
 
 def in_place_of_counts(counts: Iterator[Batch], kept: Batch) -> Iterator[Batch]:
-    """Yield `kept`, cut to as many clips as each of the batches that were not sent had."""
+    """Yield `kept`, cut to as many items as each of the batches that were not sent had."""
     for count in counts:
-        yield {name: tensor[: len(count["clips"])] for name, tensor in kept.items()}
+        yield {name: tensor[: len(count["items"])] for name, tensor in kept.items()}
 
 
 @contextmanager
@@ -314,7 +314,7 @@ def epochs_of(
     kept: Batch | None = None
     if "transfer" in request.without:
         kept = default_collate([dataset[0]] * request.batch_size) if collate is default_collate else None
-        kept = kept or dataset.__getitems__(list(range(min(request.batch_size, request.clips))))
+        kept = kept or dataset.__getitems__(list(range(min(request.batch_size, request.items))))
     if "read" in request.without:
         dataset = (AgainByBatch if collate is as_is else Again)(dataset, sent=request.workers > 0)
     batches = EpochBatches(request)
@@ -343,7 +343,7 @@ def epochs_of(
 def epochs_from(
     loader: Any, request: LoaderRequest, begin: Callable[[int], None] | None = None, kept: Batch | None = None
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over a DataLoader whose data set orders its clips itself, such as an IterableDataset.
+    """Yield the epoch function over a DataLoader whose data set orders its items itself, such as an IterableDataset.
 
     Its collate function is one of `sent_by`. `begin` tells the data set the number of the epoch that begins, also where
     it is in worker processes. `kept` is given in place of what is sent where the transfer is left out: batches are then
@@ -363,10 +363,10 @@ def epochs_from(
 
 @contextmanager
 def gathering(
-    request: LoaderRequest, by_clip: Callable[..., Any], by_batch: Callable[..., Any]
+    request: LoaderRequest, by_item: Callable[..., Any], by_batch: Callable[..., Any]
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over the data set that the option `gather` names, opened by the request."""
-    dataset = (by_batch if request.options["gather"] == "batch" else by_clip)(request)
+    dataset = (by_batch if request.options["gather"] == "batch" else by_item)(request)
     try:
         with epochs_of(request, dataset) as epoch:
             yield epoch

@@ -81,7 +81,7 @@ def open_shards(
 
 
 def buffered(request: LoaderRequest) -> int:
-    """Return the clips in the shuffle buffers of all workers: a buffer fills by reading two clips for each it gives."""
+    """Return the items in the shuffle buffers of all workers: a buffer fills by reading two items for each it gives."""
     return request.options["shuffle_buffer"] * max(1, request.workers) if request.shuffle else 0
 
 
@@ -98,12 +98,12 @@ def opened(shards: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def of_audio(request: LoaderRequest) -> Collate:
-    """Return what makes a batch of clips, by the decoder that is asked for."""
-    return _by_clip(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
+    """Return what makes a batch of items, by the decoder that is asked for."""
+    return _by_item(request) if request.options["decoder"] == "soundfile" else _by_batch(request)
 
 
 def _by_batch(request: LoaderRequest) -> Collate:
-    """Return a function from raw samples to a batch: each clip is padded and scaled where it is to be."""
+    """Return a function from raw samples to a batch: each item is padded and scaled where it is to be."""
     import io
     import wave
 
@@ -127,8 +127,8 @@ def _by_batch(request: LoaderRequest) -> Collate:
     return collate
 
 
-def _by_clip(request: LoaderRequest) -> Collate:
-    """Return a function from raw samples to a batch: each clip is decoded by itself, and torch collates them."""
+def _by_item(request: LoaderRequest) -> Collate:
+    """Return a function from raw samples to a batch: each item is decoded by itself, and torch collates them."""
     import io
 
     import numpy as np
@@ -150,14 +150,14 @@ def _by_clip(request: LoaderRequest) -> Collate:
 
 
 def with_labels(samples: list[dict[str, Any]], request: LoaderRequest) -> Batch:
-    """Return target, labels and clip of a batch of raw samples."""
+    """Return target, labels and item of a batch of raw samples."""
     import torch
 
     return torch.utils.data.default_collate([_labels(sample, request) for sample in samples])
 
 
 def _labels(sample: dict[str, Any], request: LoaderRequest) -> dict[str, Any]:
-    """Return what a raw sample's JSON says of its clip, as the loader contract has it."""
+    """Return what a raw sample's JSON says of its item, as the loader contract has it."""
     import json
 
     import numpy as np
@@ -165,11 +165,11 @@ def _labels(sample: dict[str, Any], request: LoaderRequest) -> dict[str, Any]:
     about = json.loads(sample["json"])
     labels = np.zeros(request.classes, dtype=np.float32)
     labels[about["classes"]] = 1.0
-    return {"target": about["classes"][0], "labels": labels, "clip": about["clip"]}
+    return {"target": about["classes"][0], "labels": labels, "item": about["item"]}
 
 
 def _first_again(request: LoaderRequest) -> Callable[..., Any]:
-    """Return a stage that gives a worker's first batch as often as its share has clips: reading is left out."""
+    """Return a stage that gives a worker's first batch as often as its share has items: reading is left out."""
 
     class First:
         def __init__(self, batch):
@@ -179,7 +179,7 @@ def _first_again(request: LoaderRequest) -> Callable[..., Any]:
             return self.batch
 
     def again(batches):
-        share = -(-request.clips // (request.world * max(1, request.workers)))
+        share = -(-request.items // (request.world * max(1, request.workers)))
         for batch in batches:
             kept = AgainByBatch(First(batch), sent=request.workers > 0)
             yield from map(kept.__getitems__, batches_of(range(share), len(next(iter(batch.values())))))

@@ -1,4 +1,4 @@
-"""What the programs by WebDataset share: shards of a file system opened, a clip's class, WAV members, the pipeline."""
+"""What the programs by WebDataset share: shards of a file system opened, an item's class, WAV members, the pipeline."""
 
 OPENED = """
 $head
@@ -12,8 +12,8 @@ def opened(shards):
 """
 TARGET = """
 
-def target_of(clip):
-    return json.loads(clip["json"])["classes"][0]  # the first class of a clip; others follow it
+def target_of(item):
+    return json.loads(item["json"])["classes"][0]  # the first class of an item; others follow it
 
 
 $empty_batch
@@ -26,25 +26,25 @@ import io
 import numpy as np
 $when decoder=wave
 import wave
-def collate(clips):
-    audio = empty_batch(len(clips))
-    for clip, row in zip(clips, audio.numpy()[:, 0], strict=True):
-        with wave.open(io.BytesIO(clip["wav"])) as file:
+def collate(items):
+    audio = empty_batch(len(items))
+    for item, row in zip(items, audio.numpy()[:, 0], strict=True):
+        with wave.open(io.BytesIO(item["wav"])) as file:
             pcm = np.frombuffer(file.readframes(samples), dtype="<i2")
         np.multiply(pcm, np.float32(1 / 32768), out=row[: len(pcm)])
         row[len(pcm) :] = 0
-    return {"audio": audio, "target": torch.tensor([target_of(clip) for clip in clips])}
+    return {"audio": audio, "target": torch.tensor([target_of(item) for item in items])}
 $when decoder=soundfile
 import soundfile
-def decode(clip):
+def decode(item):
     audio = np.zeros((1, samples), dtype=np.float32)
-    pcm, _ = soundfile.read(io.BytesIO(clip["wav"]), dtype="float32")
+    pcm, _ = soundfile.read(io.BytesIO(item["wav"]), dtype="float32")
     audio[0, : len(pcm)] = pcm[:samples]
-    return {"audio": audio, "target": target_of(clip)}
+    return {"audio": audio, "target": target_of(item)}
 
 
-def collate(clips):
-    return torch.utils.data.default_collate([decode(clip) for clip in clips])
+def collate(items):
+    return torch.utils.data.default_collate([decode(item) for item in items])
 $end
 """
 )

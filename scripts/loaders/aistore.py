@@ -1,6 +1,6 @@
-"""AIStore's SDK in a DataLoader: an object a clip, or a batch of objects by one request (GetBatch).
+"""AIStore's SDK in a DataLoader: an object an item, or a batch of objects by one request (GetBatch).
 
-`get: object` asks for clips one by one, by `in_flight` threads in each worker; `get: batch` for all of a batch at once,
+`get: object` asks for items one by one, by `in_flight` threads in each worker; `get: batch` for all of a batch at once,
 which the cluster sends as one archive. The SDK is proven against a stand-in that answers as AIStore does. No cluster
 was there to measure its speed on, so that it has none here and no rank.
 """
@@ -29,7 +29,7 @@ $objects
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     bucket = None  # each process opens its own
 
     def __len__(self):
@@ -80,8 +80,8 @@ def never(request):
     return "the tier is no AIStore: its SDK is proven against a stand-in; its speed is not measured"
 
 
-class Clips(Objects):
-    """The clips, by a client in each process."""
+class Items(Objects):
+    """The items, by a client in each process."""
 
     def open(self):
         """Return a client, with threads or without."""
@@ -112,7 +112,7 @@ class Clips(Objects):
 
 
 class Batched:
-    """Fetches all clips of a batch by one request."""
+    """Fetches all items of a batch by one request."""
 
     def __init__(self, client, bucket, close):
         self.client, self.bucket, self.close = client, bucket, close
@@ -145,4 +145,4 @@ class Batched:
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Clips(request))
+    return epochs_of_objects(request, Items(request))

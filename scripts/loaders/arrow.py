@@ -1,6 +1,6 @@
 """Arrow IPC file in a DataLoader: record batches mapped into memory by pyarrow, rows copied once into the batch.
 
-`gather: batch` takes views of the mapped columns, without a copy, and stacks them; `gather: clip` asks the table for
+`gather: batch` takes views of the mapped columns, without a copy, and stacks them; `gather: item` asks the table for
 one value after the other and lets torch collate, as most published code does. Its time goes into copying memory, and
 into the transfer from the workers: try `workers: [0]` first.
 
@@ -9,7 +9,7 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 
 import warnings
 
-from scripts.loaders._torch import GATHER, STAGES, Batches, Clips, gathering, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
@@ -22,21 +22,21 @@ from torch.utils.data import Dataset
 
 $head
 $labels
-with pa.memory_map(str(data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
+with pa.memory_map(str(data / "items.arrow")) as source, pa.ipc.open_file(source) as file:
     column = file.read_all()["$item"]  # mapped, not read
 $when gather=batch
 import warnings
 
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
 blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, *shape)) for block in column.chunks]
-size = len(blocks[0])  # all but the last have as many clips
+size = len(blocks[0])  # all but the last have as many items
 $end
 
 
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -45,7 +45,7 @@ class Clips(Dataset):
         views = [blocks[position // size][position % size] for position in positions]
         $item = torch.stack(views, out=empty_batch(len(views)))
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         $item = torch.tensor(column[position].values.to_numpy()).reshape(shape)
         return {"$item": $item, "target": target[position], "labels": labels[position]}
@@ -58,8 +58,8 @@ $loop
 """
 
 
-class ByClip(Clips):
-    """The file clip by clip; `column` is what is mapped."""
+class ByItem(Items):
+    """The file item by item; `column` is what is mapped."""
 
     def __init__(self, request):
         super().__init__(request)
@@ -76,17 +76,17 @@ class ByClip(Clips):
         """Map the file; the map lasts as long as what views it, the descriptor is not needed."""
         import pyarrow as pa
 
-        with pa.memory_map(str(self.data / "clips.arrow")) as source, pa.ipc.open_file(source) as file:
+        with pa.memory_map(str(self.data / "items.arrow")) as source, pa.ipc.open_file(source) as file:
             self.column = file.read_all()[self.sample.key]
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         import torch
 
         return torch.tensor(self.column[position].values.to_numpy()).reshape(self.sample.shape)
 
 
-class ByBatch(Batches, ByClip):
+class ByBatch(Batches, ByItem):
     """The same, in whole batches; `blocks` are the record batches as tensors, (rows, ...)."""
 
     def map(self):
@@ -107,4 +107,4 @@ class ByBatch(Batches, ByClip):
 
 def open_epochs(request):
     """Return what opens the epoch function over the mapped file."""
-    return gathering(request, ByClip, ByBatch)
+    return gathering(request, ByItem, ByBatch)

@@ -1,4 +1,4 @@
-"""NVIDIA DALI external source: a Python function names clips of a memory map, DALI gathers them into batches.
+"""NVIDIA DALI external source: a Python function names items of a memory map, DALI gathers them into batches.
 
 For pipelines that go on in DALI (augmentation on the GPU) with data that none of its readers knows. Two forms of
 `source`:
@@ -7,9 +7,9 @@ For pipelines that go on in DALI (augmentation on the GPU) with data that none o
   copy (`no_copy`). Its time goes into that copy and into Python, once a batch. Set workers (the threads) to the number
   of cores.
 - `parallel`: the function runs in `workers` processes, started again (spawn, since DALI cannot fork once CUDA is in
-  use), which copy the clips into shared memory; as many threads of DALI copy them once more from there. It pays where
+  use), which copy the items into shared memory; as many threads of DALI copy them once more from there. It pays where
   the function itself works, as in decoding; to read a map it is one copy more. A call gives a batch: DALI's guide
-  prefers calls for single clips, which share a batch among the processes, but DALI takes full batches alone then.
+  prefers calls for single items, which share a batch among the processes, but DALI takes full batches alone then.
   `prefetch` batches a worker are asked for ahead, since one process makes each of them. They are in shared memory,
   which containers often limit to 64 MB. Starting a worker takes seconds (it imports DALI), and each epoch starts with
   empty queues, as the end of the one before is known by StopIteration.
@@ -34,18 +34,18 @@ from nvidia.dali import fn, pipeline_def
 $head
 $labels
 # a plain array, of which views are made much faster than of a numpy.memmap
-clips = np.asarray(np.load(data / "$item.npy", mmap_mode="r"))
+items = np.asarray(np.load(data / "$item.npy", mmap_mode="r"))
 $when source=serial
 
 
 class Epochs:
     random = np.random.default_rng($seed)
 
-    def __iter__(self):  # an epoch in another order: views of clips, which DALI's threads copy
-        order = self.random.permutation(len(clips))
+    def __iter__(self):  # an epoch in another order: views of items, which DALI's threads copy
+        order = self.random.permutation(len(items))
         for start in range(0, len(order), batch_size):
             where = order[start : start + batch_size]
-            yield [clips[position] for position in where], where[:, None]
+            yield [items[position] for position in where], where[:, None]
 
 
 @pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
@@ -61,11 +61,11 @@ class Batches:  # gives any batch of any epoch, as several processes are asked f
     def __call__(self, info):
         if info.epoch_idx != self.epoch:  # an epoch in another order, the same in each process
             self.epoch = info.epoch_idx
-            self.order = np.random.default_rng([$seed, self.epoch]).permutation(len(clips))
+            self.order = np.random.default_rng([$seed, self.epoch]).permutation(len(items))
         where = self.order[info.iteration * batch_size :][:batch_size]
         if not len(where):
             raise StopIteration
-        return [clips[position] for position in where], where[:, None]
+        return [items[position] for position in where], where[:, None]
 
 
 @pipeline_def(
@@ -84,7 +84,7 @@ def pipeline():
         batch_info=True,
         parallel=True,
         prefetch_queue_depth=$workers * $prefetch,
-        bytes_per_sample_hint=$clip_bytes + 1024,  # a clip and what DALI notes of it
+        bytes_per_sample_hint=$item_bytes + 1024,  # an item and what DALI notes of it
     )
     return ($item if device == "cpu" else $item.gpu()), where
 $end
@@ -126,7 +126,7 @@ def _serial(request):
     from nvidia.dali import fn
 
     # a plain array, of which views are made much faster than of a numpy.memmap
-    clips = np.asarray(np.load(request.array, mmap_mode="r", allow_pickle=False))
+    items = np.asarray(np.load(request.array, mmap_mode="r", allow_pickle=False))
 
     class Epochs:
         """Each iteration is one epoch of (audio, position) batches."""
@@ -137,7 +137,7 @@ def _serial(request):
         def __iter__(self):
             self.number += 1
             for positions in batches_of(epoch_order(request, self.number), request.batch_size):
-                yield [clips[position] for position in positions], np.ascontiguousarray(positions)[:, None]
+                yield [items[position] for position in positions], np.ascontiguousarray(positions)[:, None]
 
     def outputs():
         return tuple(fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True))
@@ -162,7 +162,7 @@ def _parallel(request):
             batch_info=True,
             parallel=True,
             prefetch_queue_depth=workers * request.prefetch,
-            bytes_per_sample_hint=request.sample.bytes + 1024,  # a clip and what DALI notes of it
+            bytes_per_sample_hint=request.sample.bytes + 1024,  # an item and what DALI notes of it
         )
         if sent:
             return tuple(nodes)

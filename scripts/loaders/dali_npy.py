@@ -1,6 +1,6 @@
 """NVIDIA DALI numpy reader: numbered .npy files read by DALI's threads.
 
-The reader gives no label, so each clip is known by the name of the file it came from (`source_info`). Its time goes
+The reader gives no label, so each item is known by the name of the file it came from (`source_info`). Its time goes
 into opening files and copying memory. Set workers (DALI's threads) to the number of cores.
 
 `reader` says where the threads read to: `cpu`, from where a batch is copied to the device, or `gpu`, straight into the
@@ -38,7 +38,7 @@ def pipeline():
         device=$reader,
         files=[str(data / f"{position:06d}.npy") for position in order],
         shuffle_after_epoch=True,
-        pad_last_batch=True,  # or else it is filled with clips of the next epoch
+        pad_last_batch=True,  # or else it is filled with items of the next epoch
         cache_header_information=True,
         name="reader",
     )

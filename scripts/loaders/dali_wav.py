@@ -27,7 +27,7 @@ def pipeline():
         files=[str(data / f"{position:06d}.wav") for position in order],
         labels=order,
         shuffle_after_epoch=True,
-        pad_last_batch=True,  # or else it is filled with clips of the next epoch
+        pad_last_batch=True,  # or else it is filled with items of the next epoch
         name="reader",
     )
     $dali_decoded

@@ -2,14 +2,14 @@
 
 For data in shards that is to be decoded by DALI. Its time goes into decoding: set workers (DALI's threads) to the
 number of cores. An epoch's order is made of shards in random order and a shuffle buffer (`initial_fill`) of
-`shuffle_buffer` clips, which it fills before the first batch; the buffer holds places in the mapped shards, so that it
-costs little memory. Ranks take equal parts of all clips, which change with the order of the shards.
+`shuffle_buffer` items, which it fills before the first batch; the buffer holds places in the mapped shards, so that it
+costs little memory. Ranks take equal parts of all items, which change with the order of the shards.
 
 DALI wants an index of each shard, or else goes through the shards at construction, after which all their pages are in
 the cache and no epoch is cold. The index is made here at construction, in a temporary folder, from the headers of the
-members alone: 2 small reads a clip. Labels come from the JSON members, parsed in Python. From a disk the kernel reads
-around each place that is touched (its read_ahead_kb), which is other clips of the buffer: a cold run wants many more
-clips than `shuffle_buffer`.
+members alone: 2 small reads an item. Labels come from the JSON members, parsed in Python. From a disk the kernel reads
+around each place that is touched (its read_ahead_kb), which is other items of the buffer: a cold run wants many more
+items than `shuffle_buffer`.
 """
 
 from contextlib import contextmanager
@@ -33,10 +33,10 @@ from nvidia.dali import fn, pipeline_def
 
 $head
 shards = sorted(map(str, data.glob("*.tar")))
-clips = 0
+items = 0
 for shard in shards:
     with tarfile.open(shard) as tar:
-        clips += len(tar.getnames()) // 2  # a .wav and a .json each
+        items += len(tar.getnames()) // 2  # a .wav and a .json each
 
 
 @pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
@@ -46,10 +46,10 @@ def pipeline():
         ext=["wav", "json"],
         missing_component_behavior="error",
         random_shuffle=True,
-        initial_fill=min($shuffle_buffer, clips),  # a larger one would hold clips twice
+        initial_fill=min($shuffle_buffer, items),  # a larger one would hold items twice
         shuffle_after_epoch=True,
         shuffle_after_epoch_seed=$seed,
-        pad_last_batch=True,  # or else it is filled with clips of the next epoch
+        pad_last_batch=True,  # or else it is filled with items of the next epoch
         name="reader",
     )
     $dali_decoded
@@ -100,8 +100,8 @@ def _nodes(request, shards, indices):
 
     shuffled = {
         "random_shuffle": True,
-        # a larger buffer than a share would be filled with the same clips again
-        "initial_fill": min(request.options["shuffle_buffer"], max(1, request.clips // request.world)),
+        # a larger buffer than a share would be filled with the same items again
+        "initial_fill": min(request.options["shuffle_buffer"], max(1, request.items // request.world)),
         "shuffle_after_epoch": True,  # and before the first one
         "shuffle_after_epoch_seed": request.seed,
     }
@@ -145,7 +145,7 @@ def _index(shard):
 
 
 def _labelled(request):
-    """Return a function from a batch of JSON members, uint8 (batch, longest), to target, labels and clip."""
+    """Return a function from a batch of JSON members, uint8 (batch, longest), to target, labels and item."""
     import json
 
     import torch
@@ -156,8 +156,8 @@ def _labelled(request):
         for row, about in zip(labels, rows, strict=True):
             row[about["classes"]] = 1.0
         target = torch.tensor([about["classes"][0] for about in rows])
-        clip = torch.tensor([about["clip"] for about in rows])
-        return {name: gpu.moved(tensor, request.device) for name, tensor in _named(target, labels, clip)}
+        item = torch.tensor([about["item"] for about in rows])
+        return {name: gpu.moved(tensor, request.device) for name, tensor in _named(target, labels, item)}
 
     return labelled
 
@@ -167,14 +167,14 @@ def _void(request, positions):
     import torch
 
     def labelled(where):
-        clip = positions(where)
-        labels = torch.zeros(len(clip), request.classes)
+        item = positions(where)
+        labels = torch.zeros(len(item), request.classes)
         return {
-            name: gpu.moved(tensor, request.device) for name, tensor in _named(torch.zeros_like(clip), labels, clip)
+            name: gpu.moved(tensor, request.device) for name, tensor in _named(torch.zeros_like(item), labels, item)
         }
 
     return labelled
 
 
-def _named(target, labels, clip):
-    return {"target": target, "labels": labels, "clip": clip}.items()
+def _named(target, labels, item):
+    return {"target": target, "labels": labels, "item": item}.items()

@@ -1,8 +1,8 @@
 """FFCV: a mapped beton copied into batches by compiled threads, without worker processes.
 
-Made for images in one large file that the page cache holds (its field for those: `ffcv_raw`, `ffcv_jpeg`); here clips
+Made for images in one large file that the page cache holds (its field for those: `ffcv_raw`, `ffcv_jpeg`); here items
 of any kind, decoded, as its field of arrays has them. Threads of compiled code (the setting `workers`, at least one and
-at most the cores) copy the clips of a batch out of the mapped file, `prefetch` batches ahead. Its own buffers are used
+at most the cores) copy the items of a batch out of the mapped file, `prefetch` batches ahead. Its own buffers are used
 again after so many batches; here each batch goes into new memory (of audio as float32), by torch, in the process that
 trains. Its time goes into that and into the copying. Opening it takes seconds, in which the code is compiled.
 """
@@ -20,6 +20,6 @@ STAGES = ("read", "decode")
 
 @contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's clips."""
+    """Yield the epoch function over this rank's items."""
     with epochs_of(request) as epoch:
         yield epoch

@@ -1,9 +1,9 @@
-"""HDF5 by h5py in a DataLoader: one file, each clip a chunk, read straight into its row of the batch.
+"""HDF5 by h5py in a DataLoader: one file, each item a chunk, read straight into its row of the batch.
 
 `gather: batch` reads each chunk by `read_direct_chunk` into the batch's memory: one read of the file, and no copy by
-HDF5's chunk cache or its selections. An index of many clips at once must be sorted in h5py, and is slower than a loop.
-`gather: clip` indexes the data set clip by clip and lets torch collate, as most published code does. Its time goes
-into reading, one clip at a time, since HDF5 has one lock for all threads: set workers to the number of cores.
+HDF5's chunk cache or its selections. An index of many items at once must be sorted in h5py, and is slower than a loop.
+`gather: item` indexes the data set item by item and lets torch collate, as most published code does. Its time goes
+into reading, one item at a time, since HDF5 has one lock for all threads: set workers to the number of cores.
 
 Each process opens the file itself: HDF5 keeps state beside the descriptor, which a fork would copy half used. Locking
 is off: readers need none, and on many network file systems and read-only media taking the lock is an error.
@@ -35,7 +35,7 @@ $labels
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     file = None
 
     def __len__(self):
@@ -43,17 +43,17 @@ class Clips(Dataset):
 
     def opened(self):
         if self.file is None:  # each process opens the file itself: HDF5 cannot be used across a fork
-            self.file = h5py.File(data / "clips.h5", locking=False)
+            self.file = h5py.File(data / "items.h5", locking=False)
         return self.file["$item"]
 
     $when gather=batch
-    def __getitems__(self, positions):  # a batch at once: each chunk, a clip, straight into its row
+    def __getitems__(self, positions):  # a batch at once: each chunk, an item, straight into its row
         chunks, $item = self.opened().id, empty_batch(len(positions))
-        first = (0,) * len(shape)  # of a clip
+        first = (0,) * len(shape)  # of an item
         for position, row in zip(positions, $item.flatten(1).numpy().view("u1"), strict=True):
             chunks.read_direct_chunk((position, *first), out=row)
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         return {"$item": self.opened()[position], "target": target[position], "labels": labels[position]}
     $end
@@ -65,21 +65,21 @@ $loop
 """
 
 
-class ByClip(OpenedByEach):
-    """The file clip by clip."""
+class ByItem(OpenedByEach):
+    """The file item by item."""
 
     def open(self):
         """Return this process's own open file."""
         import h5py
 
-        return h5py.File(self.data / "clips.h5", locking=False)
+        return h5py.File(self.data / "items.h5", locking=False)
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         return self.opened()[self.sample.key][position]
 
 
-class ByBatch(Batches, ByClip):
+class ByBatch(Batches, ByItem):
     """The same, in whole batches."""
 
     def gathered(self, positions):
@@ -93,4 +93,4 @@ class ByBatch(Batches, ByClip):
 
 def open_epochs(request):
     """Return what opens the epoch function over the file."""
-    return gathering(request, ByClip, ByBatch)
+    return gathering(request, ByItem, ByBatch)

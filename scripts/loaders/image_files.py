@@ -33,7 +33,7 @@ $empty_batch
     + DECODE_SNIPPET
     + """
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 

@@ -1,7 +1,7 @@
 """TorchRL LazyMemmapStorage in a DataLoader: a TensorDict of memory-mapped tensors, a batch gathered at a time.
 
 `gather: batch` gathers each of its tensors once a batch (`__getitems__`), in a worker straight into shared memory: the
-storage's own indexing is slower; `gather: clip` asks the storage clip by clip, and stacks. Its time goes into copying
+storage's own indexing is slower; `gather: item` asks the storage item by item, and stacks. Its time goes into copying
 memory. Workers need new shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 Without workers, on a CPU, `reuse: true` gathers every batch of `gather: batch` in one buffer: it is valid until the
 next one is asked for.
@@ -51,21 +51,21 @@ import numpy as np
 buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
 
 
-def empty_batch(clips):
-    return buffer[:clips]
+def empty_batch(items):
+    return buffer[:items]
 $end
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return count
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where, $item = torch.tensor(positions), empty_batch(len(positions))
-        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
         return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         return dict(storage.get(position).items())
     $end
@@ -83,9 +83,9 @@ def open_epochs(request):
     from torchrl.data import LazyMemmapStorage
 
     # scratch_dir must be the folder itself: elsewhere `loads` would copy every byte away from the tier.
-    storage = LazyMemmapStorage(request.clips, scratch_dir=request.data, existsok=True, auto_cleanup=False)
+    storage = LazyMemmapStorage(request.items, scratch_dir=request.data, existsok=True, auto_cleanup=False)
     storage.loads(request.data)
-    tensors = dict(storage.get(slice(0, request.clips)).items())  # views of the mapped files
+    tensors = dict(storage.get(slice(0, request.items)).items())  # views of the mapped files
     by_batch = request.options["gather"] == "batch"
     with epochs_of(
         request, Tensors(tensors, request.sample, reused(request)) if by_batch else Items(storage.get)

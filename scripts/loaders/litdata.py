@@ -1,8 +1,8 @@
 """LitData: a StreamingDataset on local chunks, mapped where they are, batched in each worker.
 
 For data too large for one machine, which it downloads chunk by chunk from object storage; here the chunks are local
-and are mapped in place: nothing is copied to a cache. An epoch is made of chunks in random order and of clips shuffled
-within each chunk in blocks of 256 (a chunk has some 200 clips of 10 s), as its guide says: clips of one chunk come one
+and are mapped in place: nothing is copied to a cache. An epoch is made of chunks in random order and of items shuffled
+within each chunk in blocks of 256 (a chunk has some 200 items of 10 s), as its guide says: items of one chunk come one
 after the other. Its time goes into turning 16-bit samples into a batch: set workers to the number of cores.
 
 Each worker has whole batches, one of them (and one rank) the rest. The rank is told to the data set itself: the
@@ -47,6 +47,6 @@ $loop
 
 @contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's clips."""
+    """Yield the epoch function over this rank's items."""
     with open_split(request, input_dir=str(request.data)) as epoch:
         yield epoch

@@ -1,11 +1,11 @@
-"""LMDB in a DataLoader: a clip's bytes found by key in one mapped file, and copied once into the batch.
+"""LMDB in a DataLoader: an item's bytes found by key in one mapped file, and copied once into the batch.
 
-`gather: batch` takes views of mapped memory within one transaction and stacks them; `gather: clip` has a transaction
-and a copy for each clip, and lets torch collate, as most published code does. Its time goes into copying memory, and
+`gather: batch` takes views of mapped memory within one transaction and stacks them; `gather: item` has a transaction
+and a copy for each item, and lets torch collate, as most published code does. Its time goes into copying memory, and
 into the transfer from the workers: try `workers: [0]` first.
 
 `readahead: false` is LMDB's advice for random reads of a file larger than memory, since nothing is read that was not
-asked for. It is meant for small values: of a clip each page of 4 KiB would be a read of its own, hundreds of them, so
+asked for. It is meant for small values: of an item each page of 4 KiB would be a read of its own, hundreds of them, so
 `true` is the default here. With a warm cache it makes no difference.
 
 Nothing is locked, since nobody writes to the file. Each process opens the environment itself, since LMDB forbids using
@@ -38,7 +38,7 @@ warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody 
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     environment = None
 
     def __len__(self):
@@ -47,7 +47,7 @@ class Clips(Dataset):
     def begin(self):
         if self.environment is None:  # each process opens it itself: LMDB forbids to use it across a fork
             self.environment = lmdb.open(
-                str(data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=$readahead, meminit=False
+                str(data / "items.mdb"), subdir=False, readonly=True, lock=False, readahead=$readahead, meminit=False
             )
         return self.environment.begin(buffers=True)
 
@@ -61,7 +61,7 @@ class Clips(Dataset):
             views = [self.view(transaction, position) for position in positions]
             $item = torch.stack(views, out=empty_batch(len(views)))
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         with self.begin() as transaction:
             $item = self.view(transaction, position).clone()
@@ -75,8 +75,8 @@ $loop
 """
 
 
-class ByClip(OpenedByEach):
-    """The environment clip by clip. The library notes which files are open, and does not forget them in a fork."""
+class ByItem(OpenedByEach):
+    """The environment item by item. The library notes which files are open, and does not forget them in a fork."""
 
     def open(self):
         """Return this process's own environment."""
@@ -85,23 +85,23 @@ class ByClip(OpenedByEach):
         warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
         readahead = self.request.options["readahead"]
         return lmdb.open(
-            str(self.data / "clips.mdb"), subdir=False, readonly=True, lock=False, readahead=readahead, meminit=False
+            str(self.data / "items.mdb"), subdir=False, readonly=True, lock=False, readahead=readahead, meminit=False
         )
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         with self.opened().begin(buffers=True) as transaction:
             return self.view(transaction, position).clone()
 
     def view(self, transaction, position):
-        """Return a clip of mapped memory, valid within the transaction, never to be written to."""
+        """Return an item of mapped memory, valid within the transaction, never to be written to."""
         import torch
 
         value = transaction.get(position.to_bytes(8, "big"))
         return torch.frombuffer(value, dtype=getattr(torch, self.sample.dtype)).view(self.sample.shape)
 
 
-class ByBatch(Batches, ByClip):
+class ByBatch(Batches, ByItem):
     """The same, in whole batches."""
 
     def gathered(self, positions):
@@ -112,4 +112,4 @@ class ByBatch(Batches, ByClip):
 
 def open_epochs(request):
     """Return what opens the epoch function over the environment."""
-    return gathering(request, ByClip, ByBatch)
+    return gathering(request, ByItem, ByBatch)

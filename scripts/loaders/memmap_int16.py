@@ -1,8 +1,9 @@
 """int16 numpy.memmap in a DataLoader: half the bytes are read and sent, float32 is made where the batch is used.
 
-For storage, memory or a bus that is too slow for float32: a clip takes half of each. Its time goes into copying memory,
-as that of `numpy_memmap`. Without workers, on a CPU, one pass reads the mapped clips and writes float32. Workers send
-int16, since shared memory costs more than converting does; on a GPU the batch is converted after its copy. Try
+For storage, memory or a bus that is too slow for float32: an item takes half of each. Its time goes into copying
+memory, as that of `numpy_memmap`. Without workers, on a CPU, one pass reads the mapped items and writes float32.
+Workers send int16, since shared memory costs more than converting does; on a GPU the batch is converted after its copy.
+Try
 `workers: [0]` first. There `reuse: true` converts every batch into one buffer: it is valid until the next one is asked
 for.
 """
@@ -30,7 +31,7 @@ $labels
 workers = $workers
 scale = 1 / 32768  # a power of two: the product is exact
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
-pcm = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # int16 (clips, 1, samples)
+pcm = np.load(data / "audio.npy", mmap_mode="r").view(np.ndarray)  # int16 (items, 1, samples)
 mapped = torch.from_numpy(pcm)
 $when reuse=True
 buffer = np.empty((batch_size, 1, samples), dtype=np.float32)  # of every batch, until the next one
@@ -55,7 +56,7 @@ def gathered(positions):
     return torch.from_numpy(batch)
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(pcm)
 

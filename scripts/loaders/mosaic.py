@@ -1,13 +1,13 @@
-"""MosaicML Streaming: a StreamingDataset on local MDS shards, each clip read from its file, batched in each worker.
+"""MosaicML Streaming: a StreamingDataset on local MDS shards, each item read from its file, batched in each worker.
 
 For training that is stopped and continued elsewhere: the order depends on the seed alone, not on the number of workers.
-Here the shards are local and nothing is downloaded. An epoch is a permutation of all clips, near to where their shard
+Here the shards are local and nothing is downloaded. An epoch is a permutation of all items, near to where their shard
 comes in a permutation of shards (`py1e`, its own choice); workers take the batches in turn. Its time goes into a file
-opened and read twice for each clip, and into two threads in each worker that look after shards that are there already:
+opened and read twice for each item, and into two threads in each worker that look after shards that are there already:
 set workers to the number of cores.
 
 The rank is told to the data set itself: the library would read it from the environment, and start torch.distributed.
-With more than one rank it repeats clips until all have as many. Its processes agree through shared memory and lock
+With more than one rank it repeats items until all have as many. Its processes agree through shared memory and lock
 files, which here end with the loader, not with the program.
 """
 
@@ -47,5 +47,5 @@ $loop
 
 
 def open_epochs(request):
-    """Return what opens the epoch function over this rank's clips."""
+    """Return what opens the epoch function over this rank's items."""
     return open_split(request, local=str(request.data))

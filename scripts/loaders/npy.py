@@ -1,12 +1,12 @@
-"""Numbered .npy files in a DataLoader: one file a clip, read straight into the batch.
+"""Numbered .npy files in a DataLoader: one file an item, read straight into the batch.
 
-For float32 that must be in a file a clip. `gather: batch` reads each file's data into its row of the batch, beyond a
-header that is of one length in all of them; `gather: clip` calls `numpy.load` for each clip and lets torch collate, as
+For float32 that must be in a file an item. `gather: batch` reads each file's data into its row of the batch, beyond a
+header that is of one length in all of them; `gather: item` calls `numpy.load` for each item and lets torch collate, as
 most published code does. Its time goes into opening files and copying memory. Set workers to the number of cores.
 """
 
 from scripts.loaders._npy import Files, path_of
-from scripts.loaders._torch import GATHER, STAGES, Clips, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")
@@ -26,7 +26,7 @@ $end
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -37,9 +37,9 @@ class Clips(Dataset):
             with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
                 file.seek(header_bytes)
                 if file.readinto(row) != row.nbytes:
-                    raise EOFError(f"{file.name} ends within the clip")
+                    raise EOFError(f"{file.name} ends within the item")
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         $item = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
         return {"$item": $item, "target": target[position], "labels": labels[position]}
@@ -52,11 +52,11 @@ $loop
 """
 
 
-class ByClip(Clips):
-    """The numbered files clip by clip."""
+class ByItem(Items):
+    """The numbered files item by item."""
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         import numpy as np
         import torch
 
@@ -65,4 +65,4 @@ class ByClip(Clips):
 
 def open_epochs(request):
     """Return what opens the epoch function over numbered .npy files."""
-    return gathering(request, ByClip, Files)
+    return gathering(request, ByItem, Files)

@@ -1,13 +1,13 @@
-"""Numbered .npz files in a DataLoader: an archive a clip, its array read straight into the batch.
+"""Numbered .npz files in a DataLoader: an archive an item, its array read straight into the batch.
 
-What an .npz file costs beside an .npy file: with `gather: clip`, as most published code has it, `numpy.load` opens a
-zip archive for each clip, reads it through Python's zipfile in pieces with their checksums, and torch collates.
+What an .npz file costs beside an .npy file: with `gather: item`, as most published code has it, `numpy.load` opens a
+zip archive for each item, reads it through Python's zipfile in pieces with their checksums, and torch collates.
 `gather: batch` reads each array's data into its row of the batch, beyond headers that are of one length in all files:
 they are not compressed. Its time goes into opening archives and copying memory. Set workers to the number of cores.
 """
 
 from scripts.loaders._npy import Files
-from scripts.loaders._torch import GATHER, STAGES, Clips, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npz"
 REQUIRES = ("torch", "numpy")
@@ -37,7 +37,7 @@ $end
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -48,9 +48,9 @@ class Clips(Dataset):
             with open(data / f"{position:06d}.npz", "rb", buffering=0) as file:
                 file.seek(header_bytes)
                 if file.readinto(row) != row.nbytes:
-                    raise EOFError(f"{file.name} ends within the clip")
+                    raise EOFError(f"{file.name} ends within the item")
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
         with np.load(data / f"{position:06d}.npz") as archive:
             $item = torch.from_numpy(archive["$item"])
@@ -64,11 +64,11 @@ $loop
 """
 
 
-class ByClip(Clips):
-    """The numbered archives clip by clip."""
+class ByItem(Items):
+    """The numbered archives item by item."""
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         import numpy as np
         import torch
 
@@ -91,7 +91,7 @@ class Archives(Files):
         with zipfile.ZipFile(path) as archive:
             member = archive.getinfo(f"{self.sample.key}.npy")
             if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{path}: its array is compressed; `gather: clip` reads it")
+                raise ValueError(f"{path}: its array is compressed; `gather: item` reads it")
             with archive.open(member) as array:
                 np.lib.format.read_magic(array)
                 np.lib.format.read_array_header_1_0(array)
@@ -103,4 +103,4 @@ class Archives(Files):
 
 def open_epochs(request):
     """Return what opens the epoch function over numbered .npz files."""
-    return gathering(request, ByClip, Archives)
+    return gathering(request, ByItem, Archives)

@@ -1,7 +1,7 @@
-"""numpy.memmap in a DataLoader: one array of all clips, mapped into memory, a batch gathered at a time.
+"""numpy.memmap in a DataLoader: one array of all items, mapped into memory, a batch gathered at a time.
 
-`gather: batch` copies a batch at once (`__getitems__`), in a worker straight into shared memory; `gather: clip` indexes
-clip by clip and lets torch collate, as most published code does. Its time goes into copying memory. Workers need new
+`gather: batch` copies a batch at once (`__getitems__`), in a worker straight into shared memory; `gather: item` indexes
+item by item and lets torch collate, as most published code does. Its time goes into copying memory. Workers need new
 shared memory for each batch, which costs more than the copy: try `workers: [0]` first. Without workers, on a CPU,
 `reuse: true` gathers every batch of `gather: batch` in one buffer: it is valid until the next one is asked for.
 """
@@ -12,7 +12,7 @@ from scripts.loaders._torch import (
     GATHER,
     REUSE,
     STAGES,  # noqa: F401
-    Clips,
+    Items,
     Tensors,
     gathering,
     lifetime,
@@ -36,10 +36,10 @@ $when gather=batch
 import warnings
 
 warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
-clips = torch.from_numpy(np.load(data / "$item.npy", mmap_mode="r"))  # $dtype (clips, *shape)
-$when gather=clip
-# a plain array, of which clips are taken much faster than of a numpy.memmap
-clips = np.load(data / "$item.npy", mmap_mode="r").view(np.ndarray)  # $dtype (clips, *shape)
+items = torch.from_numpy(np.load(data / "$item.npy", mmap_mode="r"))  # $dtype (items, *shape)
+$when gather=item
+# a plain array, of which items are taken much faster than of a numpy.memmap
+items = np.load(data / "$item.npy", mmap_mode="r").view(np.ndarray)  # $dtype (items, *shape)
 $end
 
 
@@ -49,23 +49,23 @@ $when reuse=True
 buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
 
 
-def empty_batch(clips):
-    return buffer[:clips]
+def empty_batch(items):
+    return buffer[:items]
 $end
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
-        return len(clips)
+        return len(items)
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where = torch.tensor(positions)
-        $item = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
+        $item = torch.index_select(items, 0, where, out=empty_batch(len(positions)))
         return {"$item": $item, "target": target[where], "labels": labels[where]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
-        $item = torch.from_numpy(clips[position].copy())
+        $item = torch.from_numpy(items[position].copy())
         return {"$item": $item, "target": target[position], "labels": labels[position]}
     $end
 
@@ -76,8 +76,8 @@ $loop
 """
 
 
-class ByClip(Clips):
-    """The mapped array clip by clip."""
+class ByItem(Items):
+    """The mapped array item by item."""
 
     def __init__(self, request):
         super().__init__(request)
@@ -90,12 +90,12 @@ class ByClip(Clips):
             self.sample.key: torch.from_numpy(self.array[position].copy()),
             "target": self.target[position],
             "labels": self.labels[position],
-            "clip": self.clip[position],
+            "item": self.index[position],
         }
 
 
 def mapped(request):
-    """Return the array, (clips, ...): plain, of which clips are taken faster than of a numpy.memmap."""
+    """Return the array, (items, ...): plain, of which items are taken faster than of a numpy.memmap."""
     import numpy as np
 
     return np.load(request.array, mmap_mode="r", allow_pickle=False).view(np.ndarray)
@@ -111,4 +111,4 @@ def by_batch(request):
 
 def open_epochs(request):
     """Return what opens the epoch function over the mapped array."""
-    return gathering(request, ByClip, by_batch)
+    return gathering(request, ByItem, by_batch)

@@ -102,8 +102,8 @@ def open_epochs(request):
     kept_on = _kept_on(request)
     # To a GPU from mapped pages (private: torch wants to be able to write): no copy of the split in RAM on its way.
     data = np.load(request.array, mmap_mode=None if kept_on == "cpu" else "c", allow_pickle=False)
-    clip, target, labels = read_labels(request.data)
-    arrays = {request.sample.key: data, "target": target, "labels": labels, "clip": clip}
+    item, target, labels = read_labels(request.data)
+    arrays = {request.sample.key: data, "target": target, "labels": labels, "item": item}
     split = {name: torch.from_numpy(array).to(kept_on) for name, array in arrays.items()}
     del data, arrays
     pinned = request.pin_memory and kept_on == "cpu"
@@ -123,7 +123,7 @@ def open_epochs(request):
 
     take = gather
     if "read" in request.without:
-        first = gather(torch.arange(min(request.batch_size, request.clips), device=kept_on))
+        first = gather(torch.arange(min(request.batch_size, request.items), device=kept_on))
         take = lambda where: {name: rows[: len(where)] for name, rows in first.items()}  # noqa: E731
 
     def epoch(number):

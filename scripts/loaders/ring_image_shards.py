@@ -92,13 +92,13 @@ class Shards:
             images, notes = _members(path, file, request.sample.ending)
             places += images
             about += notes
-        if len(places) != request.clips:
+        if len(places) != request.items:
             raise ValueError(
                 f"{request.data}: found {len(places)} images in {len(self.paths)} tar shards, the split has "
-                f"{request.clips}: a shard is not there or was cut short"
+                f"{request.items}: a shard is not there or was cut short"
             )
         self.places = np.array(places, np.int64)
-        self.clip = np.array([one["clip"] for one in about], np.int64)
+        self.index = np.array([one["item"] for one in about], np.int64)
         self.target = np.array([one["classes"][0] for one in about], np.int64)
         self.labels = np.zeros((len(about), request.classes), np.float32)
         for row, one in zip(self.labels, about, strict=True):
@@ -154,6 +154,6 @@ def open_epochs(request):
     """Yield the epoch function over the members of the shards."""
     with ExitStack() as stack:
         shards, decode = Shards(request, stack), decode_of(request.options["decoder"], request)
-        labels = shards.clip, shards.target, shards.labels
+        labels = shards.index, shards.target, shards.labels
         ring = open_fetching(request, lambda: Members(shards, decode), max(1, request.workers), AT_ONCE, labels)
         yield stack.enter_context(ring)

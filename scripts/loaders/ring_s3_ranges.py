@@ -1,8 +1,8 @@
-"""Our own ring over one object that holds all clips: ranged GETs into its buffers, in flight from batch to batch.
+"""Our own ring over one object that holds all items: ranged GETs into its buffers, in flight from batch to batch.
 
-Threads with a connection each receive clips straight into the batch: each a range of the array. `in_flight` is how
+Threads with a connection each receive items straight into the batch: each a range of the array. `in_flight` is how
 many; they do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as
-clips a second times seconds of latency. No worker process, no client library. On a CPU a batch is valid until the next
+items a second times seconds of latency. No worker process, no client library. On a CPU a batch is valid until the next
 one is taken; `copies: true` gives each memory of its own.
 """
 

@@ -1,4 +1,4 @@
-"""aiobotocore in a DataLoader: one GET a clip from a bucket, many at a time in the event loop of each worker.
+"""aiobotocore in a DataLoader: one GET an item from a bucket, many at a time in the event loop of each worker.
 
 boto3's client for asyncio, on which s3fs is built. Its time goes into Python: one core signs its requests
 and takes their answers, so that workers help more than a larger `in_flight`.
@@ -35,7 +35,7 @@ $objects
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     loop = None  # each process has its own, with a client
 
     def __len__(self):
@@ -149,8 +149,8 @@ class Client:
         row[:] = content
 
 
-class Clips(Objects):
-    """The clips, by a client in each process."""
+class Items(Objects):
+    """The items, by a client in each process."""
 
     def open(self):
         """Return a client in a loop of its own."""
@@ -159,4 +159,4 @@ class Clips(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Clips(request))
+    return epochs_of_objects(request, Items(request))

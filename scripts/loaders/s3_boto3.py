@@ -1,6 +1,6 @@
-"""boto3 in a DataLoader: one GET a clip from a bucket, by a pool of threads in each worker.
+"""boto3 in a DataLoader: one GET an item from a bucket, by a pool of threads in each worker.
 
-What most published code does with a bucket. `fetchers` is the size of the pool: with 0 a worker fetches one clip after
+What most published code does with a bucket. `fetchers` is the size of the pool: with 0 a worker fetches one item after
 another, and waits for the storage's latency each time. Its time goes into latency where fetchers are few, and into
 boto3's own Python where they are many: threads of one process share its lock, so that workers help as well.
 """
@@ -29,7 +29,7 @@ $objects
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     client = None  # each process opens its own
 
     def __len__(self):
@@ -63,8 +63,8 @@ $loop
 """
 
 
-class Clips(Objects):
-    """The clips, by a client of boto3's and a pool of threads in each process."""
+class Items(Objects):
+    """The items, by a client of boto3's and a pool of threads in each process."""
 
     def open(self):
         """Return a client with its threads."""
@@ -101,4 +101,4 @@ class Clips(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Clips(request))
+    return epochs_of_objects(request, Items(request))

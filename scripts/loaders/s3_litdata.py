@@ -2,7 +2,7 @@
 
 `cache_percent` is the part of the split that the cache may hold. With 100 each chunk is downloaded once, and epochs
 after the first read local files: what is measured is the cache. With 50 the library deletes chunks that were read, and
-downloads them again. A clip is there when its whole chunk is. obstore tries a download again, in ranges where it is
+downloads them again. An item is there when its whole chunk is. obstore tries a download again, in ranges where it is
 large; the library does not compare what has come with what was placed, and gives a chunk up after two minutes. It has
 no setting for an endpoint that is plain http, which its obstore refuses: its client's settings are given `allow_http`.
 """
@@ -66,7 +66,7 @@ $loop
 
 @contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's clips; the cache is gone afterwards."""
+    """Yield the epoch function over this rank's items; the cache is gone afterwards."""
     import tempfile
 
     from litdata.streaming import downloader

@@ -1,9 +1,9 @@
-"""MosaicML Streaming from a bucket: MDS shards downloaded into a cache on this machine, clips read from there.
+"""MosaicML Streaming from a bucket: MDS shards downloaded into a cache on this machine, items read from there.
 
 The cache holds the whole split: each shard is downloaded once, and epochs after the first read local files, so that
 what is measured is the cache. A smaller one (`cache_limit`) is not measured, since the library can come to a standstill
 with it, with workers and without: where a shard is evicted while the thread that says what is ready waits for it,
-nobody downloads it again (0.13, `_ready_thread`). A clip is there when its whole shard is, so that the order of an
+nobody downloads it again (0.13, `_ready_thread`). An item is there when its whole shard is, so that the order of an
 epoch is near to that of its shards. boto3 tries a download again; the library does not compare what has come with what
 was placed.
 """
@@ -68,7 +68,7 @@ def never(request):
 
 @contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's clips; the cache is gone afterwards."""
+    """Yield the epoch function over this rank's items; the cache is gone afterwards."""
     import tempfile
 
     index, bucket = read_index(request.location.index), bucket_of(request.location)
@@ -82,14 +82,14 @@ def open_epochs(request):
 
 
 def _whole(batches, request):
-    """Yield the batches of an epoch; UserError where clips are missing, since the library drops what is not there."""
+    """Yield the batches of an epoch; UserError where items are missing, since the library drops what is not there."""
     count = 0
     for batch in batches:
-        count += len(batch["clip"])
+        count += len(batch["item"])
         yield batch
-    if count != request.clips:
+    if count != request.items:
         raise UserError(
-            f"{request.location.uri}: found {count} of {request.clips} clips of an epoch, since an "
+            f"{request.location.uri}: found {count} of {request.items} items of an epoch, since an "
             "object could not be downloaded; allowed is all of them. See whether the storage can be reached."
         )
 

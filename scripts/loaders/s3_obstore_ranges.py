@@ -1,10 +1,10 @@
-"""obstore in a DataLoader: ranges of one object that holds all clips, by threads whose requests Rust makes.
+"""obstore in a DataLoader: ranges of one object that holds all items, by threads whose requests Rust makes.
 
 Python's client of the Rust library object_store. Its time goes into latency where `in_flight` is small, and into the
 network beyond; no worker is needed for its requests.
 """
 
-from scripts.loaders._obstore import SNIPPET, Clips  # noqa: F401
+from scripts.loaders._obstore import SNIPPET, Items  # noqa: F401
 from scripts.loaders._s3 import IN_FLIGHT, READS, SETTINGS, epochs_of_objects  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 
@@ -17,4 +17,4 @@ OPTIONS = IN_FLIGHT
 
 def open_epochs(request):
     """Return what opens the epoch function over ranges of the object."""
-    return epochs_of_objects(request, Clips(request))
+    return epochs_of_objects(request, Items(request))

@@ -2,8 +2,8 @@
 
 The pipeline of `webdataset`, whose streams come by presigned URLs. The library's own opener of URLs is a process of
 curl, whose command line would show the signature; here it is urllib3, and a stream that breaks off goes on where it
-was. A stream pays the storage's latency once a shard and not once a clip, and is as fast as one connection: set workers
-to as many shards as are to be read at a time.
+was. A stream pays the storage's latency once a shard and not once an item, and is as fast as one connection: set
+workers to as many shards as are to be read at a time.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Amazon's connector for PyTorch in a DataLoader: whole objects by its native client, one at a time in each worker.
 
 `dataset: map` reads each object of its S3MapDataset into the batch; `dataset: iterable` is its S3IterableDataset, which
-shares objects among workers as they come, and whose clips torch collates. A worker waits for each clip before it asks
+shares objects among workers as they come, and whose items torch collates. A worker waits for each item before it asks
 for the next: set workers to as many requests as are to be in flight. Its client takes a second or more to start in each
 process.
 
@@ -26,7 +26,7 @@ from scripts.loaders._s3 import (
 from scripts.loaders._stored import first_again
 from scripts.loaders._torch import (
     STAGES,  # noqa: F401
-    Clips,
+    Items,
     epochs_from,
     sent_by,
     simplify,  # noqa: F401
@@ -61,7 +61,7 @@ def audio_of(reader):  # an S3Reader, a file of its own
 $when dataset=map
 from s3torchconnector import S3MapDataset
 from torch.utils.data import Dataset
-class Clips(Dataset):
+class Items(Dataset):
     def __init__(self):
         uris = [f"s3://{index['bucket']}/{place(position)[0]}" for position in range(len(target))]
         self.$item = S3MapDataset.from_objects(uris, transform=audio_of, **where)
@@ -86,12 +86,12 @@ def in_any_order(_client):
         yield S3BucketKeyData(index["bucket"], place(position)[0])
 
 
-def clip_of(reader):
+def item_of(reader):
     position = int(Path(reader.key).stem)
     return {"$item": audio_of(reader), "target": target[position], "labels": labels[position]}
 
 
-dataset = S3IterableDataset(get_dataset_objects=in_any_order, transform=clip_of, enable_sharding=True, **where)
+dataset = S3IterableDataset(get_dataset_objects=in_any_order, transform=item_of, enable_sharding=True, **where)
 loader = DataLoader(
     dataset,
     batch_size=batch_size,
@@ -105,13 +105,13 @@ JOIN_SECONDS = 5  # for the native client's threads to end
 
 
 class ByPosition(Objects):
-    """The clips of an S3MapDataset, which each process opens itself."""
+    """The items of an S3MapDataset, which each process opens itself."""
 
     def open(self):
         """Return a data set of the objects in manifest order."""
         from s3torchconnector import S3MapDataset
 
-        uris = [self.wanted(position).uri for position in range(self.request.clips)]
+        uris = [self.wanted(position).uri for position in range(self.request.items)]
         found = S3MapDataset.from_objects(uris, **_place(self.request))
 
         def fetch(wanted, row):
@@ -122,8 +122,8 @@ class ByPosition(Objects):
         return Fetchers(0, fetch, (), lambda: _close(found))  # the library tries again itself
 
 
-class InOrder(Clips):
-    """What gives an S3IterableDataset the objects of an epoch, and makes a clip of each."""
+class InOrder(Items):
+    """What gives an S3IterableDataset the objects of an epoch, and makes an item of each."""
 
     def __init__(self, request):
         from multiprocessing.sharedctypes import RawValue
@@ -140,8 +140,8 @@ class InOrder(Clips):
             wanted = self.wanted(position)
             yield S3BucketKeyData(wanted.bucket, wanted.key)
 
-    def clip_of(self, reader):
-        """Return a clip with its labels, read from its object."""
+    def item_of(self, reader):
+        """Return an item with its labels, read from its object."""
         import torch
 
         position = int(reader.key.rpartition("/")[2].removesuffix(".npy"))
@@ -156,7 +156,7 @@ class InOrder(Clips):
             self.sample.key: data,
             "target": self.target[position],
             "labels": self.labels[position],
-            "clip": self.clip[position],
+            "item": self.index[position],
         }
 
 
@@ -175,11 +175,11 @@ def _in_order(request):
 
     class Epoch(S3IterableDataset):
         def __iter__(self):
-            items = super().__iter__()
-            return first_again(items, request) if "read" in request.without else items
+            read = super().__iter__()
+            return first_again(read, request) if "read" in request.without else read
 
-    clips = InOrder(request)
-    found = Epoch(get_dataset_objects=clips.objects, transform=clips.clip_of, enable_sharding=True, **_place(request))
+    items = InOrder(request)
+    found = Epoch(get_dataset_objects=items.objects, transform=items.item_of, enable_sharding=True, **_place(request))
     found._rank, found._world_size = 0, 1  # its objects are this rank's already
     try:
         kept = None
@@ -193,7 +193,7 @@ def _in_order(request):
         )
 
         def begin(number):
-            clips.epoch.value = number
+            items.epoch.value = number
 
         with epochs_from(loader, request, begin, kept) as epoch:
             yield epoch

@@ -1,6 +1,6 @@
 """soundfile in a DataLoader: WAV files decoded by libsndfile straight into the batch.
 
-The fast way to read plain WAV in Python. Its time goes into opening and decoding a file for each clip: set workers to
+The fast way to read plain WAV in Python. Its time goes into opening and decoding a file for each item: set workers to
 the number of cores. It asks libsndfile for int16 and scales by 1/32768 while copying into the batch's row: the same
 bits as `dtype="float32"`, in less time.
 """
@@ -27,7 +27,7 @@ $labels
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 

@@ -1,8 +1,8 @@
-"""SPDL threads with its own WAV reader: whole batches read at once, each clip converted once, into its batch.
+"""SPDL threads with its own WAV reader: whole batches read at once, each item converted once, into its batch.
 
 For WAV files as they are, without worker processes: threads share memory, so that a batch is handed over and not
 copied. Its time goes into reading files and converting int16. `workers` are threads, each of which makes a whole
-batch: a stage of single clips, gathered afterwards, takes nearly twice the processor time, for SPDL's own bookkeeping.
+batch: a stage of single items, gathered afterwards, takes nearly twice the processor time, for SPDL's own bookkeeping.
 Set workers to the number of cores. `where: subprocess` runs the same threads in one other process, as SPDL's guide
 advises for training on a GPU: what Python does there does not hold up the training loop, but each batch is in new
 shared memory, which both processes must map. The pipeline runs on from one epoch into the next.
@@ -106,7 +106,7 @@ def open_epochs(request):
 
     from scripts.common.labels import read_labels
 
-    clip, target, labels = map(torch.from_numpy, read_labels(request.data))
+    item, target, labels = map(torch.from_numpy, read_labels(request.data))
     sent = request.options["where"] == "subprocess"
     read = ReadBatch(request, sent)
     unsent = torch.zeros((request.batch_size, 1, request.samples)) if sent and "transfer" in request.without else None
@@ -123,7 +123,7 @@ def open_epochs(request):
                 audio = unsent[: len(where)]
             elif sent and request.pin_memory:
                 audio = gpu.pinned(audio)
-            yield {"audio": audio, "target": target[where], "labels": labels[where], "clip": clip[where]}
+            yield {"audio": audio, "target": target[where], "labels": labels[where], "item": item[where]}
 
     with epochs_of(started) as epoch:
         yield lambda number: to_device(batches(epoch(number)), request)

@@ -1,8 +1,8 @@
 """SPDL around an existing Dataset: its items made in threads, then collated, as SPDL's migration guide begins.
 
 For those who have a map-style Dataset that threads may share and whose reading releases Python's lock (here soundfile,
-one WAV file a clip), and who change nothing but the DataLoader around it. Its time goes into decoding, into SPDL's
-bookkeeping for each clip, and into collating, which one thread does for all; the guide itself goes on from here to
+one WAV file an item), and who change nothing but the DataLoader around it. Its time goes into decoding, into SPDL's
+bookkeeping for each item, and into collating, which one thread does for all; the guide itself goes on from here to
 batches without copies, as `spdl` has them. `workers` are threads: set as many as there are cores. The pipeline runs on
 from one epoch into the next.
 """
@@ -21,7 +21,7 @@ SNIPPET = (
 import soundfile
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -38,7 +38,7 @@ def open_epochs(request):
     import soundfile
     import torch
 
-    class Files(_torch.Clips):
+    class Files(_torch.Items):
         def item(self, position):
             path = request.data / f"{position:06d}.wav"
             if "decode" in request.without:

@@ -20,7 +20,7 @@ SNIPPET = (
 from PIL import Image
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -42,7 +42,7 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    class Files(_torch.Clips):
+    class Files(_torch.Items):
         def item(self, position):
             content = content_of(path_of(request, position))
             if "decode" in request.without:

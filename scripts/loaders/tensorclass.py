@@ -30,23 +30,23 @@ class Split:
     $item: torch.Tensor
     target: torch.Tensor
     labels: torch.Tensor
-    clip: torch.Tensor  # its number
+    item: torch.Tensor  # its number
 
 
-clips = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False).clone())  # all in RAM
-tensors = dict(clips.items())  # gathered one by one: indexing the tensorclass itself is slower
+items = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False).clone())  # all in RAM
+tensors = dict(items.items())  # gathered one by one: indexing the tensorclass itself is slower
 
 
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
-        return len(clips)
+        return len(items)
 
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where, $item = torch.tensor(positions), empty_batch(len(positions))
-        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
         return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
 
 
@@ -66,6 +66,6 @@ def unsuited(request):
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the split, which is read before."""
-    clips = split_of(request, in_memory=True)
-    with epochs_of(replace(request, workers=0), Tensors(dict(clips.items()), request.sample)) as epoch:
+    items = split_of(request, in_memory=True)
+    with epochs_of(replace(request, workers=0), Tensors(dict(items.items()), request.sample)) as epoch:
         yield epoch

@@ -2,7 +2,7 @@
 
 What tensordict's tutorials do with data that does not fit: files mapped by `load_memmap`. `gather: batch` gathers each
 of its tensors at once (`__getitems__`), in a worker straight into shared memory: indexing the tensorclass itself is
-slower; `gather: clip` indexes clip by clip and lets torch collate. Its time goes into copying memory. Workers need new
+slower; `gather: item` indexes item by item and lets torch collate. Its time goes into copying memory. Workers need new
 shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
@@ -29,30 +29,30 @@ class Split:
     $item: torch.Tensor
     target: torch.Tensor
     labels: torch.Tensor
-    clip: torch.Tensor  # its number
+    item: torch.Tensor  # its number
 
 
-clips = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+items = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
 $when gather=batch
-tensors = dict(clips.items())  # gathered one by one: indexing the tensorclass itself is slower
+tensors = dict(items.items())  # gathered one by one: indexing the tensorclass itself is slower
 $end
 
 
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
-        return len(clips)
+        return len(items)
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where, $item = torch.tensor(positions), empty_batch(len(positions))
-        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "clip")}
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
         return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):
-        return dict(clips[position].items())
+        return dict(items[position].items())
     $end
 
 
@@ -65,11 +65,11 @@ $loop
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the mapped tensorclass."""
-    clips = split_of(request)
+    items = split_of(request)
     dataset = (
-        Tensors(dict(clips.items()), request.sample)
+        Tensors(dict(items.items()), request.sample)
         if request.options["gather"] == "batch"
-        else Items(clips.__getitem__)
+        else Items(items.__getitem__)
     )
     with epochs_of(request, dataset) as epoch:
         yield epoch

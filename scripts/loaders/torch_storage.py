@@ -2,7 +2,7 @@
 
 What numpy.memmap is to NumPy, without NumPy in the path of the data. `gather: batch` copies a batch by one
 `index_select` (`__getitems__`), on torch's threads in the process of the training, in a worker straight into shared
-memory; `gather: clip` takes clip by clip and lets torch collate. Its time goes into copying memory. Workers need new
+memory; `gather: item` takes item by item and lets torch collate. Its time goes into copying memory. Workers need new
 shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 
 The file is mapped private, so that nothing can write to it. The kernel refuses to map a file so that is larger than RAM
@@ -24,24 +24,24 @@ $labels
 header = np.load(data / "$item.npy", mmap_mode="r")  # says where its rows begin: a multiple of 64 bytes
 skipped = header.offset // header.itemsize
 mapped = torch.from_file(str(data / "$item.npy"), shared=False, size=skipped + header.size, dtype=torch.$dtype)
-clips = mapped[skipped:].view(header.shape)  # $dtype (clips, *shape)
+items = mapped[skipped:].view(header.shape)  # $dtype (items, *shape)
 
 
 $empty_batch
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
-        return len(clips)
+        return len(items)
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
         where = torch.tensor(positions)
-        $item = torch.index_select(clips, 0, where, out=empty_batch(len(positions)))
+        $item = torch.index_select(items, 0, where, out=empty_batch(len(positions)))
         return {"$item": $item, "target": target[where], "labels": labels[where]}
-    $when gather=clip
+    $when gather=item
     def __getitem__(self, position):  # mapped: collating copies it
-        return {"$item": clips[position], "target": target[position], "labels": labels[position]}
+        return {"$item": items[position], "target": target[position], "labels": labels[position]}
     $end
 
 

@@ -1,7 +1,7 @@
-"""torchaudio.load in a DataLoader: one WAV file opened and decoded per clip.
+"""torchaudio.load in a DataLoader: one WAV file opened and decoded per item.
 
 `decoder: load` calls `torchaudio.load`, which since torchaudio 2.9 decodes by torchcodec, that is FFmpeg: its time goes
-into opening a decoder for each clip. `decoder: torchcodec` calls torchcodec itself, as its own documentation advises;
+into opening a decoder for each item. `decoder: torchcodec` calls torchcodec itself, as its own documentation advises;
 `decoder: soundfile` reads as torchaudio's backend of that name did before. Set workers to the number of cores.
 """
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._torch import Clips, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
@@ -24,7 +24,7 @@ $head
 $labels
 
 
-class Clips(Dataset):
+class Items(Dataset):
     def __len__(self):
         return len(target)
 
@@ -58,7 +58,7 @@ def open_epochs(request):
 
     decode = _decoder(request.options["decoder"])
 
-    class Files(Clips):
+    class Files(Items):
         def files_to_decode(self, positions):  # for the batch timeline
             return [request.data / f"{position:06d}.wav" for position in positions]
 
@@ -73,7 +73,7 @@ def open_epochs(request):
 
 
 def _decoder(name):
-    """Return a function from a path to a clip in its natural length, float32 (1, n)."""
+    """Return a function from a path to an item in its natural length, float32 (1, n)."""
     if name == "load":
         import torchaudio
 

@@ -2,12 +2,12 @@
 
 The nodes stand in the order of torchdata's guide: the sampler's positions in batches, a mapper that reads and collates
 a batch at a time, pinning, prefetching. With `method: thread` nothing is sent between processes, and threads help as
-far as a clip's work releases the GIL. Reading does: hence .npy files, without a decoder in the way. `method: process`
+far as an item's work releases the GIL. Reading does: hence .npy files, without a decoder in the way. `method: process`
 sends each batch through shared memory, by processes that are started again each epoch. `workers` are threads or
 processes, `prefetch` the batches ahead for each; without workers a batch is read when it is asked for.
 
 The threads of an epoch look every 0.1 s whether they are to end, and the next epoch waits for that: as long as 512
-clips of 10 s take. Two Loaders by turns would not wait, but a program with two was seen to crash at its end.
+items of 10 s take. Two Loaders by turns would not wait, but a program with two was seen to crash at its end.
 """
 
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ def read(positions):  # a batch at a time
         with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
             file.seek(header_bytes)
             if file.readinto(row) != row.nbytes:
-                raise EOFError(f"{file.name} ends within the clip")
+                raise EOFError(f"{file.name} ends within the item")
     return {"$item": torch.from_numpy($item), "target": target[positions], "labels": labels[positions]}
 
 
@@ -74,7 +74,7 @@ def open_epochs(request):
     files = Files(request)
     kept = None
     if "transfer" in request.without:
-        kept = files.__getitems__(list(range(min(request.batch_size, request.clips))))
+        kept = files.__getitems__(list(range(min(request.batch_size, request.items))))
     if "read" in request.without:
         files = AgainByBatch(files, sent=request.options["method"] == "process" and request.workers > 0)
 

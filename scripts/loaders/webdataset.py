@@ -1,9 +1,9 @@
 """WebDataset: tar shards read as streams, a batch of WAV members decoded at a time, in each worker.
 
-The order of an epoch is made of shards in random order and a shuffle buffer of 1,000 clips, as its guide says. Each
+The order of an epoch is made of shards in random order and a shuffle buffer of 1,000 items, as its guide says. Each
 worker (and rank) reads its own shards and ends with its own short batch. Its time goes into unpacking, and with workers
 into their shared memory: set workers to the number of cores. `decoder: wave` takes the samples out of the WAV member by
-Python's own module and writes them straight into the batch; `decoder: soundfile` decodes clip by clip, any codec that
+Python's own module and writes them straight into the batch; `decoder: soundfile` decodes item by item, any codec that
 libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 

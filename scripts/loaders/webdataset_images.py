@@ -26,11 +26,11 @@ SNIPPET = (
     + """
 
 
-def collate(clips):
-    $item = empty_batch(len(clips))
-    for clip, row in zip(clips, $item.numpy(), strict=True):
-        decode(clip["$ending"], row)
-    return {"$item": $item, "target": torch.tensor([target_of(clip) for clip in clips])}
+def collate(items):
+    $item = empty_batch(len(items))
+    for item, row in zip(items, $item.numpy(), strict=True):
+        decode(item["$ending"], row)
+    return {"$item": $item, "target": torch.tensor([target_of(item) for item in items])}
 
 
 """

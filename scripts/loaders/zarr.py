@@ -1,7 +1,7 @@
-"""Zarr 3 in a DataLoader: a chunk, and so a file, for each clip; the chunks of a batch are read concurrently.
+"""Zarr 3 in a DataLoader: a chunk, and so a file, for each item; the chunks of a batch are read concurrently.
 
-`gather: batch` asks for all clips of a batch at once through `zarr.api.asynchronous`, whose reads run on the threads of
-an event loop, and stacks them. `gather: clip` indexes the array clip by clip and lets torch collate, as most published
+`gather: batch` asks for all items of a batch at once through `zarr.api.asynchronous`, whose reads run on the threads of
+an event loop, and stacks them. `gather: item` indexes the array item by item and lets torch collate, as most published
 code does. An orthogonal index of the whole batch (`array.oindex`) is many times slower than either: it scatters sample
 by sample. Its time goes into Python more than into reading: set workers to the number of cores.
 
@@ -11,7 +11,7 @@ Each process has an event loop of its own. Its threads do not survive a fork, an
 import asyncio
 import os
 
-from scripts.loaders._torch import GATHER, STAGES, Batches, Clips, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
@@ -25,7 +25,7 @@ $head
 $labels
 
 
-class Clips(Dataset):
+class Items(Dataset):
     array = None  # each process has an event loop of its own: its threads do not survive a fork
     $when gather=batch
 import asyncio
@@ -45,13 +45,13 @@ from torch.utils.data import default_collate
 
     async def read(self, positions):
         if self.array is None:
-            self.array = await zarr.api.asynchronous.open_array(store=data / "clips.zarr", mode="r")
+            self.array = await zarr.api.asynchronous.open_array(store=data / "items.zarr", mode="r")
         return await asyncio.gather(*map(self.array.getitem, positions))
-    $when gather=clip
+    $when gather=item
 import zarr
     def __getitem__(self, position):
         if self.array is None:
-            self.array = zarr.open_array(data / "clips.zarr", mode="r")
+            self.array = zarr.open_array(data / "items.zarr", mode="r")
         return {"$item": self.array[position], "target": target[position], "labels": labels[position]}
     $end
 
@@ -62,17 +62,17 @@ $loop
 """
 
 
-class ByClip(Clips):
-    """The array clip by clip; it is opened by each process that reads."""
+class ByItem(Items):
+    """The array item by item; it is opened by each process that reads."""
 
     array = None  # knows a path and what zarr.json says: nothing that stays open
 
     def item(self, position):
-        """Return a clip."""
+        """Return an item."""
         import zarr
 
         if self.array is None:
-            self.array = zarr.open_array(self.data / "clips.zarr", mode="r")
+            self.array = zarr.open_array(self.data / "items.zarr", mode="r")
         return self.array[position]
 
     def close(self):
@@ -110,14 +110,14 @@ class ByBatch(Batches):
             runner.close()
 
     async def read(self, positions):
-        """Return a clip for each position."""
+        """Return an item for each position."""
         import zarr.api.asynchronous
 
         if self.array is None:
-            self.array = await zarr.api.asynchronous.open_array(store=self.data / "clips.zarr", mode="r")
+            self.array = await zarr.api.asynchronous.open_array(store=self.data / "items.zarr", mode="r")
         return await asyncio.gather(*map(self.array.getitem, positions))
 
 
 def open_epochs(request):
     """Return what opens the epoch function over the array."""
-    return gathering(request, ByClip, ByBatch)
+    return gathering(request, ByItem, ByBatch)

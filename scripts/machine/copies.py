@@ -39,7 +39,7 @@ def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[No
     free = free_bytes(path) if at_most is None else min(at_most, free_bytes(path))
     text = (
         f"{path}: needs {needed:,} bytes on its file system ({nearest_existing(path)}), where {{}}. "
-        "Free some space, use fewer clips, or set a path on a larger file system."
+        "Free some space, use fewer items, or set a path on a larger file system."
     )
     if free < needed:
         raise UserError(text.format(f"{free:,} are free"))

@@ -2,8 +2,8 @@
 
 fio is run as a program (https://fio.readthedocs.io), one job at a time. A reader is a thread with blocking reads
 (`psync`), so that as many reads are in flight as there are readers; each reads a part of the file that is its own.
-Four patterns: `sequential` in blocks of 1 MiB; `random` in blocks of a clip's size; where that is past the page cache,
-`positioned`: the same through it, as a loader's plain pread of a clip does, for which the kernel may merge and read
+Four patterns: `sequential` in blocks of 1 MiB; `random` in blocks of an item's size; where that is past the page cache,
+`positioned`: the same through it, as a loader's plain pread of an item does, for which the kernel may merge and read
 ahead; and `readahead`: sequential, through the page cache, by one reader. The last two may pass what O_DIRECT gets at
 depth 1. (On slow storage they need a few seconds: what was read ahead when the time was up is not counted.)
 `measure_reads` says in the record by which method the first two were read:
@@ -44,7 +44,7 @@ class _Job(NamedTuple):
 
 def measure_reads(
     folder: Path,
-    clip_bytes: Sequence[int],
+    item_bytes: Sequence[int],
     readers: Sequence[int],
     seconds: float,
     in_memory: bool,
@@ -54,7 +54,7 @@ def measure_reads(
     """Return (measurement, None), or (None, the reason why there is none).
 
     A file of random bytes, of `largest_file` bytes or a quarter of the free space, is laid out in `folder` and read by
-    each number of `readers`, and by one, sequentially and at random in blocks of each of `clip_bytes` (`block_of`);
+    each number of `readers`, and by one, sequentially and at random in blocks of each of `item_bytes` (`block_of`);
     then, where there is a device, through the page cache; each for at most `seconds`. The file has no name, so that it
     vanishes with this process, however that ends. `inside` are the folders of control groups in which fio runs.
 
@@ -62,12 +62,12 @@ def measure_reads(
     `pattern`,
     `method`, `readers`, `block_bytes`, `reads`, `seconds`, `megabytes_per_second` (of 10^6 bytes) and
     `reads_per_second` of all readers together, `mean_latency_ms`, `p99_latency_ms`. `sequential` and `random` are
-    those of one reader and the largest clips; `random` there also has `clips_per_second`, a read being a clip.
+    those of one reader and the largest items; `random` there also has `items_per_second`, a read being an item.
     """
     program = shutil.which("fio")
     if program is None:
         return None, "fio is not installed"
-    blocks = sorted({block_of(size) for size in clip_bytes})
+    blocks = sorted({block_of(size) for size in item_bytes})
     counts = sorted({1, *readers})
     size = min(largest_file, shutil.disk_usage(folder).free // 4) // MEBIBYTE * MEBIBYTE
     if size < FEWEST_BLOCKS * max(blocks[-1], MEBIBYTE) * counts[-1]:
@@ -87,8 +87,8 @@ def measure_reads(
             reads = [_run(program, file.fileno(), job, size, seconds, inside) for job in jobs]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return None, f"fio could not measure {folder}: {error}"
-    alone = {job["pattern"]: job for job in reads if job["readers"] == 1}  # of several clip sizes the last, the largest
-    random = {**alone["random"], "clips_per_second": alone["random"]["reads_per_second"]}
+    alone = {job["pattern"]: job for job in reads if job["readers"] == 1}  # of several item sizes the last, the largest
+    random = {**alone["random"], "items_per_second": alone["random"]["reads_per_second"]}
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     measured = {"version": version, "method": method, "file_bytes": size}
     return {**measured, "sequential": alone["sequential"], "random": random, "reads": reads}, None

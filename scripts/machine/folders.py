@@ -57,7 +57,7 @@ def _unusable(path: Path, found: str) -> UserError:
 
 
 def profile_folder(
-    path: Path, emulated: dict[str, Any] | None, clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+    path: Path, emulated: dict[str, Any] | None, item_bytes: Sequence[int], readers: Sequence[int], seconds: float
 ) -> dict[str, Any]:
     """Return what the storage of a folder is and gives: `devices.describe`, free and total bytes, fio's measurement.
 
@@ -67,7 +67,7 @@ def profile_folder(
     make_folder(path)
     description = devices.describe(path)
     space = shutil.disk_usage(path)
-    measurement, reason = _measure(path, emulated, clip_bytes, readers, seconds)
+    measurement, reason = _measure(path, emulated, item_bytes, readers, seconds)
     return {
         **description,
         "free_bytes": space.free,
@@ -80,7 +80,7 @@ def profile_folder(
 
 
 def _measure(
-    path: Path, emulated: dict[str, Any] | None, clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+    path: Path, emulated: dict[str, Any] | None, item_bytes: Sequence[int], readers: Sequence[int], seconds: float
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return fio's measurement and None, or None and the reason; of an emulated tier inside its group."""
     from scripts.machine import control_groups
@@ -92,6 +92,6 @@ def _measure(
             if emulated is not None:
                 limited = control_groups.group(path, emulated["read_mbps"], emulated["read_iops"])
                 inside = stack.enter_context(limited)
-            return measure_reads(path, clip_bytes, readers, seconds, devices.in_memory(path), inside=inside)
+            return measure_reads(path, item_bytes, readers, seconds, devices.in_memory(path), inside=inside)
     except control_groups.NotPermitted as reason:
         return None, f"storage cannot be emulated: {reason}"

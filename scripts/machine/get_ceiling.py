@@ -55,7 +55,7 @@ def measure_gets(location: Location, sizes: Sequence[int], in_flight: Sequence[i
                 for name in names:
                     client.delete_object(Bucket=bucket.name, Key=f"{prefix}/{name}")
     single = [read for read in reads if read["readers"] == 1][-1]
-    return {"method": METHOD, "random": {**single, "clips_per_second": single["reads_per_second"]}, "reads": reads}
+    return {"method": METHOD, "random": {**single, "items_per_second": single["reads_per_second"]}, "reads": reads}
 
 
 def _measure(location: Location, objects: Sequence[StoredObject], count: int, seconds: float) -> dict[str, Any]:

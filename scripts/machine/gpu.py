@@ -160,7 +160,7 @@ def all_moved(batch: Mapping[str, Any], device: str, pin: bool) -> Batch:
 
 
 def zeros(request: LoaderRequest, count: int) -> Batch:
-    """Return a batch of `count` clips of silence on the asked device, as the loader contract has it."""
+    """Return a batch of `count` items of silence on the asked device, as the loader contract has it."""
     import torch
 
     return {
@@ -169,7 +169,7 @@ def zeros(request: LoaderRequest, count: int) -> Batch:
         ),
         "target": torch.zeros(count, dtype=torch.int64, device=request.device),
         "labels": torch.zeros((count, request.classes), device=request.device),
-        "clip": torch.arange(count, device=request.device),
+        "item": torch.arange(count, device=request.device),
     }
 
 
@@ -177,7 +177,7 @@ def uncopied(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batch
     """Yield silence that is on the device already in place of each batch: its copy is left out, and nothing else."""
     on_device = zeros(request, request.batch_size)
     for batch in batches:
-        yield {name: tensor[: len(batch["clip"])] for name, tensor in on_device.items()}
+        yield {name: tensor[: len(batch["item"])] for name, tensor in on_device.items()}
 
 
 class Sent(NamedTuple):

@@ -246,13 +246,13 @@ def _faults(pid: int) -> tuple[int, int]:
     return minor + minor_of_children, major + major_of_children
 
 
-def resources(before: Moment, after: Moment, clips: int) -> dict[str, float]:
-    """Return what the process tree, workers included, used between two moments in which it delivered `clips`."""
+def resources(before: Moment, after: Moment, items: int) -> dict[str, float]:
+    """Return what the process tree, workers included, used between two moments in which it delivered `items`."""
     seconds = after.own_seconds - before.own_seconds
     traffic = zip(("requests", "answer_bytes"), before.traffic or (), after.traffic or (), strict=False)
     return {
         "cpu_seconds": seconds,
-        "cpu_seconds_per_1000_clips": 1000 * seconds / clips,
+        "cpu_seconds_per_1000_items": 1000 * seconds / items,
         "cores": seconds / max(1e-9, after.wall_seconds - before.wall_seconds),
         "read_bytes": after.read_bytes - before.read_bytes,
         "minor_faults": after.minor_faults - before.minor_faults,
@@ -370,7 +370,7 @@ def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[
             "not-warm",
             seen + " in the timed epochs",
             "the data does not fit into the page cache beside what else is in memory",
-            "read it as the speed of the storage, or measure with fewer clips or more memory",
+            "read it as the speed of the storage, or measure with fewer items or more memory",
         )
     ]
 
@@ -382,7 +382,7 @@ def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None
         return None
     return (
         f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files; the data "
-        "does not stay in the page cache: measure it cold or limited, or fewer clips, or with more memory"
+        "does not stay in the page cache: measure it cold or limited, or fewer items, or with more memory"
     )
 
 

@@ -1,7 +1,7 @@
 """The gate across ranks: what all ranks together delivered, epoch by epoch.
 
-Each rank's own batches are compared with the manifest where it runs (measure/verify.py); which clips they were is
-looked at here: every clip exactly once over all ranks, or that which the loader declares (SHARING), and a new order in
+Each rank's own batches are compared with the manifest where it runs (measure/verify.py); which items they were is
+looked at here: every item exactly once over all ranks, or that which the loader declares (SHARING), and a new order in
 each epoch on each rank.
 """
 
@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from scripts.measure.receipts import SHOWN, some
+from scripts.measure.checksums import SHOWN, some
 from scripts.measure.verify import LEAST_SHUFFLED
 
-Orders = Sequence[Sequence[Sequence[int]]]  # of each rank, of each epoch: the clips in the order of their delivery
+Orders = Sequence[Sequence[Sequence[int]]]  # of each rank, of each epoch: the items in the order of their delivery
 LEAST_EPOCHS = 2  # fewer say nothing of a new order
 
 
-def check(orders: Orders, clips: Collection[int], sharing: str, batch_size: int) -> tuple[list[str], dict[str, Any]]:
-    """Return (problems, counts) of what the ranks delivered of a split of these `clips`.
+def check(orders: Orders, items: Collection[int], sharing: str, batch_size: int) -> tuple[list[str], dict[str, Any]]:
+    """Return (problems, counts) of what the ranks delivered of a split of these `items`.
 
     `sharing`: a key of SHARING. A loader that repeats or drops may do so with less than a batch a rank. `counts`: the
-    `epochs` that were looked at, and of the worst of them the clips that were `repeated` and `missing`.
+    `epochs` that were looked at, and of the worst of them the items that were `repeated` and `missing`.
     """
     epochs = [len(of_rank) for of_rank in orders]
     if len(set(epochs)) > 1 or min(epochs) < LEAST_EPOCHS:
@@ -30,8 +30,8 @@ def check(orders: Orders, clips: Collection[int], sharing: str, batch_size: int)
     repeated = missing = 0
     for number in range(epochs[0]):
         of_epoch = [of_rank[number] for of_rank in orders]
-        counts = Counter(clip for of_rank in of_epoch for clip in of_rank)
-        more, absent = sum(counts.values()) - len(counts), set(clips) - set(counts)
+        counts = Counter(item for of_rank in of_epoch for item in of_rank)
+        more, absent = sum(counts.values()) - len(counts), set(items) - set(counts)
         repeated, missing = max(repeated, more), max(missing, len(absent))
         found = _of_epoch(of_epoch, counts, absent, sharing, batch_size * len(orders))
         problems += [f"{problem} (epoch {number})" for problem in found]
@@ -42,7 +42,7 @@ def check(orders: Orders, clips: Collection[int], sharing: str, batch_size: int)
 def _of_epoch(
     of_epoch: Sequence[Sequence[int]], counts: Counter[int], absent: set[int], sharing: str, limit: int
 ) -> list[str]:
-    """Return what is wrong with one epoch; `limit`: as many clips may not be repeated or dropped, where any may."""
+    """Return what is wrong with one epoch; `limit`: as many items may not be repeated or dropped, where any may."""
     sets = [set(order) for order in of_epoch]
     empty = [rank for rank, found in enumerate(sets) if not found]
     if empty:
@@ -50,17 +50,17 @@ def _of_epoch(
     for later, found in enumerate(sets):
         for earlier in range(later):
             if found == sets[earlier]:
-                return [f"rank {later} delivered the clips of rank {earlier}: the loader does not use its share"]
+                return [f"rank {later} delivered the items of rank {earlier}: the loader does not use its share"]
     problems = []
-    shared = sorted(clip for clip, count in counts.items() if count > 1)
+    shared = sorted(item for item, count in counts.items() if count > 1)
     if shared and (sharing != "repeats" or sum(counts.values()) - len(counts) >= limit):
         owners = [rank for rank, found in enumerate(sets) if shared[0] in found]
         problems.append(
-            f"{len(shared)} clips were delivered twice: {some(shared)}, the first by {_ranks(owners)}: where that are "
+            f"{len(shared)} items were delivered twice: {some(shared)}, the first by {_ranks(owners)}: where that are "
             "several, is their seed the same?"
         )
     if absent and (sharing != "drops" or len(absent) >= limit):
-        problems.append(f"{len(absent)} of {len(counts) + len(absent)} clips came on no rank: {some(sorted(absent))}")
+        problems.append(f"{len(absent)} of {len(counts) + len(absent)} items came on no rank: {some(sorted(absent))}")
     return problems
 
 

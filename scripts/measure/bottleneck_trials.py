@@ -34,7 +34,7 @@ def stages_of(module: ModuleType, request: LoaderRequest) -> tuple[str, ...]:
 
 
 class Explanation:
-    """Takes a loader's speeds with parts of its work left out, in clips/s, under the conditions of its run.
+    """Takes a loader's speeds with parts of its work left out, in items/s, under the conditions of its run.
 
     `opened(**changes)` constructs the loader; `sink()` makes what consumes its batches, with the run's emulated step;
     `cold` is what makes an epoch cold, or None; `lift` ends the limits of the run's cache, or is None.
@@ -52,7 +52,7 @@ class Explanation:
         self._held = 0
 
     def speeds(self, module: ModuleType, request: LoaderRequest, step: bool) -> Found:
-        """Return {"full", "again", "without": {part: clips/s}, "consumer"}: medians, and of each of the `rounds` its
+        """Return {"full", "again", "without": {part: items/s}, "consumer"}: medians, and of each of the `rounds` its
         own.
 
         In a round the loader is taken with nothing left out (`full`), once more (`again`: what differs between the two
@@ -107,13 +107,13 @@ class Explanation:
         yield "consumer", lambda: _consumer(request, plain, self._clock)
 
     def _speed(self, sink: protocol.Sink, **changes: Any) -> float:
-        """Return clips/s with `changes`, the cache being as in the run; opening the loader apart."""
+        """Return items/s with `changes`, the cache being as in the run; opening the loader apart."""
         if self._cold is None:
             return self._warm(sink, **changes)
         timed_: list[protocol.EpochTimes] = []
         while sum(one.seconds for one in timed_) < LEAST_SECONDS:
             protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed_)
-        return sum(one.clips for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
+        return sum(one.items for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
 
     def _read_through(self, sink: protocol.Sink) -> None:
         """Read an epoch, untimed: what a limit has kept out of the cache is there afterwards."""
@@ -123,7 +123,7 @@ class Explanation:
         sink.finish()
 
     def _warm(self, sink: protocol.Sink, **changes: Any) -> float:
-        """Return clips/s with `changes` and a warm cache, of a short window without epoch starts."""
+        """Return items/s with `changes` and a warm cache, of a short window without epoch starts."""
         with self._opened(**changes) as epoch:
             window = timed(
                 epoch, sink, self._clock, LEAST_SECONDS, self._held, warm_up_seconds=WARM_UP_SECONDS, queues=2
@@ -139,8 +139,8 @@ def _as_round(found: Mapping[str, float]) -> Found:
 
 
 def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
-    """Return clips/s of the sink alone: the same batch on the device, again and again."""
-    count = min(request.batch_size, request.clips)
+    """Return items/s of the sink alone: the same batch on the device, again and again."""
+    count = min(request.batch_size, request.items)
     batch = gpu.zeros(request, count)
     sink.consume(batch)
     sink.finish()

@@ -31,7 +31,7 @@ from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import settings_text
 from scripts.machine import folders
 from scripts.measure.nodes import Nodes, check_name
-from scripts.plan.runs import Run, measured_from, parser_of
+from scripts.plan.results import Result, measured_from, parser_of
 
 PROGRAM = "scripts.measure.run_loader"
 ONLY_RECORDED = ("bottlenecks", "timeline", "step_limit_ms")  # too much for the terminal
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run_parser(description: str | None) -> argparse.ArgumentParser:
     """Return the parser of a run's options."""
-    options = parser_of(Run, description)
+    options = parser_of(Result, description)
     words = "folder of the format that the loader reads, such as results/formats/demo/npy"
     options.add_argument("--data", dest="location", type=_location, help=words)
     return options
@@ -60,19 +60,19 @@ def main(arguments: argparse.Namespace) -> None:
     """Start the run, and print what came of it."""
     given = vars(arguments)
     nodes = nodes_of(*(given.pop(name, None) for name in ("nodes", "rendezvous", "together")))
-    run, out = run_of(arguments)
-    lost = [f"--{name.replace('_', '-')}" for name in ONLY_RECORDED if getattr(run, name) and not out]
+    result, out = run_of(arguments)
+    lost = [f"--{name.replace('_', '-')}" for name in ONLY_RECORDED if getattr(result, name) and not out]
     if lost:
         raise UserError(f"{lost[0]}: found without --out; only a record holds what it finds. Add --out FILE.")
     with tempfile.TemporaryDirectory(prefix="feedrate-") as folder:
         record = out or Path(folder) / "record.json"
-        status = _started(replace(run, nodes=asdict(nodes)) if nodes else run, record)
+        status = _started(replace(result, nodes=asdict(nodes)) if nodes else result, record)
         if status or not record.is_file():
             if not status:
                 print("The record is that of the node at which all meet.")
             sys.exit(status)
         found = read_json(record)
-    print("\n".join(lines_of(found, run)))
+    print("\n".join(lines_of(found, result)))
     if out:
         print(f"Record: {out}")
     sys.exit(0 if found["status"] == "ok" else 1)
@@ -94,20 +94,20 @@ def nodes_of(count: int | None, rendezvous: str | None, together: str | None) ->
     return Nodes(count, rendezvous, os.path.abspath(together))
 
 
-def run_of(arguments: argparse.Namespace, **needed: str) -> tuple[Run, Path | None]:
+def run_of(arguments: argparse.Namespace, **needed: str) -> tuple[Result, Path | None]:
     """Return the run that the command line asks for, and the path of its record, if it names one.
 
     Raises UserError for what is absent, `needed` fields among it, or cannot be.
     """
-    run, out = measured_from(Run, arguments, {"loader": "--loader", "location": "--data", **needed})
-    if not run.corpus:
-        run = replace(run, corpus=str(corpus_of(Path(run.location.get("path", "")))))
-    if run.timeline and run.cache == "limited":
+    result, out = measured_from(Result, arguments, {"loader": "--loader", "location": "--data", **needed})
+    if not result.corpus:
+        result = replace(result, corpus=str(corpus_of(Path(result.location.get("path", "")))))
+    if result.timeline and result.cache == "limited":
         raise UserError(
             "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
             "cold: leave --timeline out"
         )
-    return run, out
+    return result, out
 
 
 def corpus_of(data: Path) -> Path:
@@ -125,16 +125,16 @@ def corpus_of(data: Path) -> Path:
     return corpus
 
 
-def lines_of(record: Mapping[str, Any], run: Run) -> Iterator[str]:
+def lines_of(record: Mapping[str, Any], result: Result) -> Iterator[str]:
     """Yield what a run's record says, in lines for the terminal."""
     settings = record["settings"]
     name = f"{record['loader']} ({settings['device'].upper()}, {settings_text(settings)})"
     if record["status"] != "ok":
         yield from _wrapped(f"{name}: {record['status']}: {record['reason']}")
-    elif record["clips_per_second"]:
-        yield f"{name}: {number_text(record['clips_per_second'])} items/s"
+    elif record["items_per_second"]:
+        yield f"{name}: {number_text(record['items_per_second'])} items/s"
     else:
-        yield f"{name}: --mode {run.mode} measures no speed"
+        yield f"{name}: --mode {result.mode} measures no speed"
     if record["au_percent"] is not None:
         yield f"AU: {percent_text(record['au_percent'])}"
     if record["verification"] and record["verification"]["ok"]:
@@ -153,9 +153,9 @@ def _location(folder: str) -> dict[str, Any]:
     return folders.location_of(Path(folder)).as_json()
 
 
-def _started(run: Run, out: Path) -> int:
+def _started(result: Result, out: Path) -> int:
     """Return the exit status of the program that makes the run and writes its record to `out`."""
-    command = [sys.executable, "-m", PROGRAM, "--run", json.dumps(asdict(run)), "--out", str(out)]
+    command = [sys.executable, "-m", PROGRAM, "--run", json.dumps(asdict(result)), "--out", str(out)]
     process = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:

@@ -1,6 +1,6 @@
 """The in-memory ceiling: how fast the consumer reads batches that stream through memory, with nothing to load.
 
-It is measured in the process of a visit, right before and after its window. The batches are more than the last-level
+It is measured in the process of a run, right before and after its window. The batches are more than the last-level
 cache holds, so that each comes from memory, as batches do that a loader has just made. No loader can pass it, but by
 the noise between the two moments. On a GPU the batches are in its memory: what crosses the bus as int16, on a stream of
 its own or not at all must not pass it either.
@@ -20,23 +20,23 @@ LEAST_BATCHES, MOST_BATCHES = 3, 64
 SECONDS = 0.06  # each of the two measurements
 
 
-def pool_of(clips: int, sample: Sample) -> Any:
-    """Return an array (batches, clips, ...) of what is delivered, touched, in huge pages where numpy asks for them.
+def pool_of(items: int, sample: Sample) -> Any:
+    """Return an array (batches, items, ...) of what is delivered, touched, in huge pages where numpy asks for them.
 
     It is filled by one thread, so that a process which has no threads yet can be forked afterwards.
     """
     import numpy as np
 
-    return np.full((_batches(clips, sample), clips, *sample.shape), 1, dtype=sample.dtype)
+    return np.full((_batches(items, sample), items, *sample.shape), 1, dtype=sample.dtype)
 
 
-def pool_bytes(clips: int, sample: Sample) -> int:
+def pool_bytes(items: int, sample: Sample) -> int:
     """Return how much memory `pool_of` takes."""
-    return _batches(clips, sample) * clips * sample.bytes
+    return _batches(items, sample) * items * sample.bytes
 
 
-def _batches(clips: int, sample: Sample) -> int:
-    return min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // (clips * sample.bytes))))
+def _batches(items: int, sample: Sample) -> int:
+    return min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // (items * sample.bytes))))
 
 
 def keep_from_workers(pool: Any) -> None:
@@ -48,14 +48,14 @@ def keep_from_workers(pool: Any) -> None:
 
 
 def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], seconds: float = SECONDS) -> float:
-    """Return clips/s of the consumer on the batches of `pool`, each read once in turn, for at least `seconds`."""
+    """Return items/s of the consumer on the batches of `pool`, each read once in turn, for at least `seconds`."""
     import torch
 
     count = min(request.batch_size, pool.shape[1])
     rest = {
         "target": torch.zeros(count, dtype=torch.int64),
         "labels": torch.zeros((count, request.classes)),
-        "clip": torch.arange(count),
+        "item": torch.arange(count),
     }
     batches = [{request.sample.key: torch.from_numpy(one[:count]), **rest} for one in pool]
     if request.device != "cpu":

@@ -8,12 +8,12 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPLIT
 from scripts.measure.record import begun, cannot_run, failed
-from scripts.plan.runs import Bound
+from scripts.plan.results import Bound
 
 
 def new_record(bound: Bound) -> dict[str, Any]:
     """Return the record of a bound that has not been measured."""
-    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("clips_per_second", "seconds")))
+    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("items_per_second", "seconds")))
 
 
 def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
@@ -29,22 +29,22 @@ def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
     corpus = Corpus(Path(bound.corpus))
     request = LoaderRequest(
         location=Location("ram:///"),
-        clips=corpus.counts[SPLIT],
+        items=corpus.counts[SPLIT],
         sample=corpus.sample,
         classes=corpus.classes,
         seed=bound.seed,
         threads=record["threads"],
         **bound.settings,
     )
-    record |= {"clips": request.clips, "clip_bytes": corpus.sample.bytes}
+    record |= {"items": request.items, "item_bytes": corpus.sample.bytes}
     reason = cannot_run(None, request)
     if reason:
         return {**record, "status": "skipped", "reason": reason}
     record["host"], _ = host.describe(("torch",))
     before = host.look(time.perf_counter)
     try:
-        pool = ceiling.pool_of(min(request.batch_size, request.clips), request.sample) if pool is None else pool
-        record["clips_per_second"] = ceiling.ceiling(request, pool, time.perf_counter, bound.seconds)
+        pool = ceiling.pool_of(min(request.batch_size, request.items), request.sample) if pool is None else pool
+        record["items_per_second"] = ceiling.ceiling(request, pool, time.perf_counter, bound.seconds)
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)
     after = host.look(time.perf_counter)

@@ -26,7 +26,7 @@ import psutil
 from scripts.common import isolated
 from scripts.common.errors import UserError
 from scripts.measure.sampler import Sampler
-from scripts.plan.runs import Measurement
+from scripts.plan.results import Measurement
 
 if TYPE_CHECKING:
     from scripts.measure.warm import Server
@@ -150,7 +150,7 @@ def run(job: Job, watch: Sampler, server: "Server | None" = None, minutes: float
 
 @contextmanager
 def told_to_end() -> Iterator[None]:
-    """Have a program that is told to end (SIGTERM, Ctrl-C) exit from the block, whose job ends with it."""
+    """Have a program that is told to end (SIGTERM, Ctrl-C) exit from the round, whose job ends with it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
@@ -202,7 +202,7 @@ def _status(process: Process, deadline: float, watch: Sampler) -> int:
 
 @contextmanager
 def _interpreter(job: Job) -> Iterator[Process]:
-    """Start a new interpreter for a job; it ends with the block, and with this process."""
+    """Start a new interpreter for a job; it ends with the round, and with this process."""
     program = subprocess.Popen(PROCESS, env=job.whole_environment(), stdin=subprocess.PIPE, start_new_session=True)
     guard = subprocess.Popen([*GUARD, str(program.pid)], stdin=subprocess.PIPE, start_new_session=True)
     ended = _end_of(program.pid)

@@ -1,13 +1,13 @@
 """Measures the in-memory ceiling by itself: the consumer on batches that stream through memory (measure/ceiling.py).
 
-A session makes the same between its visits, in forks of its server, as its control run: the same work all the time,
+A session makes the same between its runs, in forks of its server, as its control run: the same work all the time,
 which shows the machine's own noise. On a GPU the batches are in its memory.
 """
 
 from scripts.common.errors import run_main
 from scripts.measure import control_run
 from scripts.measure.record import measure_afresh, with_settings
-from scripts.plan.runs import Bound, measured_from, parser_of
+from scripts.plan.results import Bound, measured_from, parser_of
 
 
 def main() -> None:

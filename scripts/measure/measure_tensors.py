@@ -1,6 +1,6 @@
 """Measures what moving tensors costs on this machine: the parts that a loader is made of, each in several methods.
 
-Five operations: a batch is created (`create`) or copied (`copy`); one random clip is taken out of memory (`one`), or
+Five operations: a batch is created (`create`) or copied (`copy`); one random item is taken out of memory (`one`), or
 a batch of them is gathered (`many`); a batch is sent from a worker process to this one (`send`). Every method must
 deliver what is right, before and after it is timed (`tensors/taking.py`).
 """
@@ -13,7 +13,7 @@ from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.vocabulary import SPLIT
 from scripts.measure.record import measure_afresh, with_settings
 from scripts.measure.tensors.taking import new_record
-from scripts.plan.runs import Tensors, measured_from, parser_of
+from scripts.plan.results import Tensors, measured_from, parser_of
 
 VERSION = 1
 
@@ -42,7 +42,7 @@ def check(wanted: Tensors) -> None:
 
 
 def _sample(wanted: Tensors) -> Any:
-    """Return what a clip of the corpus is."""
+    """Return what an item of the corpus is."""
     from scripts.common.corpus import Corpus
 
     return Corpus(Path(wanted.corpus)).sample

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from scripts.common.errors import UserError
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 
 LOOPBACK = "127.0.0.1"
 
@@ -75,9 +75,9 @@ def check_name(host: str) -> None:
         )
 
 
-def nodes_of(run: Run) -> Nodes:
+def nodes_of(result: Result) -> Nodes:
     """Return the nodes of a run; this machine alone where it names none."""
-    return Nodes(**(run.nodes or {}))
+    return Nodes(**(result.nodes or {}))
 
 
 def _addresses() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from scripts.common.request import Share
 from scripts.machine import gpu
 from scripts.machine.server_process import end_with
 from scripts.measure import one_run, ranks
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 
 
 def main() -> None:
@@ -27,14 +27,14 @@ def main() -> None:
     number, world, node, here = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK"))
     cores = arguments.job["cores"][here]
     os.sched_setaffinity(0, cores)  # before torch counts them
-    run = Run(**arguments.job["run"])
+    result = Result(**arguments.job["run"])
 
     import torch.distributed as dist
 
-    limit = ranks.WAITING_SHARE * run.limit_minutes * 60
-    dist.init_process_group(_backend(run.settings["device"]), timeout=timedelta(seconds=limit))
+    limit = ranks.WAITING_SHARE * result.limit_minutes * 60
+    dist.init_process_group(_backend(result.settings["device"]), timeout=timedelta(seconds=limit))
     rank = ranks.Rank(Share(number, world, node), cores, arguments.folder, limit)
-    record = one_run.measure(one_run.loader_of(run), run, rank=rank)
+    record = one_run.measure(one_run.loader_of(result), result, rank=rank)
     rank.leave({**record, "started_by": "interpreter"})
     if record["status"] != "ok":
         sys.stdout.flush()

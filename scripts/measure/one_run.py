@@ -23,53 +23,53 @@ from scripts.measure import sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
 from scripts.plan.config import check_loader
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from scripts.plan.suited import never, request_of
-from scripts.plan.sweep import Conditions, combinations, slug
+from scripts.plan.sweep import Scenario, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
 CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
-FOUND = ("times", "clips_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
+FOUND = ("times", "items_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
 FOUND += (
-    "receipts_hash",
+    "checksums_hash",
     "asked_step",
-    "steady_clips_per_second",
+    "steady_items_per_second",
     "epoch_start_seconds",
     "epoch_start_from",
     "ceiling",
 )
 
 
-def loader_of(run: Run) -> ModuleType:
+def loader_of(result: Result) -> ModuleType:
     """Return the loader that a run names: what it declares, of one that is a file of the user's own."""
-    if run.file is None:
-        return plugins.load("loaders", run.loader)
+    if result.file is None:
+        return plugins.load("loaders", result.loader)
     try:
-        return _own.declared(run.loader, run.file)
+        return _own.declared(result.loader, result.file)
     except UserError as error:
         raise UserError(f"--{error}") from None
 
 
-def completed_run(module: ModuleType, run: Run) -> Run:
-    """Return the run with its settings completed, and named by them and its conditions."""
-    settings = complete(module, run.settings)
-    return replace(run, settings=settings, slug=slug(settings, Conditions(run.task, run.cache, run.step_ms)))
+def completed_result(module: ModuleType, result: Result) -> Result:
+    """Return the run with its settings completed, and named by them and its scenario."""
+    settings = complete(module, result.settings)
+    return replace(result, settings=settings, slug=slug(settings, Scenario(result.task, result.cache, result.step_ms)))
 
 
-def group_for(run: Run) -> AbstractContextManager[list[str]]:
-    """Return what makes the control groups that the conditions ask for: their folders, none where they ask for none.
+def group_for(result: Result) -> AbstractContextManager[list[str]]:
+    """Return what makes the control groups that the scenario asks for: their folders, none where it asks for none.
 
     Entering it raises NotPermitted where this machine or user cannot have them.
     """
-    limits = emulation.limits({"emulate": run.emulate})
-    if limits is None and run.cache != "limited":
+    limits = emulation.limits({"emulate": result.emulate})
+    if limits is None and result.cache != "limited":
         return nullcontext([])
     reads = {key: limits[key] for key in ("read_mbps", "read_iops")} if limits else {}
-    data = location.from_json(run.location).held_in if limits else None
-    return control_groups.group(data, memory=run.cache == "limited", **reads)
+    data = location.from_json(result.location).held_in if limits else None
+    return control_groups.group(data, memory=result.cache == "limited", **reads)
 
 
 def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def preload() -> None:
-    """Import what the process of every visit has imported, a fork and a fresh interpreter alike; it stays.
+    """Import what the process of every run has imported, a fork and a fresh interpreter alike; it stays.
 
     What is imported leaves its mark on the allocator (glibc's mmap threshold is twice as high after tensordict). The
     garbage collector is not to look through it within a window: a worker process would pay for that with a copy.
@@ -129,36 +129,36 @@ def preload() -> None:
     gc.freeze()
 
 
-def new_record(module: ModuleType, run: Run) -> dict[str, Any]:
+def new_record(module: ModuleType, result: Result) -> dict[str, Any]:
     """Return the record of a run that has not begun."""
-    data = location.from_json(run.location)
+    data = location.from_json(result.location)
     folder = data.path or data.index or Path(data.uri)
     return begun(
         "run",
-        run,
-        **{name: getattr(run, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
+        result,
+        **{name: getattr(result, name) for name in ("loader", "tier", "task", "cache", "step_ms", "mode", "attempt")},
         protocol=PROTOCOL,
         format=module.FORMAT,
         split=SPLIT,
-        location=run.location["uri"],
-        declared=declared(module, run.settings, Path(run.corpus), folder, run.dataset, run.seed),
-        emulated=emulated(run),
+        location=result.location["uri"],
+        declared=declared(module, result.settings, Path(result.corpus), folder, result.dataset, result.seed),
+        emulated=emulated(result),
         **dict.fromkeys(FOUND),
     )
 
 
-def emulated(run: Run) -> dict[str, Any] | None:
+def emulated(result: Result) -> dict[str, Any] | None:
     """Return what the run's storage passes for: `name`, `source` and what is emulated; None of the storage itself."""
-    service = run.location.get("service")
+    service = result.location.get("service")
     if service is None:
-        return emulation.limits({"emulate": run.emulate})
+        return emulation.limits({"emulate": result.emulate})
     return plugins.load("tiers", service["kind"]).emulated(service["options"])
 
 
-def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) -> dict[str, Any]:
+def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = None) -> dict[str, Any]:
     """Take the loader through the protocol and return the run's record, whatever happens to the loader.
 
-    `pool`: the batches that the in-memory ceiling of a visit streams, where a warm server has them already. `rank`:
+    `pool`: the batches that the in-memory ceiling of a run streams, where a warm server has them already. `rank`:
     which one of several processes that share its epochs this is (measure/ranks.py).
     """
     record = new_record(module, asked)
@@ -182,7 +182,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     import torch
 
     from scripts.common.corpus import Corpus
-    from scripts.measure import ceiling, receipts, run, unsent
+    from scripts.measure import ceiling, checksums, run, unsent
 
     if asked.mode != "proof":  # which times nothing
         preload()
@@ -190,7 +190,7 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
-    record["clips"], record["clip_bytes"] = request.clips, corpus.sample.bytes
+    record["items"], record["item_bytes"] = request.items, corpus.sample.bytes
     found = never(module, request, asked.task, asked.cache)
     reason = found.reason if found else cannot_run(module, request) or cannot_run(tasks.load(asked.task), request)
     if reason:
@@ -201,16 +201,20 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
     owners = 1 if pool is None else 2  # this process, and the server that it is a fork of
     if proof:
         record["proof"] = facts.relied_on(vars(asked), proof)
-        if pool is None and asked.mode == "visit":
-            pool = ceiling.pool_of(min(request.batch_size, request.clips), request.sample)
+        if pool is None and asked.mode == "run":
+            pool = ceiling.pool_of(min(request.batch_size, request.items), request.sample)
     if pool is not None:
         ceiling.keep_from_workers(pool)
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
         mode=asked.mode,
-        receipts=rank.receipts if rank and asked.mode == "proof" else Path(kept).with_suffix(".npy") if kept else None,
+        checksums=rank.checksums
+        if rank and asked.mode == "proof"
+        else Path(kept).with_suffix(".npy")
+        if kept
+        else None,
         start_seconds=_start_seconds(asked, proof),
-        start_from="proof" if asked.start_seconds is None else "visits",
+        start_from="proof" if asked.start_seconds is None else "runs",
         start_within=asked.start_within,
         pool=pool,
         pool_owners=owners,
@@ -228,13 +232,13 @@ def measure(module: ModuleType, asked: Run, pool: Any = None, rank: Any = None) 
         written=Path(asked.written, SPLIT) if asked.written else None,
     )
     record = run.measure(module, request, corpus, record, wanted)
-    if asked.mode == "proof" and record["status"] == "ok" and rank is None and wanted.receipts:
-        record["receipts_hash"] = receipts.hash_of(wanted.receipts)
+    if asked.mode == "proof" and record["status"] == "ok" and rank is None and wanted.checksums:
+        record["checksums_hash"] = checksums.hash_of(wanted.checksums)
     return record
 
 
-def _start_seconds(asked: Run, proof: Mapping[str, Any] | None) -> float:
-    """Return what an epoch start is thought to take: by earlier visits, else by the proof."""
+def _start_seconds(asked: Result, proof: Mapping[str, Any] | None) -> float:
+    """Return what an epoch start is thought to take: by earlier runs, else by the proof."""
     if asked.start_seconds is None:
         return (proof or {}).get("epoch_start_seconds") or 0.0
     return asked.start_seconds
@@ -244,14 +248,14 @@ def request_for(
     record: Mapping[str, Any], module: ModuleType, corpus: Any, split: Location, share: Share
 ) -> LoaderRequest:
     """Return what the loader is asked for."""
-    known = {"clips": corpus.counts[SPLIT], "classes": corpus.classes, "sample_rate": corpus.sample_rate}
+    known = {"items": corpus.counts[SPLIT], "classes": corpus.classes, "sample_rate": corpus.sample_rate}
     of_run = {"threads": record["threads"], "seed": record["seed"], "share": share}
     return replace(request_of(module, record["settings"], split, corpus.sample), **known, **of_run)
 
 
 def epochs_for(wanted: str, request: LoaderRequest) -> tuple[int, str | None]:
     """Return (timed epochs, None), or (0, why the run would be too short): it would only drain its queues."""
-    batches = -(-request.clips // (request.batch_size * request.world))
+    batches = -(-request.items // (request.batch_size * request.world))
     needed = max(LEAST_EPOCHS, -(-QUEUES * request.workers * request.prefetch // batches))
     if wanted == "auto":
         return needed, None

@@ -3,9 +3,9 @@
 A server (`--serve`, `warm.py`) has imported torch once. It has one thread, nothing of CUDA (`unforkable` would say so)
 and no file of a loader open, so that a fork of it is a process as a new interpreter would be after its imports, in
 0.2 s. It takes a job on each connection, JSON with two descriptors to print to, and answers with the fork's number, and
-then with its status. Proofs are several at a time; a session asks for one visit after the other.
+then with its status. Proofs are several at a time; a session asks for one run after the other.
 
-All visits would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
+All runs would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
 each begins with random allocations. Its memory would still be the server's, a page at a time its own where it is
 written to, which a new interpreter has behind it: each begins with pages of its own.
 """
@@ -35,9 +35,9 @@ from scripts.machine import control_groups
 from scripts.machine.server_process import end_with
 from scripts.measure import control_run, launch, one_run, ranks, warm
 from scripts.measure.tensors import taking
-from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.results import Bound, Result, Tensors
 
-IDLE_SECONDS = 2.0  # of a server of proofs: shorter than a session takes to its first visit
+IDLE_SECONDS = 2.0  # of a server of proofs: shorter than a session takes to its first run
 LONGEST_JOB = 1 << 20  # bytes
 WAITING = 4096  # jobs that may wait for it, which the kernel may have be fewer
 SHAKEN = 200  # allocations at most, of up to SHAKEN_BYTES each, half of which are freed again
@@ -46,7 +46,7 @@ POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, madvise(2), since Linux 5.14
 OF_A_FILE, IN_MEMORY = 1 << 61, 1 << 63  # bits of a page in /proc/PID/pagemap, proc_pid_pagemap(5)
 PAGES_AT_ONCE = 1 << 12  # looked at: what is freed after a large read would leave its mark on the allocator
 Place = tuple[int, int]  # (address, bytes) of memory
-KINDS = {kind.__name__: kind for kind in (Run, Bound, Tensors)}
+KINDS = {kind.__name__: kind for kind in (Result, Bound, Tensors)}
 
 
 def main() -> None:
@@ -281,7 +281,7 @@ def private_pages(pool: Any) -> Iterator[Place]:
 def own(written: list[Place]) -> None:
     """Have pages of this process's own where it has those of its parent: one that is written to later costs a copy.
 
-    A kernel before Linux 5.14 cannot: visits of loaders with worker processes are some 3 % slower there.
+    A kernel before Linux 5.14 cannot: runs of loaders with worker processes are some 3 % slower there.
     """
     madvise = ctypes.CDLL(None, use_errno=True).madvise
     for address, size in written:

@@ -21,11 +21,11 @@ class Verifier(Protocol):
     def check(self, batch: Batch) -> bool:
         """Compare one batch with the manifest; return whether it has the form that a sink takes."""
 
-    def finish(self, receipts: Iterable[Any]) -> None:
-        """Look at the verify epoch as a whole: what is missing. Its receipts are what later ones must equal."""
+    def finish(self, checksums: Iterable[Any]) -> None:
+        """Look at the verify epoch as a whole: what is missing. Its checksums are what later ones must equal."""
 
-    def check_epoch(self, number: int, receipts: Iterable[Any]) -> None:
-        """Compare the receipts of a timed epoch with the manifest and the verify epoch."""
+    def check_epoch(self, number: int, checksums: Iterable[Any]) -> None:
+        """Compare the checksums of a timed epoch with the manifest and the verify epoch."""
 
     @property
     def ok(self) -> bool:
@@ -36,7 +36,7 @@ class Sink(Protocol):
     """Consumes every byte of a batch; see measure/sink.py."""
 
     def consume(self, batch: Batch) -> Any:
-        """Consume one batch; return a receipt whose `clip` holds the clips' indices."""
+        """Consume one batch; return a checksum whose `item` holds the items' indices."""
 
     def finish(self) -> None:
         """Wait until all of it is consumed."""
@@ -64,9 +64,9 @@ class EpochTimes:
 
     seconds: float
     gap_seconds: float  # from the last batch of the epoch before (if that was timed) to the first of this one
-    clips: int
+    items: int
     arrivals_seconds: list[float]
-    batch_clips: list[int]
+    batch_items: list[int]
     cache: dict[str, Any] | None = None  # of a cold epoch: what was in the cache, and what came from the device
     compute_seconds: float | None = None  # of a task that computes: time in its steps, emulated or real
     validation_seconds: float | None = None  # of a training: the pass over the validation split that followed
@@ -93,9 +93,9 @@ def noted_by(clock: Callable[[], float]) -> tuple[Callable[[], Any], Callable[[l
 
 
 def rate(times: Times) -> float:
-    """Return clips per second: the clips of all timed epochs over their wall-clock time; of cold ones, the valid."""
+    """Return items per second: the items of all timed epochs over their wall-clock time; of cold ones, the valid."""
     valid = _valid(times)
-    return sum(epoch.clips for epoch in valid) / sum(epoch.seconds for epoch in valid)
+    return sum(epoch.items for epoch in valid) / sum(epoch.seconds for epoch in valid)
 
 
 def utilisation(times: Times) -> float | None:
@@ -133,8 +133,8 @@ def run(
             around("before")
             delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs, agreed)
             around("after")
-    for number, receipts in enumerate(delivered, start=1):
-        verifier.check_epoch(number, receipts)
+    for number, checksums in enumerate(delivered, start=1):
+        verifier.check_epoch(number, checksums)
     return times
 
 
@@ -165,8 +165,8 @@ def run_cold(
         opened_next = partial(opened, len(delivered) + 1)
         delivered.append(time_cold_epoch(opened_next, sink, clock, cold, times.epochs))
     around("after")
-    for number, receipts in enumerate(delivered, start=1):
-        verifier.check_epoch(number, receipts)
+    for number, checksums in enumerate(delivered, start=1):
+        verifier.check_epoch(number, checksums)
     return times
 
 
@@ -177,13 +177,13 @@ def time_cold_epoch(
     cold: Cold,
     into: list[EpochTimes],
 ) -> Kept:
-    """Put the data out of the cache, time opening a loader and its first epoch; return the receipts of what came."""
+    """Put the data out of the cache, time opening a loader and its first epoch; return the checksums of what came."""
     cold.evict()
     cold.begin()
     start = clock()
     with opened() as epoch:
         opening = clock() - start
-        [receipts] = time_epochs(counted_on(epoch, -1), sink, 1, clock, 0.0, into)
+        [checksums] = time_epochs(counted_on(epoch, -1), sink, 1, clock, 0.0, into)
         timed = into.pop()
         into.append(
             replace(
@@ -196,7 +196,7 @@ def time_cold_epoch(
             )
         )
     del epoch  # what it refers to may hold the data mapped
-    return receipts
+    return checksums
 
 
 def counted_on(epoch: Epoch, before: int) -> Epoch:
@@ -231,16 +231,16 @@ def _verify(
     """Pass the verify epoch to the verifier and the sink, which warms both up; note when its first batch came."""
     began = clock()
     arrived, resolved = noted_by(clock)
-    receipts = Kept()
+    checksums = Kept()
     for number, batch in enumerate(epoch(0)):
         if number == 0:
             [first] = resolved([arrived()])
             times.first_batch_seconds = first - start
         if verifier.check(batch):
-            receipts.add(sink.consume(batch))
+            checksums.add(sink.consume(batch))
     sink.finish()
     sink.computed()
-    verifier.finish(receipts)
+    verifier.finish(checksums)
     times.verify_seconds = clock() - began
 
 
@@ -253,7 +253,7 @@ def time_epochs(
     into: list[EpochTimes],
     agreed: Callable[[bool], bool] = bool,
 ) -> list[Kept]:
-    """Time epochs 1, 2, ... without a pause between them; return the receipts of what each delivered.
+    """Time epochs 1, 2, ... without a pause between them; return the checksums of what each delivered.
 
     Whole epochs, at least `epochs` of them and at least `least_seconds`; their times are added to `into`. `agreed`: as
     of `run`.
@@ -264,19 +264,19 @@ def time_epochs(
     began = clock()
     while not agreed(len(delivered) >= epochs and clock() - began >= least_seconds):
         number = len(delivered) + 1
-        arrivals, receipts = [], Kept()
+        arrivals, checksums = [], Kept()
         start = clock()
         for batch in epoch(number):
             arrivals.append(arrived())
-            receipts.add(sink.consume(batch))
+            checksums.add(sink.consume(batch))
         sink.finish()
         end = clock()
         arrivals = resolved(arrivals)
         first = arrivals[0] if arrivals else end
         gap = first - (start if last_arrival is None else last_arrival)
-        sizes = receipts.sizes
+        sizes = checksums.sizes
         at = [arrival - start for arrival in arrivals]
         into.append(EpochTimes(end - start, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
         last_arrival = arrivals[-1] if arrivals else end
-        delivered.append(receipts)
+        delivered.append(checksums)
     return delivered

@@ -1,8 +1,8 @@
-"""Which result is visited when: blocks in random order, visits made again where disturbed, who leaves, when to stop.
+"""Which result is run when: rounds in random order, runs made again where disturbed, who leaves, when to stop.
 
-It knows no process and no file but what it is given, so that tests can play a session with planted speeds. In a block
-each live result is visited once, with visits of the control run between. What differs between blocks is the machine,
-what differs within one is the loader: results are compared within blocks (scripts/common/blocks.py).
+It knows no process and no file but what it is given, so that tests can play a session with planted speeds. In a round
+each live result is run once, with runs of the control run between. What differs between rounds is the machine,
+what differs within one is the loader: results are compared within rounds (scripts/common/rounds.py).
 """
 
 import random
@@ -10,41 +10,42 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.blocks import FINAL_ERROR, Table, ending_error, leaving
 from scripts.common.choice import Name, over_tiers
-from scripts.common.counting import DISTURBED_PERCENT, Visit, counting
+from scripts.common.counting import DISTURBED_PERCENT, Run, counting
+from scripts.common.rounds import FINAL_ERROR, Table, ending_error, leaving
 
-LEAST_BLOCKS = 3  # before anything is concluded
-ALL_STAY_BLOCKS = 6  # until then only what is far behind leaves: the slow ones are to be distinguished too
+LEAST_ROUNDS = 3  # before anything is concluded
+ALL_STAY_ROUNDS = 6  # until then only what is far behind leaves: the slow ones are to be distinguished too
 FAR = 2.0  # times slower than the fastest is far behind
-CONTROLS = 2  # visits of the control run in a block
-BEHIND_SHARE = 0.2  # of the time, for visits of those that left: which of them is the faster is asked too
-ALONE_SHARE = 0.8  # the same once nobody else is left to compare with: visits of one alone tell nothing
+CONTROLS = 2  # runs of the control run in a round
+BEHIND_SHARE = 0.2  # of the time, for runs of those that left: which of them is the faster is asked too
+ALONE_SHARE = 0.8  # the same once nobody else is left to compare with: runs of one alone tell nothing
 
 
 @dataclass
 class Limits:
-    """When a session ends: after so many seconds, or blocks, whichever is given."""
+    """When a session ends: after so many seconds, or rounds, whichever is given."""
 
     seconds: float | None
-    blocks: int | None = None  # as many for each result, and nobody leaves early
+    rounds: int | None = None  # as many for each result, and nobody leaves early
     resolution: float = 0.05  # differences that do not matter
-    attempts: int = 4  # of a disturbed visit in a block, at most; the least disturbed one is kept
+    attempts: int = 4  # of a disturbed run in a round, at most; the least disturbed one is kept
 
 
 @dataclass
 class Race:
-    """A session of blocks. `conditions` maps each result to the condition within which alone results compare.
+    """A session of rounds. `scenarios` maps each result to the scenario within which alone results compare.
 
-    `visit(result, block, attempt)` makes one visit, `control(block, number)` one of the control run; `accept(result,
-    block, attempt)` makes an attempt the one that is kept. `say(race)` is called after each visit. `keep` stay until
-    they are far behind. `made` may hold what an earlier call of the session measured; `first_block` is the next.
+    `measure(result, round_number, attempt)` makes one run, `control(round_number, number)` one of the control run;
+    `accept(result, round_number, attempt)` makes an attempt the one that is kept. `say(race)` is called after each run.
+    `keep` stay until they are far behind. `made` may hold what an earlier call of the session measured; `first_round`
+    is the next.
     `names` are those of results whose data is in memory on every tier: loaders are compared over all tiers too
     (common/choice.py).
     """
 
-    conditions: Mapping[Hashable, Hashable]
-    visit: Callable[[Hashable, int, int], Visit]
+    scenarios: Mapping[Hashable, Hashable]
+    measure: Callable[[Hashable, int, int], Run]
     control: Callable[[int, int], None]
     accept: Callable[[Hashable, int, int], None]
     clock: Callable[[], float]
@@ -52,44 +53,44 @@ class Race:
     chance: random.Random
     say: Callable[["Race"], None] = lambda _race: None
     keep: Collection[Hashable] = ()
-    made: dict[Hashable, dict[int, Visit]] = field(default_factory=dict)
-    first_block: int = 0
-    most_visits: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are visited less often
+    made: dict[Hashable, dict[int, Run]] = field(default_factory=dict)
+    first_round: int = 0
+    most_runs: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are run less often
     names: Mapping[Hashable, Name] = field(default_factory=dict)
     live: list[Hashable] = field(default_factory=list)
     failed: set[Hashable] = field(default_factory=set)
-    block: int = 0
-    visits: int = 0
+    round_number: int = 0
+    runs: int = 0
     made_again: int = 0
     began: float = 0.0
     ended: str = ""
-    took: dict[Hashable, float] = field(default_factory=dict)  # seconds, in the last block that each was in
-    saved: float = 0.0  # seconds, for visits of those that left
+    took: dict[Hashable, float] = field(default_factory=dict)  # seconds, in the last round that each was in
+    saved: float = 0.0  # seconds, for runs of those that left
 
     def run(self) -> str:
-        """Take the session to its end; return why it ended: `time`, `blocks`, `resolved` or `nothing to measure`."""
+        """Take the session to its end; return why it ended: `time`, `rounds`, `resolved` or `nothing to measure`."""
         self.began = self.clock()
-        self.live = list(self.conditions)
-        self.block = self.first_block
+        self.live = list(self.scenarios)
+        self.round_number = self.first_round
         while not self.ended:
             todo = [one for one in self.live if self._wanted(one)]
             if not todo:
-                self.ended = "blocks" if self.visits else "nothing to measure"
+                self.ended = "rounds" if self.runs else "nothing to measure"
                 break
             began = self.seconds
             returning = self._returning()
-            self._one_block(todo + returning)
+            self._one_round(todo + returning)
             share = ALONE_SHARE if self._alone() else BEHIND_SHARE
             self.saved += share * (self.seconds - began) - sum(self.took[one] for one in returning)
-            self.block += 1
+            self.round_number += 1
             if not self.ended:
                 self._look()
         return self.ended
 
     @property
     def looks(self) -> int:
-        """How many whole blocks this session has had."""
-        return self.block - self.first_block
+        """How many whole rounds this session has had."""
+        return self.round_number - self.first_round
 
     @property
     def seconds(self) -> float:
@@ -97,46 +98,46 @@ class Race:
         return self.clock() - self.began
 
     def _wanted(self, one: Hashable) -> bool:
-        """Return whether it is visited in the next block; when the time is up one visit is enough of `most_visits`."""
-        most = self.most_visits.get(one, self.limits.blocks)
-        if one in self.most_visits and self._late():
+        """Return whether it is run in the next round; when the time is up one run is enough of `most_runs`."""
+        most = self.most_runs.get(one, self.limits.rounds)
+        if one in self.most_runs and self._late():
             most = 1
         return one not in self.failed and (most is None or self._had(one) < most)
 
     def _had(self, one: Hashable) -> int:
-        """Return how many visits a result has had."""
+        """Return how many runs a result has had."""
         return len(self.made.get(one, ()))
 
     def _alone(self) -> bool:
-        """Return whether in each condition one result that is still visited is left, or one loader's on all tiers."""
+        """Return whether in each scenario one result that is still run is left, or one loader's on all tiers."""
         left: dict[Hashable, set[Hashable]] = {}
         for one in filter(self._wanted, self.live):
             settings = self.names[one].settings if one in self.names else one
-            left.setdefault(self.conditions[one], set()).add(settings)
+            left.setdefault(self.scenarios[one], set()).add(settings)
         return all(len(settings) == 1 for settings in left.values())
 
     def _returning(self) -> list[Hashable]:
-        """Return who left and comes back for a block: all of them, as often as their share of the time allows."""
-        left = [one for one in self.conditions if one in self.took and one not in self.live and self._wanted(one)]
+        """Return who left and comes back for a round: all of them, as often as their share of the time allows."""
+        left = [one for one in self.scenarios if one in self.took and one not in self.live and self._wanted(one)]
         if not left:
             self.saved = 0.0
         return left if sum(self.took[one] for one in left) <= self.saved else []
 
-    def _one_block(self, todo: Sequence[Hashable]) -> None:
-        """Visit each once; what was disturbed comes again when the others have been visited, since bursts last."""
+    def _one_round(self, todo: Sequence[Hashable]) -> None:
+        """Run each once; what was disturbed comes again when the others have been run, since bursts last."""
         order: deque[Hashable | None] = deque(self.chance.sample(todo, len(todo)))
         for number in range(CONTROLS):  # spread evenly
             order.insert(round((number + 0.5) * len(order) / CONTROLS), None)
         controls = 0
-        made: dict[Hashable, list[Visit]] = {}
+        made: dict[Hashable, list[Run]] = {}
         while order and not self._time_is_up():
             one = order.popleft()
             if one is None:
-                self.control(self.block, controls)
+                self.control(self.round_number, controls)
                 controls += 1
             else:
                 attempts, began = made.setdefault(one, []), self.clock()
-                attempts.append(self.visit(one, self.block, len(attempts)))
+                attempts.append(self.measure(one, self.round_number, len(attempts)))
                 self.took[one] = self.clock() - began + (self.took[one] if attempts[1:] else 0.0)
                 if self._again(attempts):
                     order.append(one)
@@ -152,56 +153,56 @@ class Race:
         return self.limits.seconds is not None and self.seconds >= self.limits.seconds
 
     def _time_is_up(self) -> bool:
-        return self._late() and (self.looks >= LEAST_BLOCKS or self._all_have_enough())
+        return self._late() and (self.looks >= LEAST_ROUNDS or self._all_have_enough())
 
     def _all_have_enough(self) -> bool:
-        """Return whether all have their least visits, as in a session that goes on when its time is up."""
-        least = {one: 1 if one in self.most_visits else LEAST_BLOCKS for one in self.live if one not in self.failed}
+        """Return whether all have their least runs, as in a session that goes on when its time is up."""
+        least = {one: 1 if one in self.most_runs else LEAST_ROUNDS for one in self.live if one not in self.failed}
         return all(self._had(one) >= count for one, count in least.items())
 
-    def _again(self, attempts: Sequence[Visit]) -> bool:
-        """Return whether a visit is made again: by what disturbed it, before any speed is looked at.
+    def _again(self, attempts: Sequence[Run]) -> bool:
+        """Return whether a run is made again: by what disturbed it, before any speed is looked at.
 
-        The least number of blocks may take longer than the session has: then nothing is made again.
+        The least number of rounds may take longer than the session has: then nothing is made again.
         """
         last = attempts[-1]
         disturbed = last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT
         return disturbed and len(attempts) < self.limits.attempts and not self._late()
 
-    def _accept(self, one: Hashable, attempts: Sequence[Visit]) -> None:
+    def _accept(self, one: Hashable, attempts: Sequence[Run]) -> None:
         """Keep the least disturbed attempt, or the one that failed."""
         failed = attempts[-1].speed is None
-        shares = [visit.disturbed_percent for visit in attempts]
+        shares = [run.disturbed_percent for run in attempts]
         kept = len(attempts) - 1 if failed else shares.index(min(shares))
-        self.visits += 1
+        self.runs += 1
         self.made_again += len(attempts) - 1
         if failed:
             self.failed.add(one)
             self.made.pop(one, None)
         else:
-            self.made.setdefault(one, {})[self.block] = attempts[kept]
-        self.accept(one, self.block, kept)
+            self.made.setdefault(one, {})[self.round_number] = attempts[kept]
+        self.accept(one, self.round_number, kept)
 
     def speeds(self) -> list[dict[Hashable, dict[int, float]]]:
-        """Return the clips/s of the visits that count by result and block, for each condition, of what has any."""
-        grouped: dict[Hashable, dict[Hashable, dict[int, Visit]]] = {}
-        for one, visits in self.made.items():
-            if one in self.conditions:
-                grouped.setdefault(self.conditions[one], {})[one] = visits
+        """Return the items/s of the runs that count by result and round, for each scenario, of what has any."""
+        grouped: dict[Hashable, dict[Hashable, dict[int, Run]]] = {}
+        for one, runs in self.made.items():
+            if one in self.scenarios:
+                grouped.setdefault(self.scenarios[one], {})[one] = runs
         return [{one: speeds for one, speeds in counting(same).items() if speeds} for same in grouped.values()]
 
     def leaders(self) -> list[tuple[Table, list[Hashable]]]:
-        """Return the table of each condition, and the results in it than which none is surely faster."""
+        """Return the table of each scenario, and the results in it than which none is significantly faster."""
         tables = [Table(speeds, FINAL_ERROR) for speeds in self.speeds()]
         return [(table, leading(table)) for table in tables]
 
     def _look(self) -> None:
-        """After a block: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
-        if self.limits.blocks is not None or self.looks < LEAST_BLOCKS:
+        """After a round: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
+        if self.limits.rounds is not None or self.looks < LEAST_ROUNDS:
             return
         resolved = True
         for speeds in self.speeds():
-            racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_BLOCKS}
+            racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_ROUNDS}
             out = self._leaving(racing, self.keep) if racing else set()
             named = speeds.keys() <= self.names.keys()
             alive = {self.names[one].settings for one in racing} if named else set()
@@ -214,16 +215,16 @@ class Race:
             out -= {one for one in racing if one in self.names and self.names[one].settings in first}
             self.live = [one for one in self.live if one not in out]
             resolved = resolved and self._resolved(together or speeds)
-        if resolved and self.looks >= ALL_STAY_BLOCKS:
+        if resolved and self.looks >= ALL_STAY_ROUNDS:
             self.ended = "resolved"
 
     def _resolved(self, speeds: Mapping[Hashable, Mapping[Hashable, float]]) -> bool:
-        """Return whether one leads, or those that lead are surely equal within what matters.
+        """Return whether one leads, or those that lead are significantly equal within what matters.
 
         That one leads ends the session only with as little error as a look may spend: a session that ended with the
-        first difference that its last table shows would have looked for one after each block.
+        first difference that its last table shows would have looked for one after each round.
         """
-        error = ending_error(self.looks - LEAST_BLOCKS + 1)
+        error = ending_error(self.looks - LEAST_ROUNDS + 1)
         if error and len(leading(Table(speeds, error))) == 1:
             return True
         table = Table(speeds, FINAL_ERROR)
@@ -232,7 +233,7 @@ class Race:
         return bool(pairs) and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
 
     def _over_tiers(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> dict[Hashable, dict[Hashable, float]]:
-        """Return the speeds of loaders over all tiers, of a condition in which they compare; else nothing."""
+        """Return the speeds of loaders over all tiers, of a scenario in which they compare; else nothing."""
         return (
             over_tiers({self.names[one]: found for one, found in speeds.items()})
             if speeds.keys() <= self.names.keys()
@@ -243,11 +244,11 @@ class Race:
         self, racing: Mapping[Hashable, Mapping[Hashable, float]], keep: Collection[Hashable]
     ) -> set[Hashable]:
         """Return who leaves: what is far behind, and later all that is behind by more than the resolution."""
-        look = self.looks - LEAST_BLOCKS + 1
+        look = self.looks - LEAST_ROUNDS + 1
         far = leaving(racing, look, resolution=FAR - 1)
-        return far if self.looks < ALL_STAY_BLOCKS else far | leaving(racing, look, keep, self.limits.resolution)
+        return far if self.looks < ALL_STAY_ROUNDS else far | leaving(racing, look, keep, self.limits.resolution)
 
 
 def leading(table: Table) -> list[Hashable]:
-    """Return the results than which none is surely faster."""
+    """Return the results than which none is significantly faster."""
     return [one for one in table.place if table.rank_interval(one)[0] == 1]

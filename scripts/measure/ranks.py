@@ -1,7 +1,7 @@
 """A run of several processes that share an epoch: torchrun's launcher starts them, and their records become one.
 
 The measuring process becomes the launcher (torch.distributed's elastic agent, by which torchrun works too); each rank
-is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its clips in a
+is a new interpreter (`one_rank.py`) on cores of its own, which leaves its record and the order of its items in a
 folder. One rank that fails ends the others. On one machine only its own interface is used; on several nodes
 (`feedrate run --nodes`) each is a launcher, and the one at which they meet makes the record.
 """
@@ -26,11 +26,11 @@ from scripts.common.request import Share
 from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, VERIFICATION, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
-from scripts.measure import across, one_run, receipts
+from scripts.measure import across, checksums, one_run
 from scripts.measure.launch import Cause
 from scripts.measure.nodes import nodes_of
 from scripts.measure.record import without_speed
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 WAITING_SHARE = 0.5  # of measure.limit_minutes: how long ranks wait for one another, so that who is late is known
@@ -41,9 +41,9 @@ class LateError(Exception):
     """A rank that did not come to where the others wait."""
 
 
-def shared(run: Run) -> bool:
+def shared(result: Result) -> bool:
     """Return whether a run is one of ranks, under torchrun's launcher: several, or one of a task that is theirs."""
-    return ranks_of(run.settings) > 1 or run.task in OF_RANKS
+    return ranks_of(result.settings) > 1 or result.task in OF_RANKS
 
 
 class Rank:
@@ -57,12 +57,12 @@ class Rank:
         self.limit = timedelta(seconds=limit_seconds)
         self.group = dist.new_group(backend="gloo", timeout=self.limit)  # for CPU tensors, whatever the task has
         self.votes = 0
-        self.orders: list[list[int]] = []  # of the clips that it delivered, epoch by epoch
+        self.orders: list[list[int]] = []  # of the items that it delivered, epoch by epoch
 
     @property
-    def receipts(self) -> Path:
-        """Where a proof's receipts of this rank's clips are."""
-        return self.folder / f"receipts-{self.share.rank}.npy"
+    def checksums(self) -> Path:
+        """Where a proof's checksums of this rank's items are."""
+        return self.folder / f"checksums-{self.share.rank}.npy"
 
     def agreed(self, enough: bool) -> bool:
         """Wait for all ranks, then return whether each of them says that it was `enough`: they end after one epoch.
@@ -96,12 +96,12 @@ class Rank:
         return Cause.FOLLOWS if talking or isinstance(error, LateError) else None
 
     def leave(self, record: Mapping[str, Any]) -> None:
-        """Leave this rank's record, and the clips that it delivered."""
+        """Leave this rank's record, and the items that it delivered."""
         found = {"record": record, "orders": self.orders, "cores": self.cores, "node": self.share.node}
         write_json(self.folder / f"{self.share.rank}.json", found)
 
 
-def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
+def measure(module: ModuleType, result: Result) -> dict[str, Any] | None:
     """Return the record of a run of ranks, started here and waited for; None on a node that does not make it.
 
     Raises UserError where the ranks cannot be shared among the nodes.
@@ -111,7 +111,7 @@ def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
     from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousTimeoutError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    world, several = ranks_of(run.settings), nodes_of(run)
+    world, several = ranks_of(result.settings), nodes_of(result)
     each, rest = divmod(world, several.count)
     if rest or not each:
         raise UserError(
@@ -119,7 +119,7 @@ def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
             f'"world": {max(1, each) * several.count}.'
         )
     cores = cores_of_ranks(each)
-    threads = str(len(cores[0]) if run.threads == "auto" else run.threads)
+    threads = str(len(cores[0]) if result.threads == "auto" else result.threads)
     os.environ.update({name: threads for name in os.environ if name.endswith("_NUM_THREADS")})
     for name in INTERFACES:
         os.environ.setdefault(name, several.interface)
@@ -132,12 +132,12 @@ def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
             run_id=folder.name,
             rdzv_backend="c10d",
             rdzv_endpoint=several.rendezvous,
-            rdzv_configs={"is_host": hosts, "join_timeout": WAITING_SHARE * run.limit_minutes * 60},
+            rdzv_configs={"is_host": hosts, "join_timeout": WAITING_SHARE * result.limit_minutes * 60},
             local_addr=several.address,
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
-        job = json.dumps({"run": asdict(run), "cores": cores})
+        job = json.dumps({"run": asdict(result), "cores": cores})
         crash = None
         try:
             elastic_launch(config, sys.executable)(
@@ -148,10 +148,10 @@ def measure(module: ModuleType, run: Run) -> dict[str, Any] | None:
             crash = number, first.exitcode
         except (RendezvousConnectionError, RendezvousTimeoutError) as error:
             reason = f"not all of {several.count} nodes met at {several.rendezvous}: {' '.join(str(error).split())}"
-            return without_speed({**one_run.new_record(module, run), "ranks": None}, "failed", reason)
+            return without_speed({**one_run.new_record(module, result), "ranks": None}, "failed", reason)
         if not hosts:
             return None
-        return joined(module, run, [_left(folder, number) for number in range(world)], folder, crash)
+        return joined(module, result, [_left(folder, number) for number in range(world)], folder, crash)
 
 
 def _left(folder: Path, number: int) -> dict[str, Any] | None:
@@ -160,13 +160,17 @@ def _left(folder: Path, number: int) -> dict[str, Any] | None:
 
 
 def joined(
-    module: ModuleType, run: Run, left: Sequence[Mapping[str, Any] | None], folder: Path, crash: tuple[int, int] | None
+    module: ModuleType,
+    result: Result,
+    left: Sequence[Mapping[str, Any] | None],
+    folder: Path,
+    crash: tuple[int, int] | None,
 ) -> dict[str, Any]:
     """Return the one record of what the ranks `left`, None of those that were ended before they could.
 
     `crash`: the rank that ended first of those that did not end well, and its status.
     """
-    world = ranks_of(run.settings)
+    world = ranks_of(result.settings)
     unwell = [(rank, found["record"]) for rank, found in enumerate(left) if found and found["record"]["status"] != "ok"]
     if unwell:
         rank, record = min(unwell, key=lambda one: one[1]["reason_code"] == Cause.FOLLOWS)
@@ -175,59 +179,59 @@ def joined(
         reason = record["reason"] if record["status"] == "skipped" else f"rank {rank}: {record['reason']}"
         return without_speed({**record, "ranks": None}, record["status"], reason, record["reason_code"])
     if None in left:
-        begun = {**one_run.new_record(module, run), "ranks": None}
+        begun = {**one_run.new_record(module, result), "ranks": None}
         return without_speed(begun, "failed", f"rank {left.index(None)} ended without a record: see the log")
     records, orders = [found["record"] for found in left], [found["orders"] for found in left]
-    clips = {clip.index for clip in Corpus(Path(run.corpus)).clips(SPLIT)}
+    items = {item.index for item in Corpus(Path(result.corpus)).items(SPLIT)}
     sharing = records[0]["declared"].get("sharing", EXACT)
     problems, counts = records[0]["verification"]["problems"], {}
     if world > 1:
-        problems, counts = across.check(orders, clips, sharing, run.settings["batch_size"])
+        problems, counts = across.check(orders, items, sharing, result.settings["batch_size"])
     delivered = sum(len(of_rank[0]) for of_rank in orders)
     cores = [found["cores"] for found in left]
     record = {
         **records[0],
-        "verification": {"ok": not problems, "expected": len(clips), "delivered": delivered, "problems": problems},
-        "ranks": {"world": world, "nodes": nodes_of(run).count, "cores": cores, "sharing": sharing, **counts},
-        "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(run, cores)],
+        "verification": {"ok": not problems, "expected": len(items), "delivered": delivered, "problems": problems},
+        "ranks": {"world": world, "nodes": nodes_of(result).count, "cores": cores, "sharing": sharing, **counts},
+        "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(result, cores)],
     }
     if problems:
         record["times"]["epochs"] = []
         return without_speed(record, "failed", "verification: " + " | ".join(problems), VERIFICATION)
-    if run.mode == "proof":
-        of_all = (receipts.load(folder / f"receipts-{rank}.npy") for rank in range(world))
-        if run.path:
-            kept = Path(run.path).with_suffix(".npy")
-            receipts.save(kept, dict(chain(*(one.items() for one in of_all))))
-            record["receipts_hash"] = receipts.hash_of(kept)
+    if result.mode == "proof":
+        of_all = (checksums.load(folder / f"checksums-{rank}.npy") for rank in range(world))
+        if result.path:
+            kept = Path(result.path).with_suffix(".npy")
+            checksums.save(kept, dict(chain(*(one.items() for one in of_all))))
+            record["checksums_hash"] = checksums.hash_of(kept)
         return record
-    if run.proof:
-        record["proof"] = facts.relied_on(vars(run), read_json(Path(run.proof)))
+    if result.proof:
+        record["proof"] = facts.relied_on(vars(result), read_json(Path(result.proof)))
     return {**record, **_speeds(records, record)}
 
 
 def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parts of a record that are of all ranks: an epoch of theirs ends with that of the slowest."""
-    rates = [one["clips_per_second"] for one in records]
+    rates = [one["items_per_second"] for one in records]
     slowest = min(range(len(rates)), key=rates.__getitem__)
     epochs = [_epoch(same, slowest) for same in zip(*(one["times"]["epochs"] for one in records), strict=True)]
-    clips, seconds = (sum(epoch[key] for epoch in epochs) for key in ("clips", "seconds"))
+    items, seconds = (sum(epoch[key] for epoch in epochs) for key in ("items", "seconds"))
     used = record["resources"]  # by the tree of all ranks of its node, which the first looked at
-    of_node = clips / record["ranks"]["nodes"]
+    of_node = items / record["ranks"]["nodes"]
     moments = [one["sampled"] for one in records]
     ceilings = [one["ceiling"] for one in records if one["ceiling"]]  # of reading, at the same two moments
     return {
-        "clips_per_second": clips / seconds,
+        "items_per_second": items / seconds,
         "au_percent": records[slowest]["au_percent"],
         "ceiling": {at: sum(one[at] for one in ceilings) for at in ("before", "after")} if ceilings else None,
         "times": {**record["times"], "epochs": epochs},
         "ranks": {
             **record["ranks"],
-            "clips_per_second": rates,
-            "slowest_clips_per_second": rates[slowest],
+            "items_per_second": rates,
+            "slowest_items_per_second": rates[slowest],
             "spread_percent": 100 * (max(rates) / min(rates) - 1),
         },
-        "resources": {**used, "cpu_seconds_per_1000_clips": 1000 * used["cpu_seconds"] / of_node},
+        "resources": {**used, "cpu_seconds_per_1000_items": 1000 * used["cpu_seconds"] / of_node},
         "sampled": {
             "begin": min(one["begin"] for one in moments),
             "end": max(one["end"] for one in moments),
@@ -240,17 +244,17 @@ def _speeds(records: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> 
 def _epoch(same: Sequence[Mapping[str, Any]], slowest: int) -> dict[str, Any]:
     """Return the times of one epoch of all ranks, which began together."""
     arrived = sorted(
-        (at, clips, rank)
+        (at, items, rank)
         for rank, one in enumerate(same)
-        for at, clips in zip(one["arrivals_seconds"], one["batch_clips"], strict=True)
+        for at, items in zip(one["arrivals_seconds"], one["batch_items"], strict=True)
     )
     return {
         **same[slowest],
         "seconds": max(one["seconds"] for one in same),
         "gap_seconds": max(one["gap_seconds"] for one in same),
-        "clips": sum(one["clips"] for one in same),
+        "items": sum(one["items"] for one in same),
         "arrivals_seconds": [at for at, _, _ in arrived],
-        "batch_clips": [clips for _, clips, _ in arrived],
+        "batch_items": [items for _, items, _ in arrived],
         "batch_ranks": [rank for _, _, rank in arrived],
     }
 
@@ -259,10 +263,10 @@ def _each_once(warnings: Any) -> list[Mapping[str, str]]:
     return list({one["code"]: one for one in warnings}.values())
 
 
-def _over_budget(run: Run, cores: Sequence[Sequence[int]]) -> list[dict[str, str]]:
+def _over_budget(result: Result, cores: Sequence[Sequence[int]]) -> list[dict[str, str]]:
     """Return a warning where a rank has more workers than cores, or cores that another rank has too."""
-    cores = cores[: len(cores) // nodes_of(run).count]  # of one node: each has the same
-    workers, each = run.settings.get("workers") or 0, len(cores[0])
+    cores = cores[: len(cores) // nodes_of(result).count]  # of one node: each has the same
+    workers, each = result.settings.get("workers") or 0, len(cores[0])
     together = len(set(chain(*cores))) < sum(map(len, cores))
     if workers <= each and not together:
         return []

@@ -14,11 +14,11 @@ from scripts.common.vocabulary import ERROR, UNSUITED
 from scripts.measure import launch
 from scripts.measure.launch import Job
 from scripts.measure.sampler import Sampler
-from scripts.plan.runs import Measurement
+from scripts.plan.results import Measurement
 from scripts.plan.sweep import slug
 
 LEAST_EPOCHS = 2
-NOT_KNOWN = ("clips", "clip_bytes", "host", "before", "after")  # what each record has, once it is known
+NOT_KNOWN = ("items", "item_bytes", "host", "before", "after")  # what each record has, once it is known
 Record = dict[str, Any]
 
 
@@ -36,7 +36,7 @@ def begun(kind: str, measured: Measurement, **more: Any) -> Record:
 def without_speed(record: Record, status: str, reason: str, code: str = "") -> Record:
     """Return `record` as one that gives no number, with the reason why: its words, and its code, a key of REASONS."""
     why = {"reason": reason, "reason_code": code or (UNSUITED if status == "skipped" else ERROR)}
-    return {**record, "status": status, **why, "clips_per_second": None, "au_percent": None}
+    return {**record, "status": status, **why, "items_per_second": None, "au_percent": None}
 
 
 def measure_afresh(measured: Measurement, out: Path, new_record: Callable[[Any], Record]) -> None:

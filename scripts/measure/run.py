@@ -25,7 +25,7 @@ from scripts.loaders._own_epochs import users_line
 from scripts.machine import device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, changed, protocol, receipts, spans, tasks
+from scripts.measure import ceiling, changed, checksums, protocol, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
@@ -38,7 +38,7 @@ from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffe
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
-    "measure more clips, or raise measure.limited_share"
+    "measure more items, or raise measure.limited_share"
 )
 # What libraries say, and what to do about it.
 HINTS = {
@@ -69,10 +69,10 @@ class Wanted:
     limited_share: float = 0.5  # of the data, that a limited cache may hold
     validation: Location | None = None  # of the validation split
     logs: Path | None = None  # TensorBoard's folder of a training
-    mode: str = "run"  # whole epochs with their proof; proof: that alone; visit: a window of a proven result
-    receipts: Path | None = None  # of the proven clips: written by a proof, compared with by a visit
+    mode: str = "epochs"  # whole epochs with their proof; proof: that alone; run: a window of a proven result
+    checksums: Path | None = None  # of the proven items: written by a proof, compared with by a run
     start_seconds: float = 0.0  # what an epoch start costs, by `start_from`; for windows in which no epoch began
-    start_from: str = "proof"  # that, or `visits`: earlier ones
+    start_from: str = "proof"  # that, or `runs`: earlier ones
     start_within: float = 0.0  # seconds for which a window goes on for an epoch start
     pool: Any = None  # batches that the in-memory ceiling streams
     pool_owners: int = 1  # processes whose memory they are
@@ -90,11 +90,11 @@ def measure(
     if wanted.rank:
         wanted.rank.orders = run.verifier.orders
     try:
-        how = {"run": run.times, "proof": run.proven, "visit": run.visited, "trials": run.searched}
+        how = {"epochs": run.times, "proof": run.proven, "run": run.measure_window, "trials": run.searched}
         times = how[wanted.mode]()
         record["times"] = asdict(times)
         record["verification"] = run.verification()
-        if run.sound and wanted.mode in ("run", "visit"):
+        if run.sound and wanted.mode in ("epochs", "run"):
             run.look_back(times)
     except Exception as error:
         traceback.print_exc()
@@ -113,9 +113,9 @@ def measure(
         return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
         return without_speed(record, "failed", run.problem)
-    if wanted.mode != "run":
+    if wanted.mode != "epochs":
         return record
-    record["clips_per_second"], record["au_percent"] = rate(times), utilisation(times)
+    record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
     if wanted.bottlenecks or wanted.timeline or wanted.step_limit_ms:
         run.searched()
     return record
@@ -142,8 +142,8 @@ class _Run:
             request.world,
             plugins.pixel_limit(module, record["settings"], request.sample),
             self.tolerance,
-            # a rank has other clips in each epoch: those of its verify epoch alone say nothing of the others
-            receipts.load(wanted.receipts) if wanted.rank and wanted.mode == "run" and wanted.receipts else None,
+            # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
+            checksums.load(wanted.checksums) if wanted.rank and wanted.mode == "epochs" and wanted.checksums else None,
         )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.moments: dict[str, host.Moment] = {}
@@ -151,14 +151,14 @@ class _Run:
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
-        self.different: list[str] = []  # how what a visit delivered differs from what was proven
-        self.delivered = 0  # clips of a visit
-        self.in_first_epoch = False  # whether a visit's window began there
+        self.different: list[str] = []  # how what a run delivered differs from what was proven
+        self.delivered = 0  # items of a run
+        self.in_first_epoch = False  # whether a run's window began there
 
     @property
     def sound(self) -> bool:
         """Whether what was delivered is right, as far as this run looks at it."""
-        return not self.different if self.wanted.mode in ("visit", "trials") else self.verifier.ok
+        return not self.different if self.wanted.mode in ("run", "trials") else self.verifier.ok
 
     @property
     def _held(self) -> int:
@@ -166,22 +166,22 @@ class _Run:
         return self.request.workers * self.request.prefetch + buffered_batches(self.module, self.request)
 
     def verification(self) -> dict[str, Any]:
-        """Return what the record says of what was delivered; that of a visit is by receipts of the proven clips."""
-        if self.wanted.mode not in ("visit", "trials"):
+        """Return what the record says of what was delivered; that of a run is by checksums of the proven items."""
+        if self.wanted.mode not in ("run", "trials"):
             return self.verifier.as_json()
-        counts = {"expected": self.request.clips, "delivered": self.delivered}
+        counts = {"expected": self.request.items, "delivered": self.delivered}
         return {"ok": not self.different, **counts, "problems": self.different}
 
     def proven(self) -> Times:
-        """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the receipts."""
+        """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the checksums."""
         times, sink = Times(), self._reading(Sink(self.request.device))
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
             elif self.verifier.ok:
                 self.record["epoch_start_seconds"] = self._second_epoch(epoch(1), sink)
-        if self.verifier.ok and self.wanted.receipts:
-            receipts.save(self.wanted.receipts, self.verifier.sums)
+        if self.verifier.ok and self.wanted.checksums:
+            checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
 
     def _second_epoch(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
@@ -194,8 +194,8 @@ class _Run:
         for batch in stream:
             self.reached()
             stamps.append(self.clock())
-            order += sink.consume(batch).clip.tolist()
-            enough = len(stamps) > 1 + START_GAPS and len(order) >= receipts.LEAST_SHUFFLED
+            order += sink.consume(batch).item.tolist()
+            enough = len(stamps) > 1 + START_GAPS and len(order) >= checksums.LEAST_SHUFFLED
             if enough and not self.verifier.order_like(order):
                 break
         if hasattr(stream, "close"):
@@ -206,10 +206,10 @@ class _Run:
         first, *gaps = itertools.starmap(lambda earlier, later: later - earlier, itertools.pairwise(stamps))
         return max(0.0, first - median(gaps)) if gaps else 0.0
 
-    def visited(self) -> Times:
+    def measure_window(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
         wanted, times, sink = self.wanted, Times(), self._sink()
-        proven = receipts.load(wanted.receipts)
+        proven = checksums.load(wanted.checksums)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
         start = self.clock()
 
@@ -225,22 +225,22 @@ class _Run:
         times.teardown_seconds = self.clock() - closing
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         self.in_first_epoch = not window.edges[0][0]
-        for whole, taken in window.receipts:
-            self.different += receipts.check_against(proven, taken, whole, self.tolerance)
+        for whole, taken in window.checksums:
+            self.different += checksums.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
         if not hasattr(self.module, "ORDER"):  # few shards come in the same order by chance
-            self.different += receipts.same_orders(taken for whole, taken in window.receipts if whole)
+            self.different += checksums.same_orders(taken for whole, taken in window.checksums if whole)
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
         if not self.different:
-            clips_per_second = window.rate(cost, self.request.clips)
+            items_per_second = window.rate(cost, self.request.items)
             self.record |= {
-                "clips_per_second": clips_per_second,
-                "steady_clips_per_second": window.steady_rate(cost),
+                "items_per_second": items_per_second,
+                "steady_items_per_second": window.steady_rate(cost),
                 "epoch_start_seconds": cost,
                 "epoch_start_from": wanted.start_from if found is None else "window",
-                "au_percent": window.utilisation(clips_per_second),
+                "au_percent": window.utilisation(items_per_second),
                 "ceiling": {"before": before, "after": after},
             }
         return times
@@ -281,7 +281,7 @@ class _Run:
         return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink
 
     def _reading(self, sink: protocol.Sink) -> protocol.Sink:
-        """Return the sink, told what its receipts are to hold."""
+        """Return the sink, told what its checksums are to hold."""
         if isinstance(sink, Sink):
             sink.varies = bool(self.tolerance)
         return sink
@@ -353,9 +353,9 @@ class _Run:
             window = timed(
                 lambda _number: epoch(next(numbers)), sink, self.clock, TRIAL_SECONDS, held, batches=batches, **untimed
             )
-            counted = sum(len(part.batch_clips) for part in window.parts)
+            counted = sum(len(part.batch_items) for part in window.parts)
             found = window.start_seconds()
-            whole = window.rate(self.wanted.start_seconds if found is None else found, self.request.clips)
+            whole = window.rate(self.wanted.start_seconds if found is None else found, self.request.items)
             return Trial(step_ms, window.utilisation(whole) or 0.0, window.seconds, counted)
 
         plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
@@ -371,7 +371,7 @@ class _Run:
 
     def _undisturbed(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what `work` returns, with how much of all cores others took from it: of a few tries the first that is
-        as little disturbed as a visit that counts, else the least disturbed one.
+        as little disturbed as a run that counts, else the least disturbed one.
         """
         tries: list[dict[str, Any]] = []
         while len(tries) < ASKED_TRIES and (not tries or tries[-1]["others_percent"] > DISTURBED_PERCENT):
@@ -405,25 +405,25 @@ class _Run:
 
     def _validation(self, stack: contextlib.ExitStack) -> Callable[[], Iterator[protocol.Batch]] | None:
         """Return what gives a pass over the validation split, opened on `stack`; None where the split is empty."""
-        clips = self.corpus.counts[VALIDATION]
-        if not clips:
+        items = self.corpus.counts[VALIDATION]
+        if not items:
             return None
-        epoch = stack.enter_context(self._opened(location=self.wanted.validation, clips=clips, shuffle=False))
+        epoch = stack.enter_context(self._opened(location=self.wanted.validation, items=items, shuffle=False))
         numbers = itertools.count()
         return lambda: epoch(next(numbers))
 
     def look_back(self, times: Times) -> None:
         """Note what the timed epochs used, what disturbed them, and whether they were in the asked state."""
-        # the process tree is that of all ranks, so that this is what they deliver, give or take a clip
-        record, clips = self.record, self.request.world * max(1, sum(epoch.clips for epoch in times.epochs))
+        # the process tree is that of all ranks, so that this is what they deliver, give or take an item
+        record, items = self.record, self.request.world * max(1, sum(epoch.items for epoch in times.epochs))
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
-        record["resources"] = host.resources(**self.moments, clips=clips)
+        record["resources"] = host.resources(**self.moments, items=items)
         record["warnings"] = host.disturbance(**self.moments)
         record["warnings"] += start_of_proof(record)
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
-            payload = clips * plugins.takes(plugins.load("formats", self.module.FORMAT), self.request.sample)
+            payload = items * plugins.takes(plugins.load("formats", self.module.FORMAT), self.request.sample)
             record["warnings"] += host.not_warm(**self.moments, payload_bytes=payload)
             self.problem = host.from_device(**self.moments, payload_bytes=payload)
         if self.cache == "cold":
@@ -442,7 +442,7 @@ class _Run:
         """
         begin, end = (self.moments[phase].wall_seconds for phase in ("before", "after"))
         ends = itertools.accumulate((epoch.seconds for epoch in times.epochs), initial=begin)
-        known = self.cache != "cold" and self.task not in TRAINING and self.wanted.mode == "run"
+        known = self.cache != "cold" and self.task not in TRAINING and self.wanted.mode == "epochs"
         pool = {"pool_bytes": getattr(self.wanted.pool, "nbytes", 0), "pool_owners": self.wanted.pool_owners}
         spans = {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else []}
         return {**spans, "readings": self.readings, **pool}
@@ -491,15 +491,15 @@ def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
         "not-cold",
         f"{len(problems)} of {epochs} epochs were not cold and do not count: {problems[0]}",
         "something else keeps the files in the page cache",
-        "measure with more clips, and with nothing else that reads them",
+        "measure with more items, and with nothing else that reads them",
     )
 
 
 def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the warning of a visit in whose speed an epoch start counts that only the proof has seen; else nothing."""
+    """Return the warning of a run in whose speed an epoch start counts that only the proof has seen; else nothing."""
     if record["epoch_start_from"] != "proof":
         return []
-    epoch = record["clips"] / record["clips_per_second"]
+    epoch = record["items"] / record["items_per_second"]
     share = record["epoch_start_seconds"] / epoch
     if share < LEAST_PROOF_SHARE:
         return []
@@ -514,8 +514,8 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def first_epoch(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the warning of a visit whose window began in its first epoch, though that is read fast; else nothing."""
-    rate = record["clip_bytes"] * record["clips_per_second"]
+    """Return the warning of a run whose window began in its first epoch, though that is read fast; else nothing."""
+    rate = record["item_bytes"] * record["items_per_second"]
     if rate < NOTICED_BYTES_PER_SECOND:
         return []
     return [
@@ -534,7 +534,7 @@ def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str 
         return (
             f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files was in the page cache at the end, and "
             f"its room was {limits['room_bytes'] / 1e6:,.1f} MB: what batches take comes and goes, and is much beside "
-            "so small a data set; measure more clips, or raise measure.limited_share"
+            "so small a data set; measure more items, or raise measure.limited_share"
         )
     least = host.WARM_PERCENT / 100 * limits["room_bytes"] * epochs
     if read_bytes <= least:

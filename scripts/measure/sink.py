@@ -1,7 +1,7 @@
 """The sink: what every loader's batches go through, so that each byte is consumed in the same way.
 
-On a CPU one pass that reads every byte (sums of each clip); on a GPU a copy into one preallocated device buffer, and
-the sums of that. A memory map that is never touched costs nothing and delivers nothing. The sums are kept as receipts:
+On a CPU one pass that reads every byte (sums of each item); on a GPU a copy into one preallocated device buffer, and
+the sums of that. A memory map that is never touched costs nothing and delivers nothing. The sums are kept as checksums:
 a loader that delivers other data in a timed epoch than in the verify epoch, or the same in another order, is caught; of
 images whose decoder varies, data whose parts have other means.
 """
@@ -13,68 +13,68 @@ from typing import Any, NamedTuple
 
 from scripts.machine import gpu
 
-CHUNKS = 32  # of a clip, each with a sum of its own
+CHUNKS = 32  # of an item, each with a sum of its own
 # Odd, so that no change of a single sum is lost; of the chunks, then of up to 31 words after them.
 WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHUNKS - 1)]
 
 
-MEANS = 8  # parts of an image, of which a receipt holds the means where its decoder may vary: a byte each
-ROWS = 1 << 14  # clips whose receipts are kept together
-BESIDE = ("target", "labels", "clip")  # what a batch holds beside its data
+MEANS = 8  # parts of an image, of which a checksum holds the means where its decoder may vary: a byte each
+ROWS = 1 << 14  # items whose checksums are kept together
+BESIDE = ("target", "labels", "item")  # what a batch holds beside its data
 
 
-class Receipt(NamedTuple):
-    """What is kept of a consumed batch: tensors of one value per clip, on the device."""
+class Checksums(NamedTuple):
+    """What is kept of a consumed batch: tensors of one value per item, on the device."""
 
-    clip: Any  # int64
+    item: Any  # int64
     target: Any  # int64
     data: Any  # int64, `checksum` of the values' bits, or their `means`; None of a task that takes no sums
     labels: Any  # int64, `label_sums`; or None
 
 
 class Kept:
-    """The receipts of an epoch, in order, in memory of their own: nothing of them stays on the heap between batches.
+    """The checksums of an epoch, in order, in memory of their own: nothing of them stays on the heap between batches.
 
     A small piece of memory that stays where a batch was keeps malloc from using that place for the next batch. The heap
     then grows with each batch, every one in new pages: DALI's external source came ten times slower by that.
     """
 
     def __init__(self) -> None:
-        self.sizes: list[int] = []  # clips of each batch
-        self._places: list[tuple[Any, int, bool] | Receipt] = []  # (rows, where it begins in them, has it sums)
-        self._rows: Any = None  # int64 (clips,) each: of clips, targets, sums of data and of labels
+        self.sizes: list[int] = []  # items of each batch
+        self._places: list[tuple[Any, int, bool] | Checksums] = []  # (rows, where it begins in them, has it sums)
+        self._rows: Any = None  # int64 (items,) each: of items, targets, sums of data and of labels
         self._used = self._room = 0  # of each row
 
-    def add(self, receipt: Receipt) -> None:
-        """Keep a copy of a receipt; one whose tensors differ in length, which is a fault, as it is."""
-        columns = [column for column in receipt if column is not None]
-        if not receipt.clip.is_cuda:  # an array is written to sooner than a tensor
+    def add(self, checksum: Checksums) -> None:
+        """Keep a copy of a checksum; one whose tensors differ in length, which is a fault, as it is."""
+        columns = [column for column in checksum if column is not None]
+        if not checksum.item.is_cuda:  # an array is written to sooner than a tensor
             columns = [column.numpy() for column in columns]
         count = len(columns[0])
         self.sizes.append(count)
         start, end = self._used, self._used + count
         if end > self._room:
             self._room = max(ROWS, count)
-            self._rows, start, end = _rows(self._room, receipt.clip.device), 0, count
+            self._rows, start, end = _rows(self._room, checksum.item.device), 0, count
         for row, column in zip(self._rows, columns, strict=False):
             if len(column) != count:
-                self._places.append(receipt)
+                self._places.append(checksum)
                 return
             row[start:end] = column
         self._used = end
-        self._places.append((self._rows, start, receipt.data is not None))
+        self._places.append((self._rows, start, checksum.data is not None))
 
-    def __iter__(self) -> Iterator[Receipt]:
-        """Yield the receipts."""
+    def __iter__(self) -> Iterator[Checksums]:
+        """Yield the checksums."""
         import torch
 
         for place, count in zip(self._places, self.sizes, strict=True):
-            if isinstance(place, Receipt):
+            if isinstance(place, Checksums):
                 yield place
                 continue
             rows, start, summed = place
-            clip, target, *sums = (row[start : start + count] for row in map(torch.as_tensor, rows))
-            yield Receipt(clip, target, *(sums if summed else (None, None)))
+            item, target, *sums = (row[start : start + count] for row in map(torch.as_tensor, rows))
+            yield Checksums(item, target, *(sums if summed else (None, None)))
 
 
 def _rows(count: int, device: Any) -> list[Any]:
@@ -94,12 +94,12 @@ class Sink:
         self.device = device
         self.varies = False  # whether the loader may decode an image otherwise the next time: then `means` are kept
         self.buffers: dict[str, Any] = {}
-        self.shape: Any = None  # of a clip: that of the first one
+        self.shape: Any = None  # of an item: that of the first one
         self.label_weights: Any = None
         self.chunk_weights: Any = None
 
-    def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Read every byte of the batch's tensors; return its receipt."""
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Read every byte of the batch's tensors; return its checksum."""
         import torch
 
         if self.device != "cpu":
@@ -111,11 +111,11 @@ class Sink:
         data = data_of(batch)
         if self.shape not in (None, data.shape[1:]):
             raise ValueError(
-                f"a batch of clips of the shape {tuple(data.shape[1:])}, the first one had {tuple(self.shape)}"
+                f"a batch of items of the shape {tuple(data.shape[1:])}, the first one had {tuple(self.shape)}"
             )
         self.shape = data.shape[1:]
         sums = means(data) if self.varies else checksum(data, self.chunk_weights)
-        return Receipt(batch["clip"].clone(), batch["target"].clone(), sums, label_sums(labels, self.label_weights))
+        return Checksums(batch["item"].clone(), batch["target"].clone(), sums, label_sums(labels, self.label_weights))
 
     def _copied(self, name: str, tensor: Any) -> Any:
         """Return the device buffer's part that `tensor` was copied into."""
@@ -138,11 +138,11 @@ def data_of(batch: Mapping[str, Any]) -> Any:
 
 
 def checksum(data: Any, weights: Any) -> Any:
-    """Return int64 (clips,) of `data`, a tensor (clips, ...) of any type: it depends on the values' bits and order.
+    """Return int64 (items,) of `data`, a tensor (items, ...) of any type: it depends on the values' bits and order.
 
-    A clip is read as 64-bit words (32-bit words, or bytes, where it is no multiple of that). The wrapping sums of
+    An item is read as 64-bit words (32-bit words, or bytes, where it is no multiple of that). The wrapping sums of
     CHUNKS equal parts and the words that remain count with a weight each: `weights`, int64 on the device of `data`,
-    holds WEIGHTS. So a clip that is reversed, shifted or has parts exchanged differs, unless each word stays in its
+    holds WEIGHTS. So an item that is reversed, shifted or has parts exchanged differs, unless each word stays in its
     part.
     """
     import torch
@@ -169,9 +169,9 @@ def label_weights(classes: int) -> list[int]:
 
 
 def label_sums(labels: Any, weights: Any) -> Any:
-    """Return int64 (clips,): the wrapping sums of the bits of float32 (clips, classes), each class with its weight.
+    """Return int64 (items,): the wrapping sums of the bits of float32 (items, classes), each class with its weight.
 
-    So clips whose labels are exchanged differ, also where the numbers of their classes have the same sum.
+    So items whose labels are exchanged differ, also where the numbers of their classes have the same sum.
     """
     import torch
 
@@ -179,7 +179,7 @@ def label_sums(labels: Any, weights: Any) -> Any:
 
 
 def _weighted(words: Any, weights: Any) -> Any:
-    """Return int64 (clips,): the wrapping sums of integers (clips, n) times their int64 weights (n,)."""
+    """Return int64 (items,): the wrapping sums of integers (items, n) times their int64 weights (n,)."""
     if words.is_cuda:  # which has no product of integer matrices
         return (words * weights).sum(dim=1)
     return words.long() @ weights
@@ -212,12 +212,12 @@ def _mean(part: Any) -> Any:
 class PlainLoop:
     """``for batch in loader: pass``, as published comparisons iterate: a byte that nobody touches costs nothing.
 
-    Its receipts hold the clips alone.
+    Its checksums hold the items alone.
     """
 
-    def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Note which clips the batch holds."""
-        return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Note which items the batch holds."""
+        return Checksums(batch["item"].clone(), batch["target"].clone(), None, None)
 
     def finish(self) -> None:
         """Do nothing."""

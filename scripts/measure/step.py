@@ -46,18 +46,18 @@ class Stepped:
         self._computed = 0.0
 
     def consume(self, batch: Mapping[str, Any]) -> Any:
-        """Consume the batch and wait for the length of a step; return the receipt.
+        """Consume the batch and wait for the length of a step; return the checksum.
 
         `reached` returns when the device has done what its current stream was given: the step begins when the batch is
         there, not when its copy is enqueued, and ends when it is consumed (machine/gpu.py; at once on a CPU).
         """
         self._reached()
         began = self._clock()
-        receipt = self.sink.consume(batch)
+        checksum = self.sink.consume(batch)
         self._wait(max(0.0, self.step_seconds - (self._clock() - began)), self._clock)
         self._reached()
         self._computed += self._clock() - began
-        return receipt
+        return checksum
 
     def finish(self) -> None:
         """Wait until all of it is consumed."""

@@ -24,7 +24,7 @@ import torch
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Kept, PlainLoop, Receipt, data_of
+from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
@@ -47,12 +47,12 @@ def autoencoder(inputs: int = INPUTS, seed: int = 0) -> torch.nn.Module:
 
 
 def inputs_of(request: LoaderRequest) -> int:
-    """Return how many values of a clip the model takes: of audio its first second, of other data INPUTS, or all."""
+    """Return how many values of an item the model takes: of audio its first second, of other data INPUTS, or all."""
     return min(request.sample_rate or INPUTS, prod(request.sample.shape))
 
 
 def reconstruction_loss(model: torch.nn.Module, batch: protocol.Batch, inputs: int) -> torch.Tensor:
-    """Return the mean squared error of the first `inputs` values of a batch's clips, a tensor of no dimensions.
+    """Return the mean squared error of the first `inputs` values of a batch's items, a tensor of no dimensions.
 
     Bytes are taken as 255ths, other whole numbers as they are.
     """
@@ -67,7 +67,7 @@ class Task:
     """What is trained, and beside what."""
 
     device: str = "cpu"
-    inputs: int = INPUTS  # values of a clip that the model takes: of audio its first second
+    inputs: int = INPUTS  # values of an item that the model takes: of audio its first second
     seed: int = 0
     validation: Validation | None = None  # None where the split is empty
     logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first
@@ -84,7 +84,7 @@ class Training:
     inputs: int
     first_loss: float  # of the first batch of the warm-up epoch
     last_loss: float  # of the last batch of the last epoch
-    epoch_losses: list[float]  # of each timed epoch, the mean over its clips
+    epoch_losses: list[float]  # of each timed epoch, the mean over its items
     validation_losses: list[float]  # after each timed epoch; empty without a validation
     au_percent: float
     validation_seconds: float  # of all validations after timed epochs
@@ -137,15 +137,15 @@ class TrainingSink:
         self._steps = StepTimes(device, clock)
         self._losses: list[torch.Tensor | float] = []
 
-    def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Train on one batch; return its receipt, without sums."""
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Train on one batch; return its checksum, without sums."""
         with self._steps:
             loss = reconstruction_loss(self.model, batch, self.inputs)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
         self._losses.append(kept_loss(loss))
-        return receipt_of(batch)
+        return checksum_of(batch)
 
     def finish(self) -> None:
         """Wait until the device has trained on what it was given."""
@@ -161,27 +161,27 @@ class TrainingSink:
         return read_losses(losses)
 
     def validate(self, validation: Validation) -> tuple[float, float]:
-        """Return (seconds, mean loss over the clips) of one pass without gradients, from asking for it to its end."""
+        """Return (seconds, mean loss over the items) of one pass without gradients, from asking for it to its end."""
         kept = []
         model = getattr(self.model, "module", self.model)  # of DDP: shares may have different numbers of batches
         model.eval()
         start = self._clock()
         with torch.no_grad():
             for batch in validation():
-                kept.append((kept_loss(reconstruction_loss(model, batch, self.inputs)), len(batch["clip"])))
+                kept.append((kept_loss(reconstruction_loss(model, batch, self.inputs)), len(batch["item"])))
         self.finish()
         seconds = self._clock() - start
         model.train()
-        return seconds, mean_over_clips(kept)
+        return seconds, mean_over_items(kept)
 
 
 def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(model.parameters())
 
 
-def receipt_of(batch: protocol.Batch) -> Receipt:
-    """Return what proves that each clip came once; copies, since the batch is valid until the next is asked for."""
-    return Receipt(batch["clip"].clone(), batch["target"].clone(), None, None)
+def checksum_of(batch: protocol.Batch) -> Checksums:
+    """Return what proves that each item came once; copies, since the batch is valid until the next is asked for."""
+    return Checksums(batch["item"].clone(), batch["target"].clone(), None, None)
 
 
 def kept_loss(loss: torch.Tensor) -> torch.Tensor | float:
@@ -196,8 +196,8 @@ def read_losses(losses: list[torch.Tensor | float]) -> list[float]:
     return torch.stack(losses).tolist() if losses and isinstance(losses[0], torch.Tensor) else losses
 
 
-def mean_over_clips(losses: list[tuple[torch.Tensor | float, int]]) -> float:
-    """Return the mean of batches' losses, each weighted by its number of clips."""
+def mean_over_items(losses: list[tuple[torch.Tensor | float, int]]) -> float:
+    """Return the mean of batches' losses, each weighted by its number of items."""
     values, sizes = read_losses([loss for loss, _ in losses]), [size for _, size in losses]
     return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)
 
@@ -226,7 +226,7 @@ class Course:
         """Return the result; at least one epoch was timed."""
         timed = self.times.epochs
         means = [
-            sum(loss * size for loss, size in zip(losses, epoch.batch_clips, strict=True)) / epoch.clips
+            sum(loss * size for loss, size in zip(losses, epoch.batch_items, strict=True)) / epoch.items
             for losses, epoch in zip(self.losses[1:], timed, strict=True)
         ]
         return Training(
@@ -245,7 +245,7 @@ class Course:
         for number, epoch in enumerate(self.times.epochs, start=1):
             writer.add_scalar("loss/train", training.epoch_losses[number - 1], number)
             alone = protocol.Times(epochs=[epoch])
-            writer.add_scalar("clips_per_second", protocol.rate(alone), number)
+            writer.add_scalar("items_per_second", protocol.rate(alone), number)
             writer.add_scalar("au_percent", protocol.utilisation(alone), number)
         for number, loss in enumerate(training.validation_losses, start=1):
             writer.add_scalar("loss/validation", loss, number)
@@ -294,7 +294,7 @@ def _train_once(
     into: list[protocol.EpochTimes],
     clock: Clock,
 ) -> list[Kept]:
-    """Train for the next epoch, time it, then validate; return its receipts, as protocol.time_epochs does."""
+    """Train for the next epoch, time it, then validate; return its checksums, as protocol.time_epochs does."""
     with task.joined(sink.model):
         delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
     course.losses.append(sink.losses())
@@ -309,8 +309,8 @@ class Counted(PlainLoop):
     def __init__(self) -> None:
         self.batches = 0
 
-    def consume(self, batch: protocol.Batch) -> Receipt:
-        """Note which clips the batch holds."""
+    def consume(self, batch: protocol.Batch) -> Checksums:
+        """Note which items the batch holds."""
         self.batches += 1
         return super().consume(batch)
 
@@ -322,8 +322,8 @@ def passed(validation: Validation | None) -> int:
 
 def check_epochs(course: Course, verifier: protocol.Verifier) -> None:
     """Have the verifier look at what the timed epochs delivered."""
-    for number, receipts in enumerate(course.delivered, start=1):
-        verifier.check_epoch(number, receipts)
+    for number, checksums in enumerate(course.delivered, start=1):
+        verifier.check_epoch(number, checksums)
 
 
 def emptied(folder: Path) -> Path:

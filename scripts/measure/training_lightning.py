@@ -1,7 +1,7 @@
 """The same training by `lightning.Trainer.fit` instead of the bare loop; see measure/training.py.
 
 In a process that has joined a process group it is a rank of Lightning's `ddp` strategy. That knows no ranks that have a
-batch less than others, which its own sampler prevents by repeating clips: such shares are refused here.
+batch less than others, which its own sampler prevents by repeating items: such shares are refused here.
 """
 
 import logging
@@ -27,13 +27,13 @@ from scripts.measure.training import (
     Task,
     Training,
     check_epochs,
+    checksum_of,
     emptied,
     kept_loss,
-    mean_over_clips,
+    mean_over_items,
     optimizer_of,
     passed,
     read_losses,
-    receipt_of,
     reconstruction_loss,
 )
 
@@ -130,7 +130,7 @@ class _Fit:
         self.steps = StepTimes(task.device, clock)
         self.losses: list[torch.Tensor | float] = []  # of this epoch
         self.validated: list[tuple[torch.Tensor | float, int]] = []
-        self.receipts = Kept()
+        self.checksums = Kept()
         self.train = _Asked(lambda: epoch(len(course.losses) + 1), batches, clock)
         self.validation: _Asked | None = None
         if task.validation and (validation_batches := passed(task.validation)):
@@ -161,14 +161,14 @@ class _Fit:
 
     def begin_epoch(self) -> None:
         """Nothing is timed in the first epoch."""
-        self.receipts = Kept()
+        self.checksums = Kept()
         if len(self.course.losses) == 1:
             self.around("before")
 
     def trained(self, batch: protocol.Batch) -> None:
-        """Keep the batch's receipt; after the last one the epoch has ended, and its validation may begin."""
-        self.receipts.add(receipt_of(batch))
-        if len(self.receipts.sizes) == len(self.train):
+        """Keep the batch's checksum; after the last one the epoch has ended, and its validation may begin."""
+        self.checksums.add(checksum_of(batch))
+        if len(self.checksums.sizes) == len(self.train):
             self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -178,11 +178,11 @@ class _Fit:
         computed = self.steps.taken()
         if self.course.losses:
             start, arrivals = self.train.start, [arrival - self.train.start for arrival in self.train.arrivals]
-            sizes = self.receipts.sizes
+            sizes = self.checksums.sizes
             gap = arrivals[0] if arrivals else end - start
             times = protocol.EpochTimes(end - start, gap, sum(sizes), arrivals, sizes, compute_seconds=computed)
             self.course.times.epochs.append(times)
-            self.course.delivered.append(self.receipts)
+            self.course.delivered.append(self.checksums)
         self.course.losses.append(read_losses(self.losses))
         self.losses = []
 
@@ -191,12 +191,12 @@ class _Fit:
         self.validation.finish()
         gpu.synchronize(self.task.device)
         seconds = self.clock() - self.validation.start
-        self.course.validated(seconds, mean_over_clips(self.validated))
+        self.course.validated(seconds, mean_over_items(self.validated))
         self.validated = []
 
     def is_last_epoch(self) -> bool:
         """End the epoch if it was cut short, and return whether it was the last."""
-        if len(self.receipts.sizes) < len(self.train):
+        if len(self.checksums.sizes) < len(self.train):
             self._end_epoch()
         last = self.enough()
         if last:
@@ -262,7 +262,7 @@ def _module(fit: _Fit) -> Any:
 
         def validation_step(self, batch: protocol.Batch, _batch_idx: int) -> None:
             loss = reconstruction_loss(self.model, batch, fit.task.inputs)
-            fit.validated.append((kept_loss(loss), len(batch["clip"])))
+            fit.validated.append((kept_loss(loss), len(batch["item"])))
 
         def on_train_epoch_start(self) -> None:
             fit.begin_epoch()

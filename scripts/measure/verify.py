@@ -1,6 +1,6 @@
-"""Proof before numbers: every clip of the split exactly once, bit-identical, with its labels.
+"""Proof before numbers: every item of the split exactly once, bit-identical, with its labels.
 
-Each delivered clip is hashed and compared with the manifest. What is wrong is explained from the corpus itself, so
+Each delivered item is hashed and compared with the manifest. What is wrong is explained from the corpus itself, so
 that the author of a loader reads "scaled by 0.99997" and not "hash differs".
 """
 
@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.corpus import Clip, Corpus, clip_hash
-from scripts.measure.receipts import LEAST_SHUFFLED, SHOWN, differ, rows_of, some
-from scripts.measure.sink import Receipt
+from scripts.common.corpus import Corpus, Item, item_hash
+from scripts.measure.checksums import LEAST_SHUFFLED, SHOWN, differ, rows_of, some
+from scripts.measure.sink import Checksums
 
 
 class Verifier:
     """Compares the batches of one epoch with one split of a corpus.
 
-    `problems` holds a line for each kind of fault, with the first clips that have it.
+    `problems` holds a line for each kind of fault, with the first items that have it.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class Verifier:
     ) -> None:
         self.corpus = corpus
         self.world = world  # ranks that share the split: what they deliver together measure/across.py looks at
-        self.clips: dict[int, Clip] = {clip.index: clip for clip in corpus.clips(split)}
-        self._in_order = sorted(self.clips)
+        self.items: dict[int, Item] = {item.index: item for item in corpus.items(split)}
+        self._in_order = sorted(self.items)
         self.batch_size = batch_size
         self.short_batches = short_batches  # allowed number of batches that are not full
         self.device = device
@@ -45,7 +45,7 @@ class Verifier:
         self.difference = 0.0  # the largest one
         self.seen: Counter[int] = Counter()
         self.orders: list[list[int]] = []  # of the epochs so far; of a split that is not shared only of the last
-        self.sums = dict(sums or {})  # of each clip: of the proof, where one is given, and of the verify epoch
+        self.sums = dict(sums or {})  # of each item: of the proof, where one is given, and of the verify epoch
         self.faults: dict[str, list[str]] = {}
         self.by_hash: dict[str, int] | None = None
         self.ended = False  # the verify epoch: before, nothing is proven
@@ -68,7 +68,7 @@ class Verifier:
 
     def as_json(self) -> dict[str, Any]:
         """Return the verification's part of a run's record."""
-        counts = {"expected": len(self.clips), "delivered": sum(self.seen.values())}
+        counts = {"expected": len(self.items), "delivered": sum(self.seen.values())}
         limits = {"allowed_difference": self.limit, "largest_difference": self.difference} if self.limit else {}
         return {"ok": self.ok and self.ended, **counts, **limits, "problems": self.problems}
 
@@ -79,51 +79,51 @@ class Verifier:
             self._fault("wrong batch", shape)
             return False
         arrays = {name: tensor.cpu().numpy() for name, tensor in batch.items()}
-        for row, index in enumerate(arrays["clip"].tolist()):
+        for row, index in enumerate(arrays["item"].tolist()):
             self.seen[index] += 1
-            clip = self.clips.get(index)
-            if clip is None:
-                self._fault("clips that are not in the split", f"clip {index}")
+            item = self.items.get(index)
+            if item is None:
+                self._fault("items that are not in the split", f"item {index}")
                 continue
-            self._check_data(clip, arrays[self.corpus.sample.key][row])
-            self._check_labels(clip, int(arrays["target"][row]), arrays["labels"][row])
+            self._check_data(item, arrays[self.corpus.sample.key][row])
+            self._check_labels(item, int(arrays["target"][row]), arrays["labels"][row])
         return True
 
-    def finish(self, receipts: Iterable[Receipt]) -> None:
-        """Look at the verify epoch as a whole; its receipts are what those of later epochs must equal."""
+    def finish(self, checksums: Iterable[Checksums]) -> None:
+        """Look at the verify epoch as a whole; its checksums are what those of later epochs must equal."""
         self._check_counts(self.seen, "")
-        self._check_batches(receipts, "")
-        for index, *sums in self._rows(receipts, ""):
+        self._check_batches(checksums, "")
+        for index, *sums in self._rows(checksums, ""):
             self.sums[index] = tuple(sums)
         self.ended = True
 
-    def check_epoch(self, number: int, receipts: Iterable[Receipt]) -> None:
-        """Compare the receipts of a timed epoch with the manifest and with those of the verify epoch."""
+    def check_epoch(self, number: int, checksums: Iterable[Checksums]) -> None:
+        """Compare the checksums of a timed epoch with the manifest and with those of the verify epoch."""
         where = f" in timed epoch {number}"
-        rows = self._rows(receipts, where)
+        rows = self._rows(checksums, where)
         self._check_counts(Counter(row[0] for row in rows), where)
-        self._check_batches(receipts, where)
+        self._check_batches(checksums, where)
         for index, *sums in rows:
             if index in self.sums and differ(tuple(sums), self.sums[index], self.tolerance):
-                self._fault(f"other data than was verified{where}", f"clip {index}")
+                self._fault(f"other data than was verified{where}", f"item {index}")
 
-    def _rows(self, receipts: Iterable[Receipt], where: str) -> list[tuple[int, ...]]:
-        """Return (clip, target, audio, labels) of each delivered clip."""
-        rows, wrong = rows_of(receipts)
+    def _rows(self, checksums: Iterable[Checksums], where: str) -> list[tuple[int, ...]]:
+        """Return (item, target, audio, labels) of each delivered item."""
+        rows, wrong = rows_of(checksums)
         for case in wrong:
             self._fault(f"wrong batch{where}", case)
         return rows
 
-    def _check_batches(self, receipts: Iterable[Receipt], where: str) -> None:
+    def _check_batches(self, checksums: Iterable[Checksums], where: str) -> None:
         """Look at the sizes of an epoch's batches, and whether its order is a new one."""
-        batches = [receipt.clip.tolist() for receipt in receipts]
-        sizes = [len(clips) for clips in batches]
+        batches = [checksum.item.tolist() for checksum in checksums]
+        sizes = [len(items) for items in batches]
         short = sum(size < self.batch_size for size in sizes)
         if short > self.short_batches:
             self._fault(f"short batches{where}", f"{short} were not full, allowed are {self.short_batches}")
         if max(sizes, default=0) > self.batch_size:
-            self._fault(f"long batches{where}", f"{max(sizes)} clips, asked were {self.batch_size}")
-        order = [index for clips in batches for index in clips]
+            self._fault(f"long batches{where}", f"{max(sizes)} items, asked were {self.batch_size}")
+        order = [index for items in batches for index in items]
         self.check_order(order, where)
         if self.world == 1:
             self.orders.clear()
@@ -149,22 +149,22 @@ class Verifier:
     def _check_counts(self, counts: Counter[int], where: str) -> None:
         if self.world > 1:
             return
-        missing = sorted(set(self.clips) - set(counts))
+        missing = sorted(set(self.items) - set(counts))
         if missing:
-            self._fault(f"missing clips{where}", f"{len(missing)} of {len(self.clips)}: {some(missing)}")
+            self._fault(f"missing items{where}", f"{len(missing)} of {len(self.items)}: {some(missing)}")
         for index, count in sorted(counts.items()):
             if count > 1:
-                self._fault(f"doubled clips{where}", f"clip {index} came {count} times")
+                self._fault(f"doubled items{where}", f"item {index} came {count} times")
 
     def _wrong_shape(self, batch: Mapping[str, Any]) -> str | None:
         """Return what is wrong with a batch's keys, types, shapes or device, or None."""
-        count = len(batch["clip"]) if "clip" in batch else 0
+        count = len(batch["item"]) if "item" in batch else 0
         sample = self.corpus.sample
         wanted = {
             sample.key: (f"torch.{sample.dtype}", (count, *sample.shape)),
             "target": ("torch.int64", (count,)),
             "labels": ("torch.float32", (count, self.corpus.classes)),
-            "clip": ("torch.int64", (count,)),
+            "item": ("torch.int64", (count,)),
         }
         if set(batch) != set(wanted):
             return f"found the keys {', '.join(map(str, batch))}, allowed are {', '.join(wanted)}"
@@ -174,27 +174,27 @@ class Verifier:
             if found != (dtype, shape, self.device):
                 return f"{name} is {found[0]} {found[1]} on {found[2]}, expected {dtype} {shape} on {self.device}"
         if count > self.batch_size:
-            return f"{count} clips in a batch, asked were {self.batch_size}"
+            return f"{count} items in a batch, asked were {self.batch_size}"
         return None if count else "an empty batch"
 
-    def _check_labels(self, clip: Clip, target: int, labels: np.ndarray) -> None:
-        if target != clip.classes[0]:
-            self._fault("wrong targets", f"clip {clip.index} has target {target}, expected {clip.classes[0]}")
+    def _check_labels(self, item: Item, target: int, labels: np.ndarray) -> None:
+        if target != item.classes[0]:
+            self._fault("wrong targets", f"item {item.index} has target {target}, expected {item.classes[0]}")
         expected = np.zeros(self.corpus.classes, dtype=np.float32)
-        expected[list(clip.classes)] = 1.0
+        expected[list(item.classes)] = 1.0
         if not np.array_equal(labels, expected):
             found = np.flatnonzero(labels).tolist()
-            self._fault("wrong labels", f"clip {clip.index} has labels {found}, expected {sorted(set(clip.classes))}")
+            self._fault("wrong labels", f"item {item.index} has labels {found}, expected {sorted(set(item.classes))}")
 
-    def _check_data(self, clip: Clip, values: np.ndarray) -> None:
-        """Let the kind of data say what is wrong with a clip, if anything."""
-        found = self.corpus.kind.examine(values, clip, self.corpus, self._owner, self.limit)
+    def _check_data(self, item: Item, values: np.ndarray) -> None:
+        """Let the kind of data say what is wrong with an item, if anything."""
+        found = self.corpus.kind.examine(values, item, self.corpus, self._owner, self.limit)
         self.difference = max(self.difference, found.difference)
         if found.problem:
-            self._fault("altered clips", f"clip {clip.index} {found.problem}")
+            self._fault("altered items", f"item {item.index} {found.problem}")
 
     def _owner(self, values: np.ndarray) -> int | None:
-        """Return the index of the clip that has these stored values, if it is one of the split's."""
+        """Return the index of the item that has these stored values, if it is one of the split's."""
         if self.by_hash is None:
-            self.by_hash = {clip.hash: clip.index for clip in self.clips.values()}
-        return self.by_hash.get(clip_hash(values))
+            self.by_hash = {item.hash: item.index for item in self.items.values()}
+        return self.by_hash.get(item_hash(values))

@@ -51,7 +51,7 @@ class Server:
 
     @contextmanager
     def forked(self, job: Job) -> Iterator[Process]:
-        """Have it fork for a job; the fork ends with the block. Raises ServerGoneError, also within the block."""
+        """Have it fork for a job; the fork ends with the round. Raises ServerGoneError, also within the round."""
         try:
             connection, pid = self._begun(job)
         except (OSError, EOFError) as error:

@@ -1,7 +1,7 @@
-"""A visit's clock: an untimed part that fills queues and maps pages, then a window of batches that is timed.
+"""A run's clock: an untimed part that fills queues and maps pages, then a window of batches that is timed.
 
 A window begins and ends between two batches. It may end inside an epoch, so that a slow loader need not deliver all
-clips to show that it is slow. How often an epoch began in it is then chance, so that epoch starts are taken out and
+items to show that it is slow. How often an epoch began in it is then chance, so that epoch starts are taken out and
 charged again at their share: `rate` is that of whole epochs, `steady_rate` that between epoch starts. A process is
 slower in its first epoch, in which it maps pages and takes memory that it keeps: that is untimed as a whole, unless it
 is long.
@@ -24,7 +24,7 @@ FIRST_EPOCH_SECONDS = 5.0  # but inside the first one where that would go on for
 NOTICED_BYTES_PER_SECOND = 5e8  # or is read so slowly that what is done once for each page is below 5 % of it,
 INSIDE_SECONDS = 0.5  # not before so long after its first batch
 QUEUES = 4  # a window has at least so many times the batches that a loader holds
-EMPTY = "epoch {} delivered nothing: it must give every clip again each time that it is asked for"
+EMPTY = "epoch {} delivered nothing: it must give every item again each time that it is asked for"
 LEAST_START_SHARE = 0.005  # of an epoch: a shorter start is not waited for
 
 
@@ -40,8 +40,8 @@ class Known:
     @classmethod
     def of(cls, request: LoaderRequest, start_within: float, start_seconds: float) -> "Known":
         """Return what is known of the epochs of a request."""
-        slow = request.clips * request.sample.bytes / NOTICED_BYTES_PER_SECOND
-        batches = -(-request.clips // request.batch_size)
+        slow = request.items * request.sample.bytes / NOTICED_BYTES_PER_SECOND
+        batches = -(-request.items // request.batch_size)
         return cls(batches, min(FIRST_EPOCH_SECONDS, slow), start_within, start_seconds)
 
     def left(self, taken: int, interval: float) -> float:
@@ -56,8 +56,8 @@ class Known:
 
 def buffered_batches(module: ModuleType, request: LoaderRequest) -> int:
     """Return how many batches are in a loader's shuffle buffers, where it says that it has some (`buffered`)."""
-    clips = min(getattr(module, "buffered", lambda _request: 0)(request), request.clips)
-    return -(-clips // request.batch_size)
+    items = min(getattr(module, "buffered", lambda _request: 0)(request), request.items)
+    return -(-items // request.batch_size)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Window:
     settling: int = 0  # batches from an epoch start until the steady state, and from its end until the end of an epoch
     parts: list[EpochTimes] = field(default_factory=list)
     edges: list[tuple[bool, bool]] = field(default_factory=list)  # of each part: its epoch began, ended in the window
-    receipts: list[tuple[bool, Kept]] = field(default_factory=list)  # of each epoch: (whole, its receipts)
+    checksums: list[tuple[bool, Kept]] = field(default_factory=list)  # of each epoch: (whole, its checksums)
 
     @property
     def seconds(self) -> float:
@@ -75,9 +75,9 @@ class Window:
         return sum(part.seconds for part in self.parts)
 
     @property
-    def clips(self) -> int:
+    def items(self) -> int:
         """Delivered in the window."""
-        return sum(part.clips for part in self.parts)
+        return sum(part.items for part in self.parts)
 
     @property
     def starts(self) -> int:
@@ -124,21 +124,21 @@ class Window:
             ending = part.seconds - at[-1 - last] if at else 0.0
 
     def steady_rate(self, start_seconds: float) -> float:
-        """Return clips/s without epoch starts, each of which cost `start_seconds`."""
-        return self.clips / max(self.seconds - self.starts * start_seconds, 0.01 * self.seconds)
+        """Return items/s without epoch starts, each of which cost `start_seconds`."""
+        return self.items / max(self.seconds - self.starts * start_seconds, 0.01 * self.seconds)
 
-    def rate(self, start_seconds: float, epoch_clips: int) -> float:
-        """Return clips/s of whole epochs of so many clips, each with one start."""
-        return 1 / (1 / self.steady_rate(start_seconds) + start_seconds / epoch_clips)
+    def rate(self, start_seconds: float, epoch_items: int) -> float:
+        """Return items/s of whole epochs of so many items, each with one start."""
+        return 1 / (1 / self.steady_rate(start_seconds) + start_seconds / epoch_items)
 
     def utilisation(self, rate: float | None = None) -> float | None:
         """Return AU in percent: the time in steps over all time; None of a task without steps.
 
-        Over all time of the window, or at `rate` clips/s that of the same clips.
+        Over all time of the window, or at `rate` items/s that of the same items.
         """
         if any(part.compute_seconds is None for part in self.parts):
             return None
-        seconds = self.seconds if rate is None else self.clips / rate
+        seconds = self.seconds if rate is None else self.items / rate
         return 100 * sum(part.compute_seconds for part in self.parts) / seconds
 
 
@@ -195,7 +195,7 @@ def timed(
         mark = clock()
         from_start = opened is not None
         arrivals: list[Any] = []
-        receipts = Kept()
+        checksums = Kept()
         untimed, whole = 0, True
         stream = iter(epoch(number))
         for batch in stream:
@@ -203,7 +203,7 @@ def timed(
             if len(arrivals) == 1 and number == 0:
                 first_batch()
                 first = clock()
-            receipts.add(sink.consume(batch))
+            checksums.add(sink.consume(batch))
             if opened is not None:
                 counted += 1
                 if enough() and (len(arrivals) >= window.settling if from_start else not awaited()):
@@ -221,12 +221,12 @@ def timed(
                 opened = open_window()
         else:
             arrivals = resolved(arrivals)
-            sizes = receipts.sizes[untimed:]
+            sizes = checksums.sizes[untimed:]
             at = [arrival - mark for arrival in arrivals[untimed:]]
             gap = at[0] if at else 0.0
             window.edges.append((from_start and bool(at), whole))
             window.parts.append(EpochTimes(end - mark, gap, sum(sizes), at, sizes, compute_seconds=sink.computed()))
-        window.receipts.append((whole, receipts))
+        window.checksums.append((whole, checksums))
         number += 1
     around("after")
     if not whole and hasattr(stream, "close"):

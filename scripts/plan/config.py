@@ -32,7 +32,7 @@ SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_pr
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 AUTO, ALL_BUT_ONE = WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
-CONDITIONS = ("task", "cache", "step_ms")  # what a loader is measured under
+SCENARIO_KEYS = ("task", "cache", "step_ms")  # what a loader is measured under
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     _splice_kinds(top["datasets"], raw.get("datasets"))
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
-    _splice_loaders(top, raw.get("loaders"), CONDITIONS)
+    _splice_loaders(top, raw.get("loaders"), SCENARIO_KEYS)
     _splice_ladder(top, raw.get("ladder"), raw.get("loaders"))
     return schema
 
@@ -278,8 +278,8 @@ def _splice_kinds(schema: dict, entries: Any) -> None:
                 ]
 
 
-def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> None:
-    """Give each loader entry the sweep keys that it understands, the conditions, and its own options, as lists."""
+def _splice_loaders(top: dict, loaders: Any, scenarios: tuple[str, ...]) -> None:
+    """Give each loader entry the sweep keys that it understands, the scenarios, and its own options, as lists."""
     sweep = top["sweep"]["properties"]
     schema = top["loaders"]
     base = schema["items"]
@@ -293,7 +293,7 @@ def _splice_loaders(top: dict, loaders: Any, conditions: tuple[str, ...]) -> Non
             module = loader_of({"name": name} if isinstance(entry, str) else entry)
         except UserError as error:
             raise UserError(f"config: loaders[{position}].{error}") from None
-        keys = (*understood(module), *conditions)
+        keys = (*understood(module), *scenarios)
         lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
         for option, fragment in getattr(module, "OPTIONS", {}).items():
             items = {key: value for key, value in fragment.items() if key != "default"}

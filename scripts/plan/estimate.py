@@ -10,23 +10,23 @@ from typing import Any
 from scripts.common import plugins
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT, TRAINING
-from scripts.plan.experiment import Plan, Run
+from scripts.plan.experiment import Plan, Result
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
-VISIT_SECONDS = {"cpu": 1.0, "cuda": 2.2}  # beside its window; on a GPU each sets up CUDA
+RUN_SECONDS = {"cpu": 1.0, "cuda": 2.2}  # beside its window; on a GPU each sets up CUDA
 PASSES = 4  # of what is measured by whole epochs
 TRAINED_BYTES_PER_SECOND = 80e6  # of float32 audio, in a training; of any other task:
 OTHER_PASS_BYTES_PER_SECOND = 1e9
 DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any other, as of OTHER_PASS
-QUEUES = 6  # times what workers and queues hold, of a visit: 2 untimed and the 4 of its window (measure/window.py)
-FIRST_EPOCH_SECONDS = 5.0  # a visit's first epoch is untimed unless it is longer or read at less than
+QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 of its window (measure/window.py)
+FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
 PROFILE_MEASUREMENTS = 18  # of fio on a tier, each `measure.profile_seconds` long
-CLIPS = 1000  # of a data set of unknown size
+ITEMS = 1000  # of a data set of unknown size
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Estimate:
     """What a session has to do, and how long it is thought to take."""
 
     results: int  # planned
-    left: int  # of these, without a visit
+    left: int  # of these, without a run
     minutes: float  # of all that is left but the download
     session_minutes: float  # of these, in sessions
     download_hours: float | None  # at the pace that the source allows; None where nothing is downloaded
-    clips: int
-    counted: bool  # whether the number of clips is known
+    items: int
+    counted: bool  # whether the number of items is known
 
     def words(self) -> str:
         """Return it as a line for the terminal."""
@@ -47,7 +47,7 @@ class Estimate:
             return f"All {self.results:,} results are there."
         hours = self.download_hours
         loading = f"Download: about {in_words(60 * hours)} at the configured pace. " if hours else ""
-        size = f"{self.clips:,} clips" + ("" if self.counted else ", since their number is not known yet")
+        size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
         return (
             f"{loading}Results: {self.left:,} of {self.results:,} to measure, about {in_words(self.minutes)}, of which "
             f"{in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
@@ -67,54 +67,54 @@ def in_words(minutes: float) -> str:
 
 
 def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
-    """Return how long what the plan lists, and has no visit, will take; only of `loaders`, where some are given."""
-    runs = [run for run in plan.runs if run.loader in (loaders or plan.loaders)]
-    left = [run for run in runs if not plan.settled(run)]
-    clips, counted = _clips(plan)
-    epoch_bytes = clips * plan.sample.bytes
-    proofs = {run.proof for run in left if not (plan.project / run.proof).exists()}
+    """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given."""
+    runs = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
+    left = [result for result in runs if not plan.settled(result)]
+    items, counted = _items(plan)
+    epoch_bytes = items * plan.sample.bytes
+    proofs = {result.proof for result in left if not (plan.project / result.proof).exists()}
     seconds = len(proofs) * (PROOF_SECONDS + epoch_bytes / OTHER_PASS_BYTES_PER_SECOND)
     session = 60.0 * sum(_session_minutes(plan, group, left, epoch_bytes) for group in plan.groups)
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
-    copies, profiles = _to_prepare(plan, {run.format for run in runs})
+    copies, profiles = _to_prepare(plan, {result.format for result in runs})
     seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
     seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
-    return Estimate(len(runs), len(left), seconds / 60, session / 60, _download_hours(plan), clips, counted)
+    return Estimate(len(runs), len(left), seconds / 60, session / 60, _download_hours(plan), items, counted)
 
 
-def _session_minutes(plan: Plan, group: str, left: Collection[Run], epoch_bytes: int) -> float:
-    """Return the minutes that the session of a group takes for what is left of it, its first block in any case."""
+def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
+    """Return the minutes that the session of a group takes for what is left of it, its first round in any case."""
     measure = plan.config["measure"]
-    every = [run for run in plan.runs if run.group == group]
-    found = [run for run in left if run.group == group]
+    every = [result for result in plan.results if result.group == group]
+    found = [result for result in left if result.group == group]
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        block = sum(_visit_seconds(plan, run, epoch_bytes) for run in found) / 60
-        return max(least, block, measure["minutes"] * len(found) / len(every))
-    return sum(_visits_seconds(plan, run, epoch_bytes) for run in found) / 60
+        first_round = sum(_run_seconds(plan, result, epoch_bytes) for result in found) / 60
+        return max(least, first_round, measure["minutes"] * len(found) / len(every))
+    return sum(_runs_seconds(plan, result, epoch_bytes) for result in found) / 60
 
 
-def _visits_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
-    """Return the seconds of all visits of a result, where each has a fixed number."""
+def _runs_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:
+    """Return the seconds of all runs of a result, where each has a fixed number."""
     measure = plan.config["measure"]
-    repeats = measure["train_repeats"] if run.task in TRAINING else measure["repeats"]
-    return repeats * _visit_seconds(plan, run, epoch_bytes)
+    repeats = measure["train_repeats"] if result.task in TRAINING else measure["repeats"]
+    return repeats * _run_seconds(plan, result, epoch_bytes)
 
 
-def _visit_seconds(plan: Plan, run: Run, epoch_bytes: int) -> float:
-    """Return the seconds of a visit: its process, its first epoch where that is untimed, its window; or its epochs."""
-    settings, measure = run.settings, plan.config["measure"]
-    if run.mode != "visit":
+def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:
+    """Return the seconds of a run: its process, its first epoch where that is untimed, its window; or its epochs."""
+    settings, measure = result.settings, plan.config["measure"]
+    if result.mode != "run":
         passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
-        speed = TRAINED_BYTES_PER_SECOND if run.task in TRAINING else OTHER_PASS_BYTES_PER_SECOND
-        return VISIT_SECONDS[settings["device"]] + max(measure["seconds"], passes * epoch_bytes / speed)
-    decodes = "decode" in getattr(plan.loaders[run.loader], "STAGES", ())
+        speed = TRAINED_BYTES_PER_SECOND if result.task in TRAINING else OTHER_PASS_BYTES_PER_SECOND
+        return RUN_SECONDS[settings["device"]] + max(measure["seconds"], passes * epoch_bytes / speed)
+    decodes = "decode" in getattr(plan.loaders[result.loader], "STAGES", ())
     rate = DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND
     held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
     first = epoch_bytes / rate
     first = first if first <= FIRST_EPOCH_SECONDS and rate >= NOTICED_BYTES_PER_SECOND else 0.0
     window = max(measure["seconds"], QUEUES * held / rate)
-    return VISIT_SECONDS[settings["device"]] + first + window
+    return RUN_SECONDS[settings["device"]] + first + window
 
 
 def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
@@ -126,26 +126,26 @@ def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
     return tuple(sum(not (plan.project / file).exists() for file in kind) for kind in (files, profiles))
 
 
-def all_clips(plan: Plan) -> tuple[int, bool]:
-    """Return (clips of all splits, whether that is no assumption): of the corpus, else what the source says."""
+def all_items(plan: Plan) -> tuple[int, bool]:
+    """Return (items of all splits, whether that is no assumption): of the corpus, else what the source says."""
     info = plan.project / plan.folder("corpus") / "corpus.json"
     if info.is_file():
-        return sum(read_json(info)["clips"].values()), True
+        return sum(read_json(info)["items"].values()), True
     expected = _of_source(plan, "expected")
-    return (CLIPS, False) if expected is None else (expected, True)
+    return (ITEMS, False) if expected is None else (expected, True)
 
 
-def _clips(plan: Plan) -> tuple[int, bool]:
-    """Return (clips of an epoch, whether that is more than an assumption)."""
+def _items(plan: Plan) -> tuple[int, bool]:
+    """Return (items of an epoch, whether that is more than an assumption)."""
     info = plan.project / plan.folder("corpus") / "corpus.json"
     if info.is_file():
-        return read_json(info)["clips"][SPLIT], True
-    clips, counted = all_clips(plan)
-    return (round(clips * (1 - plan.config["split"]["validation"])) if counted else clips), counted
+        return read_json(info)["items"][SPLIT], True
+    items, counted = all_items(plan)
+    return (round(items * (1 - plan.config["split"]["validation"])) if counted else items), counted
 
 
 def _download_hours(plan: Plan) -> float | None:
-    """Return the hours that the source still asks for clips; shards with a ledger are done."""
+    """Return the hours that the source still asks for items; shards with a ledger are done."""
     hours = _of_source(plan, "hours")
     if hours is None:
         return None

@@ -22,10 +22,9 @@ from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
-from scripts.plan.renamed import renamed
-from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.results import Bound, Result, Tensors
 from scripts.plan.suited import Never, never, request_of
-from scripts.plan.sweep import Conditions, combinations, slug
+from scripts.plan.sweep import Scenario, combinations, slug
 
 HIGHEST_SHARDS = 1000  # a DAG of 4,000 jobs takes Snakemake 4 s
 PLACING = 3000  # priority of what must be there before a session begins
@@ -64,11 +63,9 @@ class Plan:
         project: Path | None = None,
         asked: Iterable[str] = (),
     ) -> None:
-        raw, notices = renamed(raw)
         self.given = configuration.with_overrides({}, overrides or {})  # what the command line says
-        overrides, more = renamed(overrides or {})
-        self.notices = list(dict.fromkeys([*notices, *more]))  # of names that were changed, and of words for workers
-        wanted = configuration.requested(raw, overrides, asked)
+        self.notices: list[str] = []
+        wanted = configuration.requested(raw, overrides or {}, asked)
         self.config = configuration.resolve(wanted)
         for word in dict.fromkeys(entry["workers"] for entry in configuration.with_counted_workers(wanted)):
             numbers, cores = configuration.counted_workers(word)
@@ -89,7 +86,7 @@ class Plan:
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
-        if not self.runs:
+        if not self.results:
             raise UserError(self._nothing())
 
     def _only(self, entries: list[dict[str, Any]], asked: Iterable[str]) -> list[dict[str, Any]]:
@@ -150,7 +147,7 @@ class Plan:
 
     @cached_property
     def shards(self) -> int:
-        """The number of shards that the clips come in."""
+        """The number of shards that the items come in."""
         count = self._source.shards(self.options)
         assert 1 <= count <= HIGHEST_SHARDS, count
         return count
@@ -166,7 +163,7 @@ class Plan:
 
     @property
     def choice(self) -> dict[str, Any]:
-        """The source's options that say which clips there are."""
+        """The source's options that say which items there are."""
         beside = {"kind", *self.fetch_options, *(() if self.kind == "audio" else self.kind_options)}
         return {key: value for key, value in self.options.items() if key not in beside}
 
@@ -187,12 +184,12 @@ class Plan:
 
     @property
     def min_clips(self) -> int | str:
-        """How many clips are enough to start with; `all`: as many as there can be."""
+        """How many items are enough to start with; `all`: as many as there can be."""
         return self.options.get("min_clips", "all")  # most sources have no such option
 
     @property
     def source_inputs(self) -> list[str]:
-        """The files and folders of the user's own whose change makes the clips be looked for again."""
+        """The files and folders of the user's own whose change makes the items be looked for again."""
         return getattr(self._source, "inputs", lambda _options: [])(self.options)
 
     @property
@@ -243,7 +240,7 @@ class Plan:
         return next(entry for entry in self.entries if entry["name"] == loader)
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def results(self) -> list[Result]:
         """All runs of the experiment, in the order of the config; those of the ladder that no sweep makes come last."""
         swept = [self._result(*asked) for asked, reason in self._asked if reason is None]
         known = {run.id for run in swept}
@@ -251,28 +248,28 @@ class Plan:
             run.id: run
             for ladder_step in self.ladder_steps
             if not ladder_step.reason
-            for run in [self._result(ladder_step.loader, ladder_step.tier, Conditions(), ladder_step.settings)]
+            for run in [self._result(ladder_step.loader, ladder_step.tier, Scenario(), ladder_step.settings)]
         }
         return [*swept, *(run for result, run in in_ladder.items() if result not in known)]
 
     @cached_property
-    def _asked(self) -> list[tuple[tuple[str, str, Conditions, dict[str, Any]], Never | None]]:
-        """Each (loader, tier, conditions, settings) that the sweep asks for, and why it can never run."""
+    def _asked(self) -> list[tuple[tuple[str, str, Scenario, dict[str, Any]], Never | None]]:
+        """Each (loader, tier, scenarios, settings) that the sweep asks for, and why it can never run."""
         return [
-            ((loader, tier, conditions, settings), self._never_runs(loader, tier, conditions, settings))
+            ((loader, tier, scenario, settings), self._never_runs(loader, tier, scenario, settings))
             for loader in self.loaders
             for tier in self.tiers
-            for conditions in self.conditions(loader, tier)
-            for settings in self.settings(loader, conditions.task)
+            for scenario in self.scenarios(loader, tier)
+            for settings in self.settings(loader, scenario.task)
         ]
 
-    def _never_runs(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Never | None:
+    def _never_runs(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> Never | None:
         """Return why a result can never run, or None."""
         if settings["device"] == "cuda" and not self.has_gpu:
             return NO_GPU
         module = self.loaders[loader]
         request = request_of(module, settings, self.location(tier, loader), self.sample)
-        return never(module, request, conditions.task, conditions.cache)
+        return never(module, request, scenario.task, scenario.cache)
 
     def _ladder_steps(self) -> list[ladder.LadderStep]:
         """Return the ladder's steps, on the first tier with a warm cache: task `read`, no training step."""
@@ -302,18 +299,18 @@ class Plan:
             return next(combinations(self.loaders[loader], lists))
 
         steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
-        found = ((step, self._never_runs(step.loader, step.tier, Conditions(), step.settings)) for step in steps)
+        found = ((step, self._never_runs(step.loader, step.tier, Scenario(), step.settings)) for step in steps)
         return [replace(step, reason=reason.reason) if reason else step for step, reason in found]
 
-    def _result(self, loader: str, tier: str, conditions: Conditions, settings: Mapping[str, Any]) -> Run:
+    def _result(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> Result:
         """Return a result: what a session measures in each of its rounds."""
-        name = slug(settings, conditions)
+        name = slug(settings, scenario)
         measure, result = self.config["measure"], f"{tier}/{loader}/{name}"
-        warm = conditions.cache == "warm" and not self.slowed_down(tier)
-        plain = warm and conditions.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
-        return Run(
+        warm = scenario.cache == "warm" and not self.slowed_down(tier)
+        plain = warm and scenario.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
+        return Result(
             **self._measured(result, name, settings),
-            **vars(conditions),
+            **vars(scenario),
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
@@ -329,11 +326,11 @@ class Plan:
             limited_share=measure["limited_share"],
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
-            mode="visit" if plain else "run",
+            mode="run" if plain else "epochs",
             proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings)}/proof.json",
         )
 
-    def settled(self, run: Run) -> bool:
+    def settled(self, run: Result) -> bool:
         """Return whether nothing is left to measure of a result: a session that is shown has it, or it has no proof."""
         proof = self._bases.proof(vars(run))
         if proof and proof["status"] != "ok":
@@ -343,7 +340,7 @@ class Plan:
 
     @cached_property
     def _rows(self) -> dict[str, Any]:
-        return {"dataset": self.dataset, "results": [vars(run) for run in self.runs]}
+        return {"dataset": self.dataset, "results": [vars(run) for run in self.results]}
 
     @cached_property
     def _bases(self) -> facts.Bases:
@@ -354,12 +351,12 @@ class Plan:
         return facts.shown_by_group(self._rows, self.project)
 
     @cached_property
-    def proofs(self) -> dict[str, Run]:
+    def proofs(self) -> dict[str, Result]:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
-        plain = {**vars(Conditions()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
+        plain = {**vars(Scenario()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
         return {
             run.proof: replace(run, id=f"{run.tier}/{run.loader}/{name}", slug=name, path=run.proof, **plain)
-            for run in self.runs
+            for run in self.results
             for name in [slug(run.settings)]
         }
 
@@ -370,7 +367,7 @@ class Plan:
     @cached_property
     def groups(self) -> list[str]:
         """The sessions of the experiment."""
-        return list(dict.fromkeys(run.group for run in self.runs))
+        return list(dict.fromkeys(run.group for run in self.results))
 
     def _one_at_a_time(self, tier: str) -> bool:
         return self.config["measure"]["ram_copies"] == "one" and self.in_memory(tier)
@@ -383,16 +380,16 @@ class Plan:
             "id": result,
         }
 
-    def conditions(self, loader: str, tier: str) -> list[Conditions]:
+    def scenarios(self, loader: str, tier: str) -> list[Scenario]:
         """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
-        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.CONDITIONS}
+        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.SCENARIO_KEYS}
         caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
         found = []
         for task in lists["task"]:
             if task in SWEPT:
-                found += [Conditions(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
+                found += [Scenario(task, *pair) for pair in itertools.product(caches, lists["step_ms"])]
             elif not self.slowed_down(tier):
-                found.append(Conditions(task))
+                found.append(Scenario(task))
         return found
 
     def unfit(self, tier: str, cache: str) -> str | None:
@@ -422,7 +419,7 @@ class Plan:
         """The in-memory ceiling for each device and batch size that a session uses: its control runs."""
         found = []
         for group in self.groups:
-            of_group = [run.settings for run in self.runs if run.group == group]
+            of_group = [run.settings for run in self.results if run.group == group]
             for device, batch_size in dict.fromkeys((one["device"], one["batch_size"]) for one in of_group):
                 settings = {"device": device, "batch_size": batch_size}
                 bound = f"bounds/{group}/{slug(settings)}"
@@ -434,7 +431,7 @@ class Plan:
         """The micro-benchmarks of moving tensors, for each device and batch size that a run uses."""
         if not self.config["measure"]["tensors"]:
             return []
-        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.runs)
+        pairs = dict.fromkeys((run.settings["device"], run.settings["batch_size"]) for run in self.results)
         found = []
         for (device, batch_size), repeat in itertools.product(pairs, range(self.config["measure"]["repeats"])):
             settings = {"device": device, "batch_size": batch_size}
@@ -447,7 +444,7 @@ class Plan:
 
     @property
     def single_file(self) -> list[str]:
-        """The format whose file of all clips the micro-benchmarks read from, where one is asked for."""
+        """The format whose file of all items the micro-benchmarks read from, where one is asked for."""
         return [name for name, module in self.formats.items() if hasattr(module, "SINGLE_FILE")][:1]
 
     @property
@@ -477,9 +474,9 @@ class Plan:
                 if reason := self.unfit(tier, cache):
                     yield tier, {"cache": cache}, reason
             rows = []
-            for (name, place, conditions, settings), found in self._asked:
+            for (name, place, scenario, settings), found in self._asked:
                 if found and found is not NO_GPU and (name, place) == (loader, tier):
-                    of_result = vars(conditions) | settings
+                    of_result = vars(scenario) | settings
                     row = tier, {key: of_result[key] for key in found.settings}, found.reason
                     rows += [row] if row not in rows else []
             yield from rows
@@ -501,18 +498,18 @@ class Plan:
     @property
     def readers_at_once(self) -> list[int]:
         """How many reads the loaders keep under way at once: what the bounds of a tier are measured with."""
-        return sorted({max(1, run.settings["workers"] or 0) for run in self.runs})
+        return sorted({max(1, run.settings["workers"] or 0) for run in self.results})
 
     @property
-    def clip_sizes(self) -> list[int]:
-        """The bytes that a clip takes in each format, each once: the sizes of random reads."""
-        return sorted({module.BYTES_PER_CLIP(self.sample) for module in self.formats.values()})
+    def item_sizes(self) -> list[int]:
+        """The bytes that an item takes in each format, each once: the sizes of random reads."""
+        return sorted({module.BYTES_PER_ITEM(self.sample) for module in self.formats.values()})
 
     def readers(self, format: str) -> int:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
         if not self.formats[format].READERS:
             return 1
-        of_format = [run.settings for run in self.runs if run.format == format]
+        of_format = [run.settings for run in self.results if run.format == format]
         return max([1] + [ranks_of(settings) * max(1, settings["workers"] or 0) for settings in of_format])
 
     def folder(self, stage: str) -> str:
@@ -575,7 +572,7 @@ class Plan:
 
     @cached_property
     def sample(self) -> Sample:
-        """What a delivered clip is."""
+        """What a delivered item is."""
         return plugins.kind_of(plugins.load("kinds", self.kind), self.kind_options).sample
 
     @property
@@ -584,11 +581,11 @@ class Plan:
 
         That has the current loader beside it, which is what the loader is to be compared with.
         """
-        found = {group: [run.id for run in self.runs if run.group == group] for group in self.groups}
+        found = {group: [run.id for run in self.results if run.group == group] for group in self.groups}
         for loader in self.loaders:
-            if any(run.group == MAIN and run.loader == loader for run in self.runs):
+            if any(run.group == MAIN and run.loader == loader for run in self.results):
                 beside = (loader, self.config["report"]["now"])
-                found[by_itself(loader)] = [r.id for r in self.runs if r.group == MAIN and r.loader in beside]
+                found[by_itself(loader)] = [r.id for r in self.results if r.group == MAIN and r.loader in beside]
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -611,8 +608,8 @@ class Plan:
             },
             "tiers": {name: self._tier_json(name) for name in self.tiers},
             "emulated": [tier for tier in self.tiers if self.emulated(tier)],
-            "reads": {"clip_bytes": self.clip_sizes, "readers": self.readers_at_once},
-            "results": [vars(run) for run in self.runs],
+            "reads": {"item_bytes": self.item_sizes, "readers": self.readers_at_once},
+            "results": [vars(run) for run in self.results],
             "proofs": [vars(proof) for proof in self.proofs.values()],
             "sessions": self.sessions,
             "bounds": [vars(bound) for bound in self.bounds],
@@ -632,7 +629,7 @@ class Plan:
         }
 
     def _source_json(self) -> dict[str, Any]:
-        """Return what the rules of the clips need of the source."""
+        """Return what the rules of the items need of the source."""
         return {
             "name": self.source,
             "env": self.source_env,

@@ -18,7 +18,7 @@ class Outgoing:
     """What is left to be read of a tier."""
 
     tier: str
-    gets: int  # of a clip each, or of what stands for one
+    gets: int  # of an item each, or of what stands for one
     gigabytes: float  # of 10^9 bytes
     cost: float | None  # in the currency of the prices; None where none is set
     limit_gigabytes: float | None
@@ -36,9 +36,9 @@ class Outgoing:
 
 
 def outgoing(plan: Plan, loaders: Collection[str] = ()) -> list[Outgoing]:
-    """Return what results without a visit will read of each tier that is storage of the user's own; of `loaders` only.
+    """Return what results without a run will read of each tier that is storage of the user's own; of `loaders` only.
 
-    A proof reads each clip once, the profile and the visits what the storage gives in their time: what its profile
+    A proof reads each item once, the profile and the runs what the storage gives in their time: what its profile
     measured at most, or BYTES_PER_SECOND.
     """
     return [found for tier in plan.tiers for found in _of_tier(plan, tier, loaders or plan.loaders)]
@@ -50,18 +50,18 @@ def _of_tier(plan: Plan, tier: str, loaders: Collection[str]) -> Iterator[Outgoi
     if prices is None:
         return
     found = estimate(plan, loaders)
-    every = [run for run in plan.runs if run.loader in loaders and not plan.settled(run)]
-    left = [run for run in every if run.tier == tier]
-    proofs = {run.proof: run for run in left if not (plan.project / run.proof).exists()}
+    every = [result for result in plan.results if result.loader in loaders and not plan.settled(result)]
+    left = [result for result in every if result.tier == tier]
+    proofs = {result.proof: result for result in left if not (plan.project / result.proof).exists()}
     record = plan.project / plan.folder("placed") / f"{tier}.json"
     reads = ((read_json(record).get("fio") or {}).get("reads") or []) if record.exists() else []
     rate = max((1e6 * read["megabytes_per_second"] for read in reads), default=BYTES_PER_SECOND)
     seconds = 60 * found.session_minutes * len(left) / max(1, len(every))
     if not record.exists():
-        seconds += len(plan.clip_sizes) * len(plan.readers_at_once) * plan.config["measure"]["profile_seconds"]
-    clip_bytes = [plugins.takes(plan.formats[run.format], plan.sample) for run in proofs.values()]
-    out = found.clips * sum(clip_bytes) + seconds * rate
-    gets = found.clips * len(proofs) + round(seconds * rate / min(plan.clip_sizes))
+        seconds += len(plan.item_sizes) * len(plan.readers_at_once) * plan.config["measure"]["profile_seconds"]
+    item_bytes = [plugins.takes(plan.formats[result.format], plan.sample) for result in proofs.values()]
+    out = found.items * sum(item_bytes) + seconds * rate
+    gets = found.items * len(proofs) + round(seconds * rate / min(plan.item_sizes))
     per_get, per_gigabyte = (prices[key] for key in ("price_per_1000_gets", "price_per_gigabyte"))
     priced = per_get is not None or per_gigabyte is not None
     cost = gets / 1000 * (per_get or 0.0) + out / 1e9 * (per_gigabyte or 0.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.plan_file import read_plan
-from scripts.plan.runs import Bound, Run, Tensors
+from scripts.plan.results import Bound, Result, Tensors
 
 ROWS = ("results", "proofs", "bounds", "tensors")  # tables of the plan, each by id
 
@@ -29,14 +29,14 @@ class Planned:
         self.sessions: Mapping[str, list[str]] = content["sessions"]
 
     @cached_property
-    def results(self) -> dict[str, Run]:
+    def results(self) -> dict[str, Result]:
         """The results by id, in the order of the config."""
-        return {row["id"]: Run(**row) for row in self.content["results"]}
+        return {row["id"]: Result(**row) for row in self.content["results"]}
 
     @cached_property
-    def proofs(self) -> dict[str, Run]:
+    def proofs(self) -> dict[str, Result]:
         """The proofs by id: one for each loader, tier and set of settings."""
-        return {row["id"]: Run(**row) for row in self.content["proofs"]}
+        return {row["id"]: Result(**row) for row in self.content["proofs"]}
 
     @cached_property
     def bounds(self) -> dict[str, Bound]:
@@ -48,11 +48,11 @@ class Planned:
         """The micro-benchmarks of moving tensors by id."""
         return {row["id"]: Tensors(**row) for row in self.content["tensors"]}
 
-    def of_loader(self, loader: str) -> list[Run]:
+    def of_loader(self, loader: str) -> list[Result]:
         """Return the results of a loader."""
         return [result for result in self.results.values() if result.loader == loader]
 
-    def of_session(self, name: str) -> list[Run]:
+    def of_session(self, name: str) -> list[Result]:
         """Return the results that a session measures."""
         return [self.results[result] for result in self.sessions[name]]
 

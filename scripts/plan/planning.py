@@ -134,7 +134,7 @@ class Planning(Planned):
         return facts.failures_of(self.root, self.dataset, session)
 
     def ended_early(self, shard: str) -> int:
-        """Return how many calls ended a shard before each of its clips was asked for."""
+        """Return how many calls ended a shard before each of its items was asked for."""
         path = Path(self.folder("clips"), "store", "ended-early", shard)
         return path.stat().st_size if path.is_file() else 0
 

@@ -48,8 +48,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     """Yield how long it takes, each result, and each reason why something has none."""
     yield estimate(plan).words()
     yield from plan.notices
-    for run in plan.runs:
-        yield f"  {run.loader} on {run.tier}: {run.slug}"
+    for result in plan.results:
+        yield f"  {result.loader} on {result.tier}: {result.slug}"
     for reason, names in _skipped(plan).items():
         yield f"Skipped: {', '.join(names)}: {reason}"
 

@@ -8,20 +8,20 @@ from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import COLD, TASKS, ranks_of
-from scripts.plan.sweep import Conditions
+from scripts.plan.sweep import Scenario
 
 
 class Never(NamedTuple):
     """Why a result can never run."""
 
     reason: str
-    settings: tuple[str, ...] = ()  # the names of those of its settings and conditions that are the reason
+    settings: tuple[str, ...] = ()  # the names of those of its settings and scenarios that are the reason
 
 
 def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> Never | None:
     """Return why a loader can never deliver what is asked of it under these conditions, or None.
 
-    `request`: as the plan knows it, without the number of clips and of classes; its files need not be there.
+    `request`: as the plan knows it, without the number of items and of classes; its files need not be there.
     """
     if reason := request.location.unreadable(getattr(module, "READS", (PATH,))):
         return Never(reason)
@@ -29,7 +29,7 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
         return Never(reason, ("cache",))
     if reason := _of_task(task, request):
         return Never(reason, ("task",))
-    if reason := Conditions(task, cache).unshared(request.world):
+    if reason := Scenario(task, cache).unshared(request.world):
         return Never(reason, ("task", "cache", "world"))
     reason = module.never(request) if hasattr(module, "never") else None
     return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
@@ -39,7 +39,7 @@ def request_of(module: ModuleType, settings: Mapping[str, Any], location: Locati
     """Return what a loader is asked for, as far as it is known without data."""
     return LoaderRequest(
         location=location,
-        clips=0,
+        items=0,
         sample=sample,
         classes=0,
         batch_size=settings["batch_size"],

@@ -1,4 +1,4 @@
-"""Which combinations of settings make a difference to a loader, under which conditions, and what each is called."""
+"""Which combinations of settings make a difference to a loader, under which scenarios, and what each is called."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from scripts.plan import config as configuration
 
 
 @dataclass(frozen=True)
-class Conditions:
+class Scenario:
     """What is done with the batches, and in which state the machine is."""
 
     task: str = "read"  # read, iterate, train or lightning
@@ -58,7 +58,7 @@ def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator
             yield settings
 
 
-def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> str:
+def slug(settings: Mapping[str, Any], scenario: Scenario = Scenario()) -> str:
     """Return settings as a file name, such as ``cpu-b32-w2-p2`` or, of a cold cache, ``cpu-b32-w2-p2-cold``.
 
     A setting that is null or false is left out.
@@ -78,4 +78,4 @@ def slug(settings: Mapping[str, Any], conditions: Conditions = Conditions()) -> 
             parts.append(f"{short[key]}{value}")
         else:
             parts.append(f"{key}_{value}".replace("-", "_").replace("/", "_"))
-    return "-".join([*parts, *conditions.suffix])
+    return "-".join([*parts, *scenario.suffix])

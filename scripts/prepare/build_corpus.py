@@ -1,4 +1,4 @@
-"""Decodes one shard's clips into files of the corpus, and says of each clip left out why."""
+"""Decodes one shard's items into files of the corpus, and says of each item left out why."""
 
 import argparse
 import csv
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.common import plugins
-from scripts.common.corpus import clip_hash
+from scripts.common.corpus import item_hash
 from scripts.common.decode import Rejected
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_directory
@@ -30,23 +30,23 @@ from scripts.common.progress import progress_bar
 from scripts.kinds._contract import Kind, part_of
 from scripts.machine.copies import NO_ROOM
 from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
-from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
+from scripts.prepare.shards import ITEM_COLUMNS, REJECTED_COLUMNS
 
-VERSION = 1
+VERSION = 2
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
 CRASHED = "decoder crashed: the process that decoded it died"
 
 
 class Piece(NamedTuple):
-    """One clip that is written in the work folder."""
+    """One item that is written in the work folder."""
 
     frames: int
     hash: str
 
 
 class Outcome(NamedTuple):
-    """What became of a ledger row: its clips in order, and why there are no (more) clips."""
+    """What became of a ledger row: its items in order, and why there are no (more) items."""
 
     pieces: list[Piece]
     fault: str = ""
@@ -63,9 +63,9 @@ class Job(NamedTuple):
 
 
 def cut_recording(job: Job) -> Outcome:
-    """Write the clips of one recording into the work folder and return what was written.
+    """Write the items of one recording into the work folder and return what was written.
 
-    A fault in a long recording costs what follows it; the whole clips before it are kept.
+    A fault in a long recording costs what follows it; the whole items before it are kept.
     """
     written: list[Piece] = []
     try:
@@ -73,7 +73,7 @@ def cut_recording(job: Job) -> Outcome:
         fixed = plugins.load("kinds", sample.kind).fixed
         for piece in job.kind.pieces(job.row, job.path):
             stored = job.kind.write(Path(f"{job.prefix}-{len(written)}.{sample.ending}"), piece)
-            written.append(Piece(stored.shape[-1], clip_hash(fixed(stored, sample))))
+            written.append(Piece(stored.shape[-1], item_hash(fixed(stored, sample))))
     except Rejected as fault:
         return Outcome(written, str(fault))
     return Outcome(written)
@@ -85,7 +85,7 @@ def _run(job: Job) -> Outcome:
 
 def _start_worker() -> None:
     """Keep freed memory, and end when the parent is gone, even if it was killed."""
-    # From one large block that is freed the C library learns to keep what others free: fetching each clip's pages
+    # From one large block that is freed the C library learns to keep what others free: fetching each item's pages
     # from the system again would be a tenth of the work.
     np.empty(1 << 24, np.uint8)
     parent = multiprocessing.parent_process()
@@ -179,10 +179,10 @@ def _settle_alone(window: deque[_Pending]) -> None:
                 pool = pools.enter_context(_new_pool(1))
 
 
-def clip_ids(row: LedgerRow, outcome: Outcome, kind: Kind) -> list[str]:
-    """Return the ids of the outcome's clips and, where there is a fault, of the part it concerns.
+def item_ids(row: LedgerRow, outcome: Outcome, kind: Kind) -> list[str]:
+    """Return the ids of the outcome's items and, where there is a fault, of the part it concerns.
 
-    A recording that is one clip keeps its id; of a longer one each part has a name beside it.
+    A recording that is one item keeps its id; of a longer one each part has a name beside it.
     """
     parts = len(outcome.pieces) + bool(outcome.fault)
     if parts == 1:
@@ -191,41 +191,41 @@ def clip_ids(row: LedgerRow, outcome: Outcome, kind: Kind) -> list[str]:
 
 
 def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[int, int]:
-    """Write the shard's folder `out` and return (clips, rejections). Order and bytes do not depend on `jobs`.
+    """Write the shard's folder `out` and return (items, rejections). Order and bytes do not depend on `jobs`.
 
     Raises UserError before the file system is full.
     """
     pool = _new_pool(jobs)  # before the bar, whose thread had better not be there when processes are forked
     total = sum(1 for _ in read_ledger(ledger))
-    clips = rejections = 0
+    items = rejections = 0
     with told_of_a_full_disk(out), whole_directory(out) as folder:
         work = folder / "work"
         work.mkdir()
         with (
-            open(folder / "clips.csv", "w", encoding="utf-8", newline="") as clips_file,
+            open(folder / "items.csv", "w", encoding="utf-8", newline="") as items_file,
             open(folder / "rejected.csv", "w", encoding="utf-8", newline="") as rejected_file,
         ):
-            clip_table, rejected_table = csv.writer(clips_file), csv.writer(rejected_file)
-            clip_table.writerow(CLIP_COLUMNS)
+            item_table, rejected_table = csv.writer(items_file), csv.writer(rejected_file)
+            item_table.writerow(ITEM_COLUMNS)
             rejected_table.writerow(REJECTED_COLUMNS)
             outcomes = convert(read_ledger(ledger), kind, jobs, store, work, pool)
             for row, prefix, outcome in progress_bar(outcomes, total=total, name="build_corpus", unit="item"):
                 check_free(folder)
-                ids = clip_ids(row, outcome, kind)
+                ids = item_ids(row, outcome, kind)
                 labels = json.dumps(row.labels, ensure_ascii=False)
                 for number, piece in enumerate(outcome.pieces):
-                    name = f"{clips:06d}.{kind.sample.ending}"
+                    name = f"{items:06d}.{kind.sample.ending}"
                     os.rename(f"{prefix}-{number}.{kind.sample.ending}", folder / name)
                     path = f"shards/{out.name}/{name}"
-                    clip_table.writerow([ids[number], piece.frames, piece.hash, path, labels])
-                    clips += 1
+                    item_table.writerow([ids[number], piece.frames, piece.hash, path, labels])
+                    items += 1
                 if outcome.fault:
                     rejected_table.writerow([ids[-1], " ".join(outcome.fault.split()), outcome.status])
                     rejections += 1
                 if outcome.fault and prefix:
                     remove_leftovers(work, prefix)
         work.rmdir()
-    return clips, rejections
+    return items, rejections
 
 
 def check_free(folder: Path) -> None:
@@ -245,7 +245,7 @@ def told_of_a_full_disk(out: Path) -> Iterator[None]:
             raise
         raise UserError(
             f"{out}: the disk is full ({error.strerror}). Free some space, use fewer recordings, or (of "
-            "audio) lower audio.clips_per_file and audio.growth; then type the same command."
+            "audio) lower audio.items_per_file and audio.growth; then type the same command."
         ) from error
 
 
@@ -262,7 +262,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--store", type=Path, required=True, help="folder that relative paths in the ledger begin at")
     add_kind_arguments(parser)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that decode")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write: the clips, clips.csv, rejected.csv")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write: the items, items.csv, rejected.csv")
     return parser.parse_args()
 
 
@@ -276,11 +276,11 @@ def check_arguments(arguments: argparse.Namespace) -> Kind:
 
 
 def main() -> None:
-    """Build the shard and print how many clips it has and how many were left out."""
+    """Build the shard and print how many items it has and how many were left out."""
     arguments = parse_arguments()
     kind = check_arguments(arguments)
-    clips, rejections = build(arguments.ledger, kind, arguments.jobs, arguments.store, arguments.out)
-    print(f"{clips} clips, {rejections} rejected")
+    items, rejections = build(arguments.ledger, kind, arguments.jobs, arguments.store, arguments.out)
+    print(f"{items} items, {rejections} rejected")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Joins the shards of a corpus into its manifest: order of the clips, split, class numbers, and what was left out."""
+"""Joins the shards of a corpus into its manifest: order of the items, split, class numbers, and what was left out."""
 
 import argparse
 import csv
@@ -15,13 +15,13 @@ from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_file, write_json
 from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
-from scripts.prepare.shards import CLIP_COLUMNS, REJECTED_COLUMNS
+from scripts.prepare.shards import ITEM_COLUMNS, REJECTED_COLUMNS
 
-VERSION = 1
+VERSION = 2
 
 
-class ShardClip(NamedTuple):
-    """One row of a shard's clips.csv; sorts by id, code point by code point."""
+class ShardItem(NamedTuple):
+    """One row of a shard's items.csv; sorts by id, code point by code point."""
 
     id: str
     frames: int
@@ -62,31 +62,31 @@ def read_table(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
             yield row
 
 
-def read_clips(shards: list[Path]) -> list[ShardClip]:
-    """Return all clips in order of id. Raises UserError for an id that occurs twice."""
-    known: dict[str, tuple[str, ...]] = {}  # many clips share their labels: each list of names is kept once
-    clips = []
+def read_items(shards: list[Path]) -> list[ShardItem]:
+    """Return all items in order of id. Raises UserError for an id that occurs twice."""
+    known: dict[str, tuple[str, ...]] = {}  # many items share their labels: each list of names is kept once
+    items = []
     for shard in shards:
-        for clip_id, frames, digest, path, labels in read_table(shard / "clips.csv", CLIP_COLUMNS):
+        for item_id, frames, digest, path, labels in read_table(shard / "items.csv", ITEM_COLUMNS):
             if labels not in known:
                 known[labels] = tuple(dict.fromkeys(json.loads(labels)))
-            clips.append(ShardClip(clip_id, int(frames), digest, path, known[labels]))
-    clips.sort()
-    for one, other in pairwise(clips):
+            items.append(ShardItem(item_id, int(frames), digest, path, known[labels]))
+    items.sort()
+    for one, other in pairwise(items):
         if one.id == other.id:
             raise UserError(
-                f"found the id {one.id!r} twice, in {one.path} and {other.path}; every clip needs an id of its own. "
+                f"found the id {one.id!r} twice, in {one.path} and {other.path}; every item needs an id of its own. "
                 "Rename one of the recordings, or delete the shards' folders if the data set changed, and run again."
             )
-    return clips
+    return items
 
 
-def split_of(clip_id: str, validation: float, seed: int) -> str:
-    """Return the split of a clip: decided by its recording's id and the seed alone.
+def split_of(item_id: str, validation: float, seed: int) -> str:
+    """Return the split of an item: decided by its recording's id and the seed alone.
 
-    The hash, as a fraction of 2**64, is uniform on [0, 1): the clips below `validation` are that share of all.
+    The hash, as a fraction of 2**64, is uniform on [0, 1): the items below `validation` are that share of all.
     """
-    recording = clip_id.split("#")[0]
+    recording = item_id.split("#")[0]
     fraction = xxhash.xxh3_64_intdigest(f"{seed}:{recording}".encode()) / 2**64
     return "validation" if fraction < validation else "train"
 
@@ -94,7 +94,7 @@ def split_of(clip_id: str, validation: float, seed: int) -> str:
 def write_rejected(shards: list[Path], path: Path) -> Rejections:
     """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was.
 
-    Clips that nobody has asked for yet (`waiting`, `stopped`) are no part of it.
+    Items that nobody has asked for yet (`waiting`, `stopped`) are no part of it.
     """
     statuses: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -102,17 +102,17 @@ def write_rejected(shards: list[Path], path: Path) -> Rejections:
         table = csv.writer(file)
         table.writerow(("id", "reason"))
         for shard in shards:
-            for clip_id, reason, status in read_table(shard / "rejected.csv", REJECTED_COLUMNS):
+            for item_id, reason, status in read_table(shard / "rejected.csv", REJECTED_COLUMNS):
                 if status in ("waiting", "stopped"):
                     continue
-                table.writerow((clip_id, reason))
+                table.writerow((item_id, reason))
                 statuses[status] += 1
                 kinds[reason.split(":")[0]] += 1
     return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
 
 
 def check_train(splits: list[str], rejections: Rejections, validation: float) -> None:
-    """Raise UserError where no clip is left to train on, with the most common reasons."""
+    """Raise UserError where no item is left to train on, with the most common reasons."""
     if "train" in splits:
         return
     left_out = rejections.rejected + rejections.unavailable + rejections.failed
@@ -124,28 +124,28 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
         "downloads others again"
     )
     raise UserError(
-        f"found no clip for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
-        f"{common}. Needed is at least one clip. Look into rejected.csv, fix the data set, or {hint}, and run again."
+        f"found no item for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
+        f"{common}. Needed is at least one item. Look into rejected.csv, fix the data set, or {hint}, and run again."
     )
 
 
-def write_index(clips: list[ShardClip], splits: list[str], rejections: Rejections, kind: Any, out: Path) -> None:
+def write_index(items: list[ShardItem], splits: list[str], rejections: Rejections, kind: Any, out: Path) -> None:
     """Write classes.csv, corpus.json and, last, manifest.csv, each whole."""
-    classes = sorted({name for labels in {clip.labels for clip in clips} for name in labels})
+    classes = sorted({name for labels in {item.labels for item in items} for name in labels})
     number = {name: position for position, name in enumerate(classes)}
     with whole_file(out / "classes.csv") as file:
         table = csv.writer(file)
         table.writerow(("index", "name"))
         table.writerows(enumerate(classes))
     ids = xxhash.xxh3_64()
-    for clip in clips:
-        ids.update(f"{clip.id}\n".encode())
+    for item in items:
+        ids.update(f"{item.id}\n".encode())
     counts = Counter(splits)
     corpus = {
-        **kind.about(sum(clip.frames for clip in clips)),
+        **kind.about(sum(item.frames for item in items)),
         "sample": kind.sample.as_json(),
         "classes": len(classes),
-        "clips": {split: counts[split] for split in SPLITS},
+        "items": {split: counts[split] for split in SPLITS},
         "rejected": rejections.rejected,
         "unavailable": rejections.unavailable,
         "failed": rejections.failed,
@@ -155,9 +155,9 @@ def write_index(clips: list[ShardClip], splits: list[str], rejections: Rejection
     with whole_file(out / "manifest.csv") as file:
         table = csv.writer(file)
         table.writerow(MANIFEST_COLUMNS)
-        for index, (clip, split) in enumerate(zip(clips, splits, strict=True)):
-            numbers = " ".join(str(number[name]) for name in clip.labels)
-            table.writerow((index, clip.id, split, numbers, clip.frames, clip.hash, clip.path))
+        for index, (item, split) in enumerate(zip(items, splits, strict=True)):
+            numbers = " ".join(str(number[name]) for name in item.labels)
+            table.writerow((index, item.id, split, numbers, item.frames, item.hash, item.path))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -173,7 +173,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Write the corpus's four files and print how many clips each split has."""
+    """Write the corpus's four files and print how many items each split has."""
     arguments = parse_arguments()
     if not 0 <= arguments.validation < 1:
         raise UserError(f"--validation: found {arguments.validation:g}; allowed is 0 to below 1. Try: --validation 0.1")
@@ -183,11 +183,11 @@ def main() -> None:
     shards = [arguments.shards_dir / f"{shard:04d}" for shard in range(arguments.count)]
     # The manifest says that all else is there, so that an older one must not stand while the rest is replaced.
     (arguments.out / "manifest.csv").unlink(missing_ok=True)
-    clips = read_clips(shards)
-    splits = [split_of(clip.id, arguments.validation, arguments.split_seed) for clip in clips]
+    items = read_items(shards)
+    splits = [split_of(item.id, arguments.validation, arguments.split_seed) for item in items]
     rejections = write_rejected(shards, arguments.out / "rejected.csv")
     check_train(splits, rejections, arguments.validation)
-    write_index(clips, splits, rejections, kind, arguments.out)
+    write_index(items, splits, rejections, kind, arguments.out)
     counts = Counter(splits)
     print(
         ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "

@@ -1,7 +1,7 @@
-"""Describes and measures a storage tier: device, file system, and what reads of a clip's size get from it.
+"""Describes and measures a storage tier: device, file system, and what reads of an item's size get from it.
 
     python -m scripts.prepare.profile_tier --kind posix --options '{"path": "/mnt/nvme"}' --tier nvme \\
-        --clip-bytes 640000 320000 --readers 1 2 4 --seconds 5 --out results/placed/demo/nvme.json
+        --item-bytes 640000 320000 --readers 1 2 4 --seconds 5 --out results/placed/demo/nvme.json
 """
 
 import argparse
@@ -22,23 +22,23 @@ def main() -> None:
     """Read the command line, profile the tier, write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_tier(parser)
-    sizes = "bytes of a clip, one number or several: the sizes of random reads"
-    parser.add_argument("--clip-bytes", required=True, type=int, nargs="+", help=sizes)
+    sizes = "bytes of an item, one number or several: the sizes of random reads"
+    parser.add_argument("--item-bytes", required=True, type=int, nargs="+", help=sizes)
     counts = "how many readers at once, one number or several; one is always measured (default: 1)"
     parser.add_argument("--readers", type=int, nargs="+", default=[1], help=counts)
     parser.add_argument("--seconds", type=float, default=5.0, help="longest time of each measurement (default: 5)")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
-    if min(*args.clip_bytes, *args.readers) < 1 or not args.seconds > 0:
-        found = " ".join(["--clip-bytes", *map(str, args.clip_bytes), "--readers", *map(str, args.readers)])
+    if min(*args.item_bytes, *args.readers) < 1 or not args.seconds > 0:
+        found = " ".join(["--item-bytes", *map(str, args.item_bytes), "--readers", *map(str, args.readers)])
         raise UserError(
             f"{found} --seconds {args.seconds}: allowed are numbers above 0. "
-            "Type for example --clip-bytes 640000 --readers 1 2 4 --seconds 5."
+            "Type for example --item-bytes 640000 --readers 1 2 4 --seconds 5."
         )
     kind = plugins.load("tiers", args.kind)
     try:
         kind.check(args.options)
-        profile = kind.profile(args.options, args.clip_bytes, args.readers, args.seconds)
+        profile = kind.profile(args.options, args.item_bytes, args.readers, args.seconds)
     except UserError as error:
         raise UserError(f"tier {args.tier!r}: {error}") from error
     profile = {**UNKNOWN, "reason": None, "uri": kind.location(args.options, "").uri, **profile}

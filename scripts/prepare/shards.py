@@ -1,4 +1,4 @@
 """The tables of a shard's folder, which build_corpus.py writes and index_corpus.py joins."""
 
-CLIP_COLUMNS = ("id", "frames", "hash", "path", "labels")  # clips.csv
+ITEM_COLUMNS = ("id", "frames", "hash", "path", "labels")  # items.csv
 REJECTED_COLUMNS = ("id", "reason", "status")  # rejected.csv

@@ -3,7 +3,7 @@
     python -m scripts.prepare.write_format --format npy --corpus results/corpus/demo --readers 2 \\
         --out results/formats/demo/npy --record results/formats/demo/npy.json
 
-The record's `seconds` run from before the first clip is read until all bytes have reached the device (`syncfs` on the
+The record's `seconds` run from before the first item is read until all bytes have reached the device (`syncfs` on the
 file system, see `machine.copies.flush_tree`); the libraries that the format needs are imported before. Pages of the
 corpus that the page cache holds are not dropped first.
 """
@@ -28,8 +28,8 @@ from scripts.common.files import tree_size, whole_directory, write_json
 from scripts.common.progress import progress_bar
 from scripts.machine.copies import NO_ROOM, flush_tree, free_bytes, room_for
 
-VERSION = 1
-READ_BACK = 8  # clips of each split, which are compared with the corpus before the format counts as written
+VERSION = 2
+READ_BACK = 8  # items of each split, which are compared with the corpus before the format counts as written
 
 
 def open_corpus(path: Path) -> Corpus:
@@ -80,24 +80,24 @@ def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str,
     with whole_directory(out) as aside:
         for split in SPLITS:
             (aside / split).mkdir()
-    clip_bytes = plugins.load("formats", name).BYTES_PER_CLIP(corpus.sample)
-    none = dict.fromkeys(("seconds", "bytes", "files", "clips", "clips_per_second"))
-    return {"record": "format", "format": name, "reason": reason, "clip_bytes": clip_bytes, **none}
+    item_bytes = plugins.load("formats", name).BYTES_PER_ITEM(corpus.sample)
+    none = dict.fromkeys(("seconds", "bytes", "files", "items", "items_per_second"))
+    return {"record": "format", "format": name, "reason": reason, "item_bytes": item_bytes, **none}
 
 
 def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
     """Write both splits of `corpus` in format `name` to the folder `out`, replacing it, and return the record.
 
     Raises UserError where the format or a library is unknown, the file system has too little room, a file that the
-    manifest names is absent, or the format does not give back the clips that it was given.
+    manifest names is absent, or the format does not give back the items that it was given.
     """
     module = plugins.load("formats", name)
     import_libraries(name, module)
-    clips = sum(corpus.counts.values())
-    clip_bytes = module.BYTES_PER_CLIP(corpus.sample)
+    items = sum(corpus.counts.values())
+    item_bytes = module.BYTES_PER_ITEM(corpus.sample)
     with (
-        room_for(out, clips * plugins.takes(module, corpus.sample)),
-        progress_bar(total=clips, name=name, unit="item") as bar,
+        room_for(out, items * plugins.takes(module, corpus.sample)),
+        progress_bar(total=items, name=name, unit="item") as bar,
         whole_directory(out) as aside,
     ):
         start = time.perf_counter()
@@ -117,19 +117,19 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
         "seconds": seconds,
         "bytes": size,
         "files": files,
-        "clips": clips,
-        "clip_bytes": clip_bytes,
-        "clips_per_second": clips / seconds,
+        "items": items,
+        "item_bytes": item_bytes,
+        "items_per_second": items / seconds,
     }
 
 
 def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, readers: int, bar: tqdm) -> None:
     written = 0
 
-    def progress(clips: int) -> None:
+    def progress(items: int) -> None:
         nonlocal written
-        written += clips
-        bar.update(clips)
+        written += items
+        bar.update(items)
 
     try:
         module.write(corpus, split, out, readers, progress)
@@ -141,13 +141,13 @@ def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, read
             f"delete {corpus.root} and make it again."
         ) from error
     except Exception as error:
-        full = free_bytes(out) < module.BYTES_PER_CLIP(corpus.sample)
+        full = free_bytes(out) < module.BYTES_PER_ITEM(corpus.sample)
         if not full or isinstance(error, UserError) or getattr(error, "errno", None) in NO_ROOM:
             raise
         raise OSError(errno.ENOSPC, f"{type(error).__name__}: {error}") from error  # a library's own error: `room_for`
     if written != corpus.counts[split]:
         raise UserError(
-            f"{corpus.root}/manifest.csv: found {written} clips of {split}, corpus.json has {corpus.counts[split]}. "
+            f"{corpus.root}/manifest.csv: found {written} items of {split}, corpus.json has {corpus.counts[split]}. "
             "Delete the manifest, then type the same command again."
         )
 
@@ -158,7 +158,7 @@ def bits(values: np.ndarray) -> np.ndarray:
 
 
 def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
-    """Raise UserError where the format's own `read` does not give back, bit for bit, the first clips that it yields."""
+    """Raise UserError where the format's own `read` does not give back, bit for bit, the first items that it yields."""
     found = {index: values for index, values, _ in islice(plugins.load("formats", name).read(out, corpus), READ_BACK)}
     told = f"format {name!r} does not give back the corpus: "
     advice = (
@@ -166,20 +166,20 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
         f"loss (docs/extending.md). Mend write or read in scripts/formats/{name}.py."
     )
     if len(found) != min(READ_BACK, corpus.counts[split]):
-        raise UserError(f"{told}{len(found)} of the first {READ_BACK} clips of {split} can be read. {advice}")
-    for clip in corpus.clips(split):
+        raise UserError(f"{told}{len(found)} of the first {READ_BACK} items of {split} can be read. {advice}")
+    for item in corpus.items(split):
         if not found:
             return
-        if clip.index not in found:
+        if item.index not in found:
             continue
-        values, expected = np.asarray(found.pop(clip.index)), corpus.delivered(clip)
+        values, expected = np.asarray(found.pop(item.index)), corpus.delivered(item)
         if values.dtype != expected.dtype or values.shape != expected.shape:
-            raise UserError(f"{told}clip {clip.index} is {values.dtype} {values.shape}. {advice}")
+            raise UserError(f"{told}item {item.index} is {values.dtype} {values.shape}. {advice}")
         differing = int(np.count_nonzero(bits(values) != bits(expected)))
         if differing:
-            raise UserError(f"{told}clip {clip.index} differs at {differing:,} of {values.size:,} values. {advice}")
+            raise UserError(f"{told}item {item.index} differs at {differing:,} of {values.size:,} values. {advice}")
     if found:
-        raise UserError(f"{told}clip {min(found)} is none of {split}. {advice}")
+        raise UserError(f"{told}item {min(found)} is none of {split}. {advice}")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from scripts.common.sample import audio
 
 PAGE = PROJECT / "docs" / "formats.md"
 EXAMPLES = {  # whose bytes the page names: of the first kind that a format is for
-    "audio": ("A clip of 10 s at 16 kHz takes {:,} bytes", audio(160_000)),
+    "audio": ("An item of 10 s at 16 kHz takes {:,} bytes", audio(160_000)),
     "image": (
         "An image of 224 x 224 takes {:,} bytes as pixels",
         plugins.load("kinds", "image").Kind((224, 224)).sample,
@@ -25,12 +25,12 @@ _HEAD = """# The layout of each format
 Generated from `scripts/formats/*.py` by `python -m scripts.prepare.write_format_docs`; how to add a format is in
 [extending.md](extending.md#a-format-one-file).
 
-A written format is `results/formats/DS/FORMAT/`, with a folder for each split: `train` and `validation`. Clips are
+A written format is `results/formats/DS/FORMAT/`, with a folder for each split: `train` and `validation`. Items are
 numbered from 0 in the order of the manifest ([data.md](data.md)), `n` of them in a split; `samples` is the fixed
-length of a delivered clip, and `frames` the natural length of one. Values are little-endian. Where a format's files
-hold audio only, three arrays are beside them (`scripts/common/labels.py`): `clip.npy` int64 (n,), the index in the
+length of a delivered item, and `frames` the natural length of one. Values are little-endian. Where a format's files
+hold audio only, three arrays are beside them (`scripts/common/labels.py`): `item.npy` int64 (n,), the index in the
 manifest; `target.npy` int64 (n,), the first class; and `labels.npy` float32 (n, classes), multi-hot. An `.npy` file
-is NumPy's format 1.0: a header of 128 bytes (4,096 where the file is one array of all clips, so that the data begins
+is NumPy's format 1.0: a header of 128 bytes (4,096 where the file is one array of all items, so that the data begins
 on a page), then the array in C order.
 """
 
@@ -43,7 +43,7 @@ def lines() -> Iterator[str]:
         example, sample = EXAMPLES[plugins.kinds(module)[0]]
         about = (module.__doc__ or "").strip()
         yield f"\n## {name}\n\n{about}\n\n"
-        yield f"- {example.format(module.BYTES_PER_CLIP(sample))}, headers and padding of the library not counted.\n"
+        yield f"- {example.format(module.BYTES_PER_ITEM(sample))}, headers and padding of the library not counted.\n"
         yield f"- Written with: {', '.join(getattr(module, 'REQUIRES', ())) or 'Python alone'}.\n"
         if module.READERS:
             yield "- The number of files depends on how many workers read them.\n"

@@ -23,7 +23,7 @@ def away(tables: Tables) -> list[dict[str, Any]]:
 
     - `row`: its fastest result. `local`: the fastest from a disk of this machine, None of none. `text`: the answer.
     - `epoch_seconds`, `local_seconds`: of an epoch, streamed and from the local copy. `copy_seconds`: fetching every
-      clip once at the most that raw GETs gave; a copy that is written takes longer. None where it is not known.
+      item once at the most that raw GETs gave; a copy that is written takes longer. None where it is not known.
     - `break_even_epochs`: from which on copying first takes less time in all; None where it never does, or where that
       is not known.
     - `caches`: of each of SHARES the `bytes` that the cache holds, those that are still read of the storage in an epoch
@@ -41,7 +41,7 @@ def away(tables: Tables) -> list[dict[str, Any]]:
 
 
 def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[dict[str, Any]]:
-    rows = [row for row in main_panel(tables["best"], device) if row["clips_per_second"]]
+    rows = [row for row in main_panel(tables["best"], device) if row["items_per_second"]]
     here = [row for row in rows if row["tier"] == tier]
     if not here:
         return
@@ -50,16 +50,16 @@ def _of(tables: Tables, device: str, tier: str, remote: list[str]) -> Iterator[d
     shares = {key(one): _share_of_speed(tables, one) for one in beside}
     beside = [one for one in beside if shares[key(one)]]
     local = max(beside, key=lambda one: shares[key(one)] * _speed(one), default=None)
-    size, clips = _size(tables, local or row)
-    found = {"tier": tier, "row": row, "local": local, "bytes": size, "epoch_seconds": clips / _speed(row)}
+    size, items = _size(tables, local or row)
+    found = {"tier": tier, "row": row, "local": local, "bytes": size, "epoch_seconds": items / _speed(row)}
     found |= dict.fromkeys(("local_seconds", "copy_seconds", "break_even_epochs")) | {"caches": []}
     if local is None:
         yield found | {"text": f"{place(row)} streams {number_text(_speed(row))} items/s; {_LACKING}"}
         return
-    gets = [one["clips_per_second"] for one in tables["bounds"] if (one["bound"], one["tier"]) == ("storage", tier)]
+    gets = [one["items_per_second"] for one in tables["bounds"] if (one["bound"], one["tier"]) == ("storage", tier)]
     share = shares[key(local)]
-    found["local_seconds"] = clips / (share * _speed(local))
-    found["copy_seconds"] = clips / max(gets) if gets else None
+    found["local_seconds"] = items / (share * _speed(local))
+    found["copy_seconds"] = items / max(gets) if gets else None
     ratio = _times(compared(tables, row).compare(key(local), key(row)), share)
     if ratio.faster:
         saved = found["epoch_seconds"] - found["local_seconds"]
@@ -79,13 +79,13 @@ def _share_of_speed(tables: Tables, row: Row) -> float:
 
     Else its storage limits it; 0: it keeps all in memory, or what its storage gives is not known.
     """
-    size, clips = _size(tables, row)
+    size, items = _size(tables, row)
     model = model_of(tables, row["batch_size"])
     if not model.gigabytes or not model.ram_gigabytes or not size or size <= 1e9 * model.ram_gigabytes:
         return 1.0
     if row["declared"]["preloads"] or not model.storage_mbps:
         return 0.0
-    return min(1.0, 1e6 * model.storage_mbps * clips / size / _speed(row))
+    return min(1.0, 1e6 * model.storage_mbps * items / size / _speed(row))
 
 
 def _times(found: Comparison, share: float) -> Comparison:
@@ -95,17 +95,17 @@ def _times(found: Comparison, share: float) -> Comparison:
 
 
 def _speed(row: Row) -> float:
-    return row["clips_per_second"]
+    return row["items_per_second"]
 
 
 def _size(tables: Tables, row: Row) -> tuple[float | None, float]:
-    """Return the bytes of the data in the format of a result, None where they are not known, and its clips."""
+    """Return the bytes of the data in the format of a result, None where they are not known, and its items."""
     corpus, wanted = tables["dataset"]["corpus"], asked(tables, "gigabytes")
-    clips = 1e9 * wanted / unit_of(corpus).stored_bytes if wanted else corpus["clips"][SPLIT]
+    items = 1e9 * wanted / unit_of(corpus).stored_bytes if wanted else corpus["items"][SPLIT]
     written = next((one for one in tables["formats"] if one["format"] == row["format"] and one["bytes"]), None)
     if not written:
-        return None, clips
-    return clips * written["bytes"] / written["clips"], clips
+        return None, items
+    return items * written["bytes"] / written["items"], items
 
 
 def _cache(found: Row, share: float, size: float) -> dict[str, float]:

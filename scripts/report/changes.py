@@ -5,18 +5,18 @@ from math import exp, log, sqrt
 from statistics import mean, variance
 from typing import Any, NamedTuple
 
-from scripts.common.blocks import critical
 from scripts.common.counting import Name
 from scripts.common.errors import UserError
+from scripts.common.rounds import critical
 from scripts.common.text import number_text
 from scripts.report.groups import machine_text
-from scripts.report.others import check_clips, check_protocol, data_text
+from scripts.report.others import check_items, check_protocol, data_text
 from scripts.report.verdict_texts import key
 from scripts.tables.columns import settings_text
 from scripts.tables.groups import grouped
 
 ERROR = 0.05  # the chance of any false difference in a comparison
-FEWEST = 3  # visits of each session, below which nothing is concluded
+FEWEST = 3  # runs of each session, below which nothing is concluded
 SLOWER, FASTER, SAME, FEW, NEW, GONE, FAILED = "slower", "faster", "same", "few", "new", "gone", "failed"
 UNMEASURED = "not measured"
 
@@ -29,7 +29,7 @@ class Change(NamedTuple):
     loader: str
     tier: str
     settings: str
-    condition: str
+    scenario: str
     kind: str
     percent: float | None
     low: float | None
@@ -44,7 +44,7 @@ class Change(NamedTuple):
             return f"{said} ({number_text(near, 2)} to {number_text(far, 2)})"
         if self.kind == SAME:
             return f"no change distinguishable ({_signed(self.low)} to {_signed(self.high)} %)"
-        words = {FEW: "too few visits to compare", NEW: "new", GONE: "gone", FAILED: "had a speed, now failed"}
+        words = {FEW: "too few runs to compare", NEW: "new", GONE: "gone", FAILED: "had a speed, now failed"}
         return {**words, UNMEASURED: "had a speed, not measured now"}[self.kind]
 
 
@@ -55,9 +55,9 @@ def _signed(percent: float) -> str:
 def changes(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Change]:
     """Return how each result of two sessions changed, in the order of the ranking, those that are gone last.
 
-    Sessions share no blocks: speeds are compared as two sets of visits (Welch 1947), all results at once with an
+    Sessions share no rounds: speeds are compared as two sets of runs (Welch 1947), all results at once with an
     error of 5 % (Bonferroni). The machine itself may have changed, so a result is slower or faster only where its
-    share of the in-memory ceiling, measured beside each visit, says so too. Raises UserError for sessions that do not
+    share of the in-memory ceiling, measured beside each run, says so too. Raises UserError for sessions that do not
     compare: another protocol or other data.
     """
     _check(tables, baseline)
@@ -73,12 +73,12 @@ def changes(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[Chan
 def _check(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
     check_protocol("--baseline", tables["host"], baseline["host"], "Measure the baseline again with this version.")
     ours, theirs = (data_text(one) for one in (tables, baseline))
-    check_clips("--baseline", tables, baseline)
+    check_items("--baseline", tables, baseline)
     if ours != theirs:
         raise UserError(f"--baseline: found {theirs}, allowed is {ours}: sessions of other data do not compare.")
     if tables["runs"] and (tables["host"], tables["runs"]) == (baseline["host"], baseline["runs"]):
         raise UserError(
-            "--baseline: found the very visits of this session, allowed is an earlier one: nothing was measured since. "
+            "--baseline: found the very runs of this session, allowed is an earlier one: nothing was measured since. "
             f"Delete results/runs/{tables['dataset']['dataset']}, and type the same command again."
         )
 
@@ -94,30 +94,30 @@ def machines(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
 
 
 def _results(tables: Mapping[str, Any]) -> dict[Name, tuple[Row, list[Row]]]:
-    """Return the results with their visits that count; none of one without a speed."""
-    visits = grouped((run for run in tables["runs"] if run["counts"]), "loader", "tier", "slug")
-    return {key(row): (row, visits[key(row)] if row["clips_per_second"] else []) for row in tables["ranking"]}
+    """Return the results with their runs that count; none of one without a speed."""
+    runs = grouped((run for run in tables["runs"] if run["counts"]), "loader", "tier", "slug")
+    return {key(row): (row, runs[key(row)] if row["items_per_second"] else []) for row in tables["ranking"]}
 
 
-def _change(row: Row, visits: list[Row], was: tuple[Row, list[Row]] | None, error: float) -> Change:
+def _change(row: Row, runs: list[Row], was: tuple[Row, list[Row]] | None, error: float) -> Change:
     earlier = was[1] if was else []
-    if not visits:
+    if not runs:
         without = FAILED if row["status"] == "failed" else UNMEASURED
         return _named(row, without if earlier else FEW)
     if not earlier:
         return _named(row, NEW)
-    if min(len(visits), len(earlier)) < FEWEST:
+    if min(len(runs), len(earlier)) < FEWEST:
         return _named(row, FEW)
-    middle, low, high = _ratio(_logs(visits), _logs(earlier), error)
+    middle, low, high = _ratio(_logs(runs), _logs(earlier), error)
     found = [(low, high)]
-    if all(run["ceiling_clips_per_second"] for run in (*visits, *earlier)):
-        found.append(_ratio(_logs(visits, True), _logs(earlier, True), error)[1:])
+    if all(run["ceiling_items_per_second"] for run in (*runs, *earlier)):
+        found.append(_ratio(_logs(runs, True), _logs(earlier, True), error)[1:])
     kind = SLOWER if all(end < 0 for _, end in found) else FASTER if all(end > 0 for end, _ in found) else SAME
     return _named(row, kind, *(100 * (exp(value) - 1) for value in (middle, low, high)))
 
 
-def _logs(visits: list[Row], of_ceiling: bool = False) -> list[float]:
-    return [log(run["clips_per_second"] / (run["ceiling_clips_per_second"] if of_ceiling else 1)) for run in visits]
+def _logs(runs: list[Row], of_ceiling: bool = False) -> list[float]:
+    return [log(run["items_per_second"] / (run["ceiling_items_per_second"] if of_ceiling else 1)) for run in runs]
 
 
 def _ratio(ours: list[float], theirs: list[float], error: float) -> tuple[float, float, float]:
@@ -133,24 +133,24 @@ def _ratio(ours: list[float], theirs: list[float], error: float) -> tuple[float,
 
 def _named(row: Row, kind: str, *numbers: float) -> Change:
     percent, low, high = numbers or (None, None, None)
-    return Change(row["loader"], row["tier"], settings_text(row), row["condition"], kind, percent, low, high)
+    return Change(row["loader"], row["tier"], settings_text(row), row["scenario"], kind, percent, low, high)
 
 
 def worse(found: Iterable[Change], limit: float) -> list[Change]:
-    """Return what got surely slower by more than `limit` percent, or lost its speed."""
+    """Return what got significantly slower by more than `limit` percent, or lost its speed."""
     return [one for one in found if one.kind == FAILED or (one.kind == SLOWER and one.high < -limit)]
 
 
 def comparison_lines(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what changed since the baseline, a line a result, those of a condition together."""
+    """Yield what changed since the baseline, a line a result, those of a scenario together."""
     when = (baseline["host"]["first_started"] or "an unknown day")[:10]
     yield f"Against the baseline of {when}"
     other = machines(tables, baseline)
     if other:
         yield f"  {other}"
-    condition = None
+    scenario = None
     for one in changes(tables, baseline):
-        if one.condition != condition:
-            condition = one.condition
-            yield f"  {condition}:"
+        if one.scenario != scenario:
+            scenario = one.scenario
+            yield f"  {scenario}:"
         yield f"    {one.loader} on {one.tier} ({one.settings}): {one.text}"

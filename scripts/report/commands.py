@@ -30,7 +30,7 @@ def typed(parts: list[str], more: str = "") -> str:
 
 
 def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[str, str]:
-    """Return what gives a result some `factor` times its visits: what it is called, such as ``5 minutes``, and the
+    """Return what gives a result some `factor` times its runs: what it is called, such as ``5 minutes``, and the
     command.
     """
     measure = tables["dataset"]["measure"] or {}

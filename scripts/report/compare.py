@@ -2,7 +2,7 @@
 
     feedrate compare --tables results/tables/demo --baseline saved/demo --limit 5
 
-Ends with status 1 where a result got surely slower by more than --limit percent, or lost its speed.
+Ends with status 1 where a result got significantly slower by more than --limit percent, or lost its speed.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Table
+from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.text import percent_text
 from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS
@@ -24,14 +24,14 @@ def compiled(tables: Tables) -> list[dict[str, Any]]:
     `plain`, `compiled`: their rows of the ranking. `plain_ms`, `compiled_ms`: the time in a step. `ratio`: how many
     times faster the compiled one trains, a Comparison. `text`: what that says of the loader.
     """
-    trained = [row for row in tables["ranking"] if row["clips_per_second"] and row["au_percent"] is not None]
+    trained = [row for row in tables["ranking"] if row["items_per_second"] and row["au_percent"] is not None]
     plain = {tuple(row[name] for name in _SAME): row for row in trained if row["task"] == PLAIN}
     found = [
         _row(tables, plain[same], row)
         for row in trained
         if row["task"] == COMPILED and (same := tuple(row[name] for name in _SAME)) in plain
     ]
-    return sorted(found, key=lambda one: -one["compiled"]["clips_per_second"])
+    return sorted(found, key=lambda one: -one["compiled"]["items_per_second"])
 
 
 def _row(tables: Tables, plain: Row, faster: Row) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _row(tables: Tables, plain: Row, faster: Row) -> dict[str, Any]:
 
 def _step_ms(row: Row) -> float:
     """Return the milliseconds of a training step: what of the time of a full batch is no waiting."""
-    return 10 * row["au_percent"] * row["batch_size"] / row["clips_per_second"]
+    return 10 * row["au_percent"] * row["batch_size"] / row["items_per_second"]
 
 
 def _text(both: Mapping[str, Any]) -> str:

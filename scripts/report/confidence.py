@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from scripts.common.statistics import CLOSE
 from scripts.common.vocabulary import TRAINING
 from scripts.report.commands import lengthened, of_session, typed
-from scripts.report.verdict_texts import in_memory, visits_text
+from scripts.report.verdict_texts import in_memory, runs_text
 from scripts.tables.drift import DRIFT_PERCENT
 
-FEW_VISITS = 3  # below it nothing is concluded
-MANY_VISITS = 7  # from here on a result's own scatter is known
+FEW_RUNS = 3  # below it nothing is concluded
+MANY_RUNS = 7  # from here on a result's own scatter is known
 NOISY, UNSTEADY = 10.0, 5.0  # percent: of the control run's variation, and of its drift over the session
-LEFT_OUT_PERCENT = 33.0  # of the visits
-MOST_MINUTES, MOST_TIMES = 600, 50  # of a session that is advised; times as many visits as now
+LEFT_OUT_PERCENT = 33.0  # of the runs
+MOST_MINUTES, MOST_TIMES = 600, 50  # of a session that is advised; times as many runs as now
 
 Tables = Mapping[str, Any]
 
@@ -37,11 +37,11 @@ def confidence(tables: Tables, verdict: Mapping[str, Any]) -> Confidence:
     row = verdict["row"]
     if row is None:
         return Confidence("D", "nothing has a verified speed.", "")
-    if row["runs"] < FEW_VISITS:
-        return Confidence("D", f"{_visits(row)}.", _longer(tables, row, 3.0))
+    if row["runs"] < FEW_RUNS:
+        return Confidence("D", f"{_runs(row)}.", _longer(tables, row, 3.0))
     if verdict["form"] == "noisy":
         if not isfinite(verdict["longer"]):
-            return Confidence("C", "too few visits are shared to tell the first ones apart.", _shared(tables, verdict))
+            return Confidence("C", "too few runs are shared to tell the first ones apart.", _shared(tables, verdict))
         cause = f"each of the first ones may be more than {100 * (CLOSE - 1):.0f} % behind another."
         return Confidence("C", cause, _longer(tables, row, verdict["longer"]))
     found = _of_the_machine(tables, row)
@@ -59,30 +59,30 @@ def _of_the_machine(tables: Tables, row: Mapping[str, Any]) -> Confidence | None
     left_out = 100 * row["left_out"] / (row["runs"] + row["left_out"])
     idle = "Stop other programs, or measure when the machine is idle."
     if left_out > LEFT_OUT_PERCENT:
-        return Confidence("B", f"other programs took the CPU from {left_out:.0f} % of its visits.", idle)
+        return Confidence("B", f"other programs took the CPU from {left_out:.0f} % of its runs.", idle)
     if drift >= max(UNSTEADY, DRIFT_PERCENT):
         return Confidence("B", f"the machine changed its speed by {drift:.0f} % over the session.", idle)
     if varied > NOISY:
         seen = row["left_out"] or row["disturbed"]  # else it is the machine's own, or a GPU's host that submits
         advice = idle if seen else _longer(tables, row, 2.0)
         return Confidence("B", f"the same work varied by {varied:.0f} % over the session.", advice)
-    if row["runs"] < MANY_VISITS:
-        return Confidence("B", f"{_visits(row)}.", _longer(tables, row, 2.0))
+    if row["runs"] < MANY_RUNS:
+        return Confidence("B", f"{_runs(row)}.", _longer(tables, row, 2.0))
     return None
 
 
 def _quiet(tables: Tables, row: Mapping[str, Any]) -> str:
     varied = [one["variation_percent"] for one in tables["noise"] if one["device"] == row["device"]]
     steady = f", the same work varied by {max(varied):.1f} %" if varied and all(varied) else ""
-    return f"{_visits(row)}{steady}."
+    return f"{_runs(row)}{steady}."
 
 
-def _visits(row: Mapping[str, Any]) -> str:
-    return f"{row['loader']} has {visits_text(row)}"
+def _runs(row: Mapping[str, Any]) -> str:
+    return f"{row['loader']} has {runs_text(row)}"
 
 
 def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
-    """Return what to type for results to be visited side by side."""
+    """Return what to type for results to be run side by side."""
     tied = {row["tier"] for row in (verdict["row"], *verdict["ties"])}
     if (tables["dataset"]["measure"] or {}).get("ram_copies") != "one" or not any(
         in_memory(tables, tier) for tier in tied

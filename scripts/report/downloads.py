@@ -17,7 +17,7 @@ from scripts.tables.columns import COLUMNS, RECORDS
 MOST = 1_100_000  # bytes of a file that is embedded, a third less than it takes in the page
 ABOUT = {
     "ranking": "every result, with its interval, its bound and what it takes",
-    "runs": "every visit",
+    "runs": "every run",
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from scripts.common.vocabulary import PARTS
 from scripts.report.verdict_texts import key, place
-from scripts.tables.columns import bytes_text, conditions, number_text
+from scripts.tables.columns import bytes_text, number_text, scenarios
 from scripts.tables.groups import grouped
 
 _CACHES = (("L2", "l2_cache_bytes"), ("L3", "l3_cache_bytes"))
@@ -25,7 +25,7 @@ def compared_once(ranking: Rows, best: Rows) -> Rows:
 
 
 def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
-    """Return of each condition the parts that were left out, and its rows with each part's share of the time in
+    """Return of each scenario the parts that were left out, and its rows with each part's share of the time in
     percent.
 
     Panels in which nothing was left out are not there: of a training AU alone says what the bottleneck is.
@@ -34,13 +34,13 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
         result: {row["part"]: row["percent"] for row in same}
         for result, same in grouped(parts, "loader", "tier", "slug").items()
     }
-    explained = grouped((row for row in best if row["bottleneck"]), "condition")
+    explained = grouped((row for row in best if row["bottleneck"]), "scenario")
     groups = []
-    for condition in conditions(best):
-        pairs = [(row, shares.get(key(row), {})) for row in explained.get(condition, ())]
+    for scenario in scenarios(best):
+        pairs = [(row, shares.get(key(row), {})) for row in explained.get(scenario, ())]
         found = [part for part in PARTS if any(part in one for _, one in pairs)]
         if found:
-            groups.append({"condition": condition, "parts": found, "rows": pairs})
+            groups.append({"scenario": scenario, "parts": found, "rows": pairs})
     return groups
 
 
@@ -100,7 +100,7 @@ _UNKNOWN = "not known"
 
 
 def machine_card(tables: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what decides a data loader's speed on the machine with the most visits, as (name, text) of one card.
+    """Return what decides a data loader's speed on the machine with the most runs, as (name, text) of one card.
 
     What no record says is ``not known``.
     """

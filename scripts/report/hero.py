@@ -30,7 +30,7 @@ Tables = Mapping[str, Any]
 
 
 def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]:
-    """Return what the template draws, of the device's first condition; no `rows` where nothing has a speed there.
+    """Return what the template draws, of the device's first scenario; no `rows` where nothing has a speed there.
 
     A row is the best result of a loader on any tier: `row`, its place on the axis (`at`, `low`, `high`, `storage`, in
     percent of it), what it gives to the model (`answer`), and the `candidate` that the page's script goes on with.
@@ -41,26 +41,26 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
     corpus = tables["dataset"]["corpus"]
     if not best or not corpus:
         return {"rows": []}
-    unit, clips = unit_of(corpus), next((row["clips"] for row in tables["runs"] if row["clips"]), 0)
+    unit, items = unit_of(corpus), next((row["items"] for row in tables["runs"] if row["items"]), 0)
     model = model_of(tables, best[0]["batch_size"])
-    known = [(row, candidate(row, tables, unit.stored_bytes, clips)) for row in best]
+    known = [(row, candidate(row, tables, unit.stored_bytes, items)) for row in best]
     least = smallest((one for _, one in known), unit)
     limits = [_storage_limit(one, model) for _, one in known]
-    ceilings = [row["bound_clips_per_second"] for row in best if row["bound"] == "in_memory"]
-    ends = [end for row in best for end in (row["interval_low"], row["clips_per_second"], row["interval_high"]) if end]
-    ends += [limit for limit in limits if limit] + ceilings[:1] + [model.clips_per_second]
+    ceilings = [row["bound_items_per_second"] for row in best if row["bound"] == "in_memory"]
+    ends = [end for row in best for end in (row["interval_low"], row["items_per_second"], row["interval_high"]) if end]
+    ends += [limit for limit in limits if limit] + ceilings[:1] + [model.items_per_second]
     axis = Axis(min(ends) / MARGIN, max(ends) * MARGIN)
     rows = [
         {
             "row": row,
             "tiers": list(dict.fromkeys(one["tier"] for one in _same(panel, row))),
             "candidate": one,
-            "answer": one.answer(model, unit.stored_bytes, clips),
-            "at": axis.share(row["clips_per_second"]),
-            "low": axis.share(row["interval_low"] or row["clips_per_second"]),
-            "high": axis.share(row["interval_high"] or row["clips_per_second"]),
+            "answer": one.answer(model, unit.stored_bytes, items),
+            "at": axis.share(row["items_per_second"]),
+            "low": axis.share(row["interval_low"] or row["items_per_second"]),
+            "high": axis.share(row["interval_high"] or row["items_per_second"]),
             "storage": limit and axis.share(limit),
-            "storage_clips_per_second": limit,
+            "storage_items_per_second": limit,
         }
         for (row, one), limit in zip(known, limits, strict=True)
     ]
@@ -69,12 +69,12 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         "rows": rows,
         "lost": [row for name, row in first_of(panel, "loader").items() if name not in {one["loader"] for one in best}],
         "model": model,
-        "condition": best[0]["condition"],
+        "scenario": best[0]["scenario"],
         "unit": unit,
-        "clips": clips,
-        "need": axis.share(model.clips_per_second),
+        "items": items,
+        "need": axis.share(model.items_per_second),
         "ceiling": axis.share(ceilings[0]) if ceilings else None,
-        "ceiling_clips_per_second": ceilings[0] if ceilings else None,
+        "ceiling_items_per_second": ceilings[0] if ceilings else None,
         "axis": axis,
         "ticks": axis.ticks(),
         "needs_text": needs_text(model, unit),
@@ -93,7 +93,7 @@ def _not_profiled(tables: Tables) -> str:
 
 def _large_text(known: Iterable[tuple[Row, Candidate]], model: Model, otherwise: str) -> str:
     """Return what storage gives in each format to data that is read from it in each epoch."""
-    sizes = {row["format"]: one.clip_bytes for row, one in known if one.clip_bytes}
+    sizes = {row["format"]: one.item_bytes for row, one in known if one.item_bytes}
     limits = {name: 1e6 * model.storage_mbps / size for name, size in sizes.items() if model.storage_mbps}
     if not limits:
         return f"What the storage gives was not measured: {otherwise}."
@@ -126,29 +126,29 @@ class Axis:
 
 def _storage_limit(one: Candidate, model: Model) -> float | None:
     """Return the items/s at which storage itself ends, at the bytes of this format."""
-    if one.keeps or not model.storage_mbps or not one.clip_bytes:
+    if one.keeps or not model.storage_mbps or not one.item_bytes:
         return None
-    return 1e6 * model.storage_mbps / one.clip_bytes
+    return 1e6 * model.storage_mbps / one.item_bytes
 
 
 def _best(panel: Iterable[Row], recommended: Row | None) -> list[Row]:
     """Return of each loader the fastest result, of the recommended one that result, the fastest first."""
-    found = first_of(sorted((row for row in panel if row["clips_per_second"]), key=_slowness), "loader")
+    found = first_of(sorted((row for row in panel if row["items_per_second"]), key=_slowness), "loader")
     if recommended and recommended["loader"] in found:
         found[recommended["loader"]] = recommended
     return sorted(found.values(), key=_slowness)
 
 
 def _slowness(row: Row) -> float:
-    return -row["clips_per_second"]
+    return -row["items_per_second"]
 
 
 def _same(panel: Iterable[Row], row: Row) -> list[Row]:
     """Return the results of a row's loader whose intervals meet its own, itself first."""
     low, high = _ends(row)
-    others = [one for one in panel if one["loader"] == row["loader"] and one["clips_per_second"] and one is not row]
+    others = [one for one in panel if one["loader"] == row["loader"] and one["items_per_second"] and one is not row]
     return [row, *(one for one in others if _ends(one)[0] <= high and _ends(one)[1] >= low)]
 
 
 def _ends(row: Row) -> tuple[float, float]:
-    return row["interval_low"] or row["clips_per_second"], row["interval_high"] or row["clips_per_second"]
+    return row["interval_low"] or row["items_per_second"], row["interval_high"] or row["items_per_second"]

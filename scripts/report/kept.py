@@ -11,7 +11,7 @@ DIFFERS = {  # by what a session relied on: what people read for it
     "format": "how the format is written",
     "loader": "the loader's version",
     "proven": "your own loader's file",
-    "receipts": "the data",
+    "checksums": "the data",
     "differs_by": "the decoder",
     "may_differ_by": "the decoder's limit",
     "versions": "versions of libraries",
@@ -37,6 +37,6 @@ def kept_text(dataset: Mapping[str, Any]) -> str:
     why = f" They differ in {', '.join(words)}." if words else ""
     many = f"{len(kept)} earlier session{'s' if len(kept) > 1 else ''}"
     return (
-        f"Kept and not shown: {runs:,} visit{'s' if runs > 1 else ''} of {many}, in"
-        f" {FOLDER.format(dataset['dataset'])}.{why} Visits of different sessions are never compared."
+        f"Kept and not shown: {runs:,} run{'s' if runs > 1 else ''} of {many}, in"
+        f" {FOLDER.format(dataset['dataset'])}.{why} Runs of different sessions are never compared."
     )

@@ -10,16 +10,16 @@ from scripts.common.vocabulary import BOTTLENECKS
 def loader_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each result, the fastest first, and for each reason why there is none.
 
-    `rows` are those of results/NAME.json (`scripts/tables/summarize_loader.py`): one a visit.
+    `rows` are those of results/NAME.json (`scripts/tables/summarize_loader.py`): one a run.
     """
     results = {(row["tier"], row.get("slug")): row for row in rows}.values()
-    fastest = sorted(results, key=lambda row: row.get("result_clips_per_second") or 0.0, reverse=True)
+    fastest = sorted(results, key=lambda row: row.get("result_items_per_second") or 0.0, reverse=True)
     return list(dict.fromkeys(map(_line, fastest)))
 
 
 def _line(row: Mapping[str, Any]) -> str:
     name = f"{row['loader']} on {row['tier']} ({row['slug']})" if row.get("slug") else row["loader"]
-    speed = row.get("result_clips_per_second")
+    speed = row.get("result_items_per_second")
     if not speed:
         return f"{name}: {row.get('result_status') or row['status']}, {row.get('result_reason') or row['reason']}"
     return f"{name}: {number_text(speed)} items/s ({', '.join(_beside(row))})"
@@ -28,6 +28,6 @@ def _line(row: Mapping[str, Any]) -> str:
 def _beside(row: Mapping[str, Any]) -> Iterator[str]:
     if row["result_interval_low"]:
         yield f"{number_text(row['result_interval_low'])} to {number_text(row['result_interval_high'])}"
-    yield f"{row['result_runs']} visit{'s' if row['result_runs'] > 1 else ''}"
+    yield f"{row['result_runs']} run{'s' if row['result_runs'] > 1 else ''}"
     if row["result_bottleneck"]:
         yield f"bottleneck: {BOTTLENECKS[row['result_bottleneck']].word}"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from scripts.report.config import code_text
 from scripts.report.groups import machine_text
 from scripts.report.others import data_text
-from scripts.report.verdict_texts import asked, place, rank_text, visits_text
-from scripts.tables.columns import conditions, number_text
+from scripts.report.verdict_texts import asked, place, rank_text, runs_text
+from scripts.tables.columns import number_text, scenarios
 from scripts.tables.groups import first_of
 
 Row = Mapping[str, Any]
@@ -53,19 +53,19 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def loader_rows(found: Sequence[Machine]) -> list[dict[str, Any]]:
-    """Return `condition`, `loader` and `cells` of each loader: of each machine its best result there, or None.
+    """Return `scenario`, `loader` and `cells` of each loader: of each machine its best result there, or None.
 
-    Of the conditions in which at least two machines have a speed; within one, by the speed on the first machine.
+    Of the scenarios in which at least two machines have a speed; within one, by the speed on the first machine.
     """
-    best = [first_of(sorted(one.tables["best"], key=_slowness), "condition", "loader") for one in found]
+    best = [first_of(sorted(one.tables["best"], key=_slowness), "scenario", "loader") for one in found]
     rows = []
-    for condition in conditions(row for one in found for row in one.tables["best"]):
-        names = dict.fromkeys(loader for one in best for at, loader in one if at == condition)
-        lines = {loader: [one.get((condition, loader)) for one in best] for loader in names}
+    for scenario in scenarios(row for one in found for row in one.tables["best"]):
+        names = dict.fromkeys(loader for one in best for at, loader in one if at == scenario)
+        lines = {loader: [one.get((scenario, loader)) for one in best] for loader in names}
         if sum(any(map(speed, cells)) for cells in zip(*lines.values(), strict=True)) < 2:
             continue
         for loader in sorted(lines, key=lambda name: list(map(_slowness, lines[name]))):
-            rows.append({"condition": condition, "loader": loader, "cells": lines[loader]})
+            rows.append({"scenario": scenario, "loader": loader, "cells": lines[loader]})
     return rows
 
 
@@ -75,13 +75,13 @@ def _slowness(row: Row | None) -> float:
 
 def speed(row: Row | None) -> float:
     """Return a result's items/s; 0 where it has none."""
-    return (row and row["clips_per_second"]) or 0.0
+    return (row and row["items_per_second"]) or 0.0
 
 
 def compared(tables: Tables) -> dict[str, Any] | None:
     """Return what page and terminal say of several machines; None where there is but this one.
 
-    `machines`: of each its `name`, what it is (`about`), its `fastest` result in the first `condition` that two
+    `machines`: of each its `name`, what it is (`about`), its `fastest` result in the first `scenario` that two
     machines share (None: nothing has a speed there), and `notes`, what differs beside the machine. `rows`: as of
     `loader_rows`.
     """
@@ -89,12 +89,12 @@ def compared(tables: Tables) -> dict[str, Any] | None:
     if not found:
         return None
     rows = loader_rows(found)
-    condition = rows[0]["condition"] if rows else ""
-    first = [row["cells"] for row in rows if row["condition"] == condition]
+    scenario = rows[0]["scenario"] if rows else ""
+    first = [row["cells"] for row in rows if row["scenario"] == scenario]
     fastest = [max(cells, key=speed) for cells in zip(*first, strict=True)] or [None] * len(found)
     return {
-        "condition": condition,
-        "conditions": list(dict.fromkeys(row["condition"] for row in rows)),
+        "scenario": scenario,
+        "scenarios": list(dict.fromkeys(row["scenario"] for row in rows)),
         "rows": rows,
         "machines": [
             {
@@ -137,8 +137,8 @@ def _step(tables: Tables) -> str:
 def speed_and_rank(row: Row) -> str:
     """Return the speed of a result with its interval, and its rank on its machine."""
     ends = (row["interval_low"], row["interval_high"])
-    interval = visits_text(row) if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
-    return f"{number_text(row['clips_per_second'])} items/s ({interval}), rank {rank_text(row)}"
+    interval = runs_text(row) if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
+    return f"{number_text(row['items_per_second'])} items/s ({interval}), rank {rank_text(row)}"
 
 
 def machine_lines(tables: Tables) -> Iterator[str]:
@@ -146,7 +146,7 @@ def machine_lines(tables: Tables) -> Iterator[str]:
     found = compared(tables)
     if found is None:
         return
-    yield " ".join(filter(None, ("On other machines, the fastest:", found["condition"])))
+    yield " ".join(filter(None, ("On other machines, the fastest:", found["scenario"])))
     for number, one in enumerate(found["machines"]):
         about = f" ({one['about']})" if one["about"] != one["name"] else ""
         row = one["fastest"]

@@ -29,20 +29,22 @@ class Model(NamedTuple):
     storage_mbps: float | None
 
     @property
-    def clips_per_second(self) -> float:
+    def items_per_second(self) -> float:
         """That the training takes."""
         return 1000 * self.batch / self.step_ms
 
 
 class Unit(NamedTuple):
-    """What the data consists of: the bytes of a clip by type, as delivered and, where that differs, as it is stored."""
+    """What the data consists of: the bytes of an item by type, as delivered and, where that differs, as it is
+    stored.
+    """
 
     sizes: tuple[tuple[str, int], ...]  # (type, bytes); the last one is as it is stored
     data: str  # what the stored data is called
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes of a stored clip."""
+        """The bytes of a stored item."""
         return self.sizes[-1][1]
 
 
@@ -55,33 +57,33 @@ def unit_of(corpus: Mapping[str, Any]) -> Unit:
 
 
 class Candidate(NamedTuple):
-    """What the arithmetic needs to know of a result: items/s without epoch starts, seconds of one, bytes of a clip."""
+    """What the arithmetic needs to know of a result: items/s without epoch starts, seconds of one, bytes of an item."""
 
     rate: float | None  # None: it was measured with a step, ranks or nothing read; what the loader gives is not known
     start_seconds: float
     works_ahead: bool  # while a step is under way
-    clip_bytes: float | None  # as its format has them
+    item_bytes: float | None  # as its format has them
     keeps: bool  # the whole data set in memory, by its tier or by itself
     measured: tuple[int, float, float] | None = None  # batch, step in ms, AU in percent
     share: float = 1.0  # that a measured AU had of what the rate says: work after a wait is slower
 
-    def answer(self, model: Model, stored_bytes: int, clips: int) -> "Answer":
-        """Return what it gives to a model whose data has `stored_bytes` a clip as stored; `clips` were measured.
+    def answer(self, model: Model, stored_bytes: int, items: int) -> "Answer":
+        """Return what it gives to a model whose data has `stored_bytes` an item as stored; `items` were measured.
 
         Data that does not fit into memory is read from storage in each epoch: no faster than that gives. Larger data
         has longer epochs, in which their start weighs less.
         """
         if self.rate is None:
             return Answer(None, None, "unknown")
-        size = (self.clip_bytes or stored_bytes) / stored_bytes
+        size = (self.item_bytes or stored_bytes) / stored_bytes
         large = bool(model.gigabytes and model.ram_gigabytes and model.gigabytes * size > model.ram_gigabytes)
-        if large and (self.keeps or not model.storage_mbps or not self.clip_bytes):
+        if large and (self.keeps or not model.storage_mbps or not self.item_bytes):
             return Answer(None, None, "does not fit" if self.keeps else "unknown")
-        limit = 1e6 * model.storage_mbps / self.clip_bytes if large else None
+        limit = 1e6 * model.storage_mbps / self.item_bytes if large else None
         rate = min(self.rate, limit) if limit else self.rate
         if self.measured and not large and not model.gigabytes and self.measured[:2] == (model.batch, model.step_ms):
             return Answer(rate, self.measured[2], "memory")
-        epoch = 1e9 * model.gigabytes / stored_bytes if model.gigabytes else clips
+        epoch = 1e9 * model.gigabytes / stored_bytes if model.gigabytes else items
         au = au_percent(model.step_ms, model.batch, rate, self.works_ahead, epoch, self.start_seconds)
         return Answer(rate, au * self.share, "storage" if limit and limit < self.rate else "memory")
 
@@ -122,13 +124,13 @@ def model_of(tables: Tables, batch: int) -> Model:
     )
 
 
-def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candidate:
-    """Return what is known of a result that has a speed, of so many clips of so many bytes as stored."""
-    sizes = {one["format"]: one["bytes"] / one["clips"] for one in tables["formats"] if one["bytes"] and one["clips"]}
+def candidate(row: Row, tables: Tables, stored_bytes: int, items: int) -> Candidate:
+    """Return what is known of a result that has a speed, of so many items of so many bytes as stored."""
+    sizes = {one["format"]: one["bytes"] / one["items"] for one in tables["formats"] if one["bytes"] and one["items"]}
     objects = {one["tier"] for one in tables["tiers"] if one["kind"] == OBJECTS}  # the storage asked for is a disk
     known = Candidate(
-        (row["steady_clips_per_second"] or row["clips_per_second"]) if bare(row) else None,
-        (row["epoch_start_seconds"] or 0.0) if row["steady_clips_per_second"] else 0.0,
+        (row["steady_items_per_second"] or row["items_per_second"]) if bare(row) else None,
+        (row["epoch_start_seconds"] or 0.0) if row["steady_items_per_second"] else 0.0,
         works_ahead(row["workers"], row["prefetch"]),
         None if row["tier"] in objects else sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
@@ -136,25 +138,25 @@ def candidate(row: Row, tables: Tables, stored_bytes: int, clips: int) -> Candid
     if row["step_au_percent"] is None or known.rate is None:
         return known
     measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
-    by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, clips).au
+    by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, items).au
     known = known._replace(share=min(1.0, measured[2] / by_rate))
     return known._replace(measured=measured) if row["step_au_from"] == MEASURED else known
 
 
 def needs_text(model: Model, unit: Unit) -> str:
     """Return what a model asks for in a sentence."""
-    need = model.clips_per_second
+    need = model.items_per_second
     rates = ", ".join(f"{bytes_text(need * size)}/s as {name}" for name, size in unit.sizes)
     return f"{model.batch:,} items every {model.step_ms:,g} ms are {number_text(need)} items/s: {rates}."
 
 
 def smallest(candidates: Iterable[Candidate], unit: Unit) -> float:
-    """Return the bytes of a clip in the smallest format that was measured, at most those of a stored clip."""
-    return min([float(unit.stored_bytes), *(one.clip_bytes for one in candidates if one.clip_bytes)])
+    """Return the bytes of an item in the smallest format that was measured, at most those of a stored item."""
+    return min([float(unit.stored_bytes), *(one.item_bytes for one in candidates if one.item_bytes)])
 
 
 def fits_text(model: Model, unit: Unit, least: float) -> str:
-    """Return in a sentence where the data is read from in each epoch; `least`: the `smallest` bytes of a clip."""
+    """Return in a sentence where the data is read from in each epoch; `least`: the `smallest` bytes of an item."""
     if not model.gigabytes or not model.ram_gigabytes:
         return "The data is taken to fit into memory: after the first epoch its files are read from there."
     size = f"{model.gigabytes:,g} GB of {unit.data}"

@@ -24,8 +24,8 @@ _PRESETS = {  # by table or chart: the preset that measures it
     "in_flight": "far",
 }
 _COMMANDS = {  # of the others what a call of snakemake needs, after --config, the data set and the session's preset
-    "parts": "measure='{bottlenecks: finalists}'",
-    "timeline": "measure='{timeline: finalists}'",
+    "parts": "measure='{bottlenecks: candidates}'",
+    "timeline": "measure='{timeline: candidates}'",
     "training": "sweep='{task: [read, train, lightning]}'",
     "cold": "sweep='{cache: [warm, cold]}'",
     "scaling": "sweep='{workers: auto}'",
@@ -44,7 +44,7 @@ _SWEPT = {  # the key of `sweep` that each asks for
 _NEEDS = {  # by table, where that is empty
     "parts": (
         "What is the bottleneck?",
-        "`bottlenecks: finalists` below `measure` in `config.yaml`, and loaders whose parts can be left out",
+        "`bottlenecks: candidates` below `measure` in `config.yaml`, and loaders whose parts can be left out",
     ),
     "ladder": ("What is each optimisation worth?", "the steps' runs"),
     "training": (
@@ -98,7 +98,7 @@ def _asked(tables: Tables, charts: Mapping[str, ModuleType], rows: Mapping[str, 
 
 def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
     """Yield the name, the question and the needs of what is worth trying where results were measured on a GPU."""
-    rows = [row for row in tables["ranking"] if row["device"] == "cuda" and row["clips_per_second"]]
+    rows = [row for row in tables["ranking"] if row["device"] == "cuda" and row["items_per_second"]]
     options = {row["loader"]: [] for row in rows}
     for row in rows:
         options[row["loader"]].append(json.loads(row["options"] or "{}"))

@@ -18,7 +18,7 @@ def with_others(tables: Tables) -> dict[str, Any]:
     """Return tables with those of the config's other sessions: of the `baseline` (or None), and of `machines`.
 
     `machines` is a list of `name` (empty where the config gives none) and `tables`. Raises UserError for a folder
-    without tables, for records of another protocol, for clips of another length, and for a machine that is there twice.
+    without tables, for records of another protocol, for items of another length, and for a machine that is there twice.
     """
     baseline = asked(tables, "baseline")
     return {**tables, "baseline": read_baseline(baseline) if baseline else None, "machines": _machines(tables)}
@@ -43,7 +43,7 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
             check_protocol(key, tables["host"], read_json(host), f"{again} FOLDER; or take it out of the list.")
         hint = "Make them there with this version, by snakemake, and copy them again"
         other = _read(key, folder, f"{hint}; or take the folder out of the list.")
-        check_clips(key, tables, other)
+        check_items(key, tables, other)
         _check_other(key, other, [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)])
         found.append({"name": name, "folder": folder, "tables": other})
     return found
@@ -71,16 +71,16 @@ def _numbers(values: Iterable[int]) -> str:
 
 
 def data_text(tables: Tables) -> str:
-    """Return which data a session measured, such as ``data set demo with 461 clips``."""
+    """Return which data a session measured, such as ``data set demo with 461 items``."""
     dataset = tables["dataset"]
-    clips = ((dataset["corpus"] or {}).get("clips") or {}).get(SPLIT, "unknown")
-    return f"data set {dataset['dataset']} with {clips} items"
+    items = ((dataset["corpus"] or {}).get("items") or {}).get(SPLIT, "unknown")
+    return f"data set {dataset['dataset']} with {items} items"
 
 
-def check_clips(key: str, tables: Tables, other: Tables) -> None:
-    """Refuse clips of another length, or files encoded otherwise: a clip a second is then no unit that both have."""
+def check_items(key: str, tables: Tables, other: Tables) -> None:
+    """Refuse items of another length, or files encoded otherwise: an item a second is then no unit that both have."""
     corpora = [one["dataset"]["corpus"] or {} for one in (tables, other)]
-    ours, theirs = map(_clip_text, corpora)
+    ours, theirs = map(_item_text, corpora)
     if ours != theirs:
         audio = not (corpora[0].get("sample") and corpora[0]["sample"]["kind"] != "audio")
         options = "`audio` in config.yaml" if audio else "options of the data set"
@@ -90,7 +90,7 @@ def check_clips(key: str, tables: Tables, other: Tables) -> None:
         )
 
 
-def _clip_text(corpus: Mapping[str, Any]) -> str:
+def _item_text(corpus: Mapping[str, Any]) -> str:
     item = corpus.get("sample") or {"kind": "audio"}
     if item["kind"] != "audio":
         options = corpus.get("options") or {}
@@ -105,6 +105,6 @@ def _check_other(key: str, tables: Tables, others: Iterable[tuple[str, Tables]])
     for name, other in others:
         if tables["runs"] and (tables["host"], tables["runs"]) == (other["host"], other["runs"]):
             raise UserError(
-                f"{key}: found the very visits of {name}, allowed is each machine once. Take it out of the list, or "
+                f"{key}: found the very runs of {name}, allowed is each machine once. Take it out of the list, or "
                 "name the folder of another machine."
             )

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Table
 from scripts.common.published import Published, PublishedRow, published_names, read_published
+from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.vocabulary import TASKS, ranks_of
 from scripts.report.shown import tier_text
 from scripts.report.verdict_texts import asked, key, kind_of
@@ -41,7 +41,7 @@ def published(tables: Tables) -> list[dict[str, Any]]:
 
 
 def _beside(tables: Tables, table: Published) -> dict[str, Any]:
-    results = [row for row in tables["ranking"] if row["clips_per_second"]]
+    results = [row for row in tables["ranking"] if row["items_per_second"]]
     panels = [_panel(tables, place, pairs) for place, pairs in _places(table, results) if len(pairs) > 1]
     shown = {id(one["published"]) for panel in panels for one in panel["rows"]}
     return {
@@ -77,7 +77,7 @@ def _best(wanted: PublishedRow, results: Iterable[Row]) -> Row | None:
         and (wanted.tier is None or tier_text(wanted.tier, row["emulated"]) == row["tier"])
         and wanted.settings.items() <= _settings(row).items()
     ]
-    return max(like, key=lambda row: row["clips_per_second"], default=None)
+    return max(like, key=lambda row: row["items_per_second"], default=None)
 
 
 def _settings(row: Row) -> dict[str, Any]:
@@ -87,13 +87,13 @@ def _settings(row: Row) -> dict[str, Any]:
 
 def _panel(tables: Tables, place: str, pairs: Sequence[Pair]) -> dict[str, Any]:
     ordered = sorted(pairs, key=lambda pair: -pair[0].speed)
-    slowest, own_slowest = ordered[-1][0].speed, ordered[-1][1]["clips_per_second"]
+    slowest, own_slowest = ordered[-1][0].speed, ordered[-1][1]["items_per_second"]
     rows = [
         {
             "published": one,
             "row": row,
             "times": one.speed / slowest,
-            "own_times": row["clips_per_second"] / own_slowest,
+            "own_times": row["items_per_second"] / own_slowest,
             "cores": row["cores_used"],
         }
         for one, row in ordered
@@ -102,7 +102,7 @@ def _panel(tables: Tables, place: str, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _order_text(tables: Tables, ordered: Sequence[Pair]) -> str:
-    """Return how many pairs have the published order here, and which surely have the other."""
+    """Return how many pairs have the published order here, and which significantly have the other."""
     table = Table(speeds_of(tables, [row for _, row in ordered]), FINAL_ERROR)
     same, other, pairs = 0, [], 0
     for (faster, row), (slower, beside) in combinations(ordered, 2):

@@ -60,8 +60,8 @@ from scripts.report.verdict_texts import (
     kind_of,
     most_text,
     rank_text,
+    runs_text,
     unusual_settings,
-    visits_text,
 )
 from scripts.report.verdicts import verdicts
 from scripts.report.why import reasons
@@ -73,7 +73,7 @@ TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
 SCRIPTS = ("tables.js", "page.js", "model.js")
 TAKES = (
-    *("first_batch_seconds", "cpu_seconds_per_1000_clips", "pss_peak_bytes", "pss_per_worker_peak_bytes"),
+    *("first_batch_seconds", "cpu_seconds_per_1000_items", "pss_peak_bytes", "pss_per_worker_peak_bytes"),
     *("threads_peak", "open_files_peak"),
 )
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
@@ -125,7 +125,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "beyond": bound_text,
         "au": au_text,
         "rank": rank_text,
-        "visits": visits_text,
+        "runs": runs_text,
         "speed_and_rank": speed_and_rank,
         "choice": choice_heading,
         "most": most_text,
@@ -225,7 +225,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of a result that are made from its visits, have a heading and no other place on the page.
+    """Return the columns of a result that are made from its runs, have a heading and no other place on the page.
 
     Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
     """
@@ -275,17 +275,17 @@ def quantiles(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], d
 
 
 def source_text(dataset: Mapping[str, Any]) -> str:
-    """Return which source the clips come from, and how many are measured."""
+    """Return which source the items come from, and how many are measured."""
     source = dataset["config"]["datasets"][dataset["dataset"]]["source"]
-    clips = (dataset["corpus"] or {}).get("clips") or {}
-    return ", ".join(filter(None, (source, clips and f"{clips.get(SPLIT, 0):,} items measured")))
+    items = (dataset["corpus"] or {}).get("items") or {}
+    return ", ".join(filter(None, (source, items and f"{items.get(SPLIT, 0):,} items measured")))
 
 
 def epoch_batches(best: Iterable[Mapping[str, Any]], corpus: Mapping[str, Any] | None) -> str:
     """Return how many batches an epoch has, by the batch sizes that occur; empty where that is not known."""
-    clips = ((corpus or {}).get("clips") or {}).get(SPLIT)
+    items = ((corpus or {}).get("items") or {}).get(SPLIT)
     sizes = sorted({row["batch_size"] for row in best if row["batch_size"]})
-    return " or ".join(f"{-(-clips // size):,}" for size in sizes) if clips else ""
+    return " or ".join(f"{-(-items // size):,}" for size in sizes) if items else ""
 
 
 def epochs_text(epochs: float) -> str:

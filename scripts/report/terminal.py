@@ -11,10 +11,10 @@ from scripts.report.confidence import confidence
 from scripts.report.kept import kept_text
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
-from scripts.report.verdict_texts import FEW_VISITS, Caution, asked, choice_text, rank_text, visits_text
+from scripts.report.verdict_texts import FEW_RUNS, Caution, asked, choice_text, rank_text, runs_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
-from scripts.tables.columns import conditions, number_text, settings_text
+from scripts.tables.columns import number_text, scenarios, settings_text
 
 MOST_TIES = 3  # that are named beside a goal's answer
 WIDTH = 100  # columns; nothing printed is wider but a command
@@ -30,10 +30,10 @@ def ranking_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
     """Return the lines to print, at most WIDTH columns each; ANSI codes only where `colour` is true."""
     lines: list[str] = []
     best = tables["best"]
-    names = conditions(best)
-    for condition in names:
-        rows = [row for row in best if row["condition"] == condition]
-        lines += [_title(tables, condition), *_table(rows, colour), ""]
+    names = scenarios(best)
+    for scenario in names:
+        rows = [row for row in best if row["scenario"] == scenario]
+        lines += [_title(tables, scenario), *_table(rows, colour), ""]
     if not names:
         lines += ["The plan has no run that could be ranked.", ""]
     lines += _caveats(best)
@@ -75,7 +75,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         rank_text(row),
         *names,
-        number_text(row["clips_per_second"]),
+        number_text(row["items_per_second"]),
         _between(row),
         "-" if percent is None else number_text(percent, 2),
         BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
@@ -84,14 +84,14 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _settings(row: Row) -> str:
-    """Return the slug without what the condition's name says: the device and the conditions."""
+    """Return the slug without what the scenario's name says: the device, task, cache and step."""
     said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
     return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
 
 
 def _between(row: Row) -> str:
     if row["interval_low"] is None:
-        return visits_text(row)
+        return runs_text(row)
     return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
 
 
@@ -100,14 +100,14 @@ def _caveats(best: Sequence[Row]) -> list[str]:
     if not runs:
         return ["No loader has a verified speed.", ""]
     text = (
-        "Rank 3-5: 2 results are surely faster, all from the 6th on surely slower, by ratios within blocks; any false "
-        "difference in a table has a chance of 4 %, with 3 blocks up to 8 %. The interval is that of a speed by "
+        "Rank 3-5: 2 results are surely faster, all from the 6th on surely slower, by ratios within rounds; any false "
+        "difference in a table has a chance of 4 %, with 3 rounds up to 8 %. The interval is that of a speed by "
         "itself. % of bound: of what the same consumer takes from memory, or of what storage gives, measured beside "
         "each result. Settings: b batch size, w workers, p prefetch, then the allocator and the loader's own. first s: "
         "seconds until the first batch."
     )
     if any(row["bottleneck"] for row in best):
-        text += " Bottleneck: looked for in what leads, and in what you have now."
+        text += " Bottleneck: looked for in the leaders, and in what you have now."
     return [*textwrap.wrap(text, WIDTH), ""]
 
 
@@ -151,34 +151,34 @@ def verdict_lines(tables: Mapping[str, Any], colour: bool) -> list[str]:
 
 
 def _together(cautions: Iterable[Caution]) -> list[str]:
-    """Return their texts, of those that ask for more visits one: in a short session that is said of most results."""
+    """Return their texts, of those that ask for more runs one: in a short session that is said of most results."""
     cautions = list(cautions)
-    few = [one.text for one in cautions if one.code == FEW_VISITS]
+    few = [one.text for one in cautions if one.code == FEW_RUNS]
     if len(few) < 2:
         return [one.text for one in cautions]
     others = f"{len(few) - 1} other{'s' if len(few) > 2 else ''}"
     together = f"{few[0].removesuffix('.')}, and so do the few of {others}."
-    return [together, *(one.text for one in cautions if one.code != FEW_VISITS)]
+    return [together, *(one.text for one in cautions if one.code != FEW_RUNS)]
 
 
 def summary_lines(tables: Mapping[str, Any]) -> list[str]:
-    """Return of the lines those of the fastest alone: the table of its condition, confidence, what to use.
+    """Return of the lines those of the fastest alone: the table of its scenario, confidence, what to use.
 
     Empty where nothing has a speed.
     """
     first = verdicts(tables)[0]
     if first["row"] is None:
         return []
-    condition = first["row"]["condition"]
-    rows = [row for row in tables["best"] if row["condition"] == condition]
+    scenario = first["row"]["scenario"]
+    rows = [row for row in tables["best"] if row["scenario"] == scenario]
     texts = [(0, "What to use", ""), (2, confidence(tables, first).text, ""), *_verdict_texts(first)]
-    return [_title(tables, condition), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
+    return [_title(tables, scenario), *_table(rows, colour=False), "", *_wrapped(texts, colour=False)]
 
 
-def _title(tables: Mapping[str, Any], condition: str) -> str:
-    row = next(row for row in tables["best"] if row["condition"] == condition)
+def _title(tables: Mapping[str, Any], scenario: str) -> str:
+    row = next(row for row in tables["best"] if row["scenario"] == scenario)
     cache = ", files in memory (warm page cache)" if row["cache"] == "warm" else ""
-    return f"{condition}, data set {_clean(tables['dataset']['dataset'])}{cache}"
+    return f"{scenario}, data set {_clean(tables['dataset']['dataset'])}{cache}"
 
 
 def _wrapped(texts: Iterable[tuple[int, str, str]], colour: bool) -> list[str]:

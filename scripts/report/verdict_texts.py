@@ -18,7 +18,7 @@ from scripts.tables.columns import bytes_text, number_text, settings_text
 MOST_NAMED = 5  # results by name; the rest is counted
 AT_BOUND = 100.0  # percent; above it a result and its bound, which both scatter, have changed places
 ABOVE_BOUND = 110.0  # more than what steady machines scatter: the bound was disturbed, or the result
-FEW_VISITS = "few-visits"  # the code of a caution that many results of a short session share
+FEW_RUNS = "few-runs"  # the code of a caution that many results of a short session share
 _AGAIN = "type the same command"
 _FIXED = {  # by status: what makes a result of it
     "failed": f"fix the loader or its library, delete its records below results/runs, and {_AGAIN}",
@@ -60,7 +60,7 @@ def place(row: Row) -> str:
 
 
 def rank_text(row: Row) -> str:
-    """Return a rank interval such as ``1-4``; a dash for a single visit."""
+    """Return a rank interval such as ``1-4``; a dash for a single run."""
     if row["rank"] is None:
         return "-"
     return str(row["rank"]) if row["rank"] == row["rank_high"] else f"{row['rank']}-{row['rank_high']}"
@@ -68,9 +68,9 @@ def rank_text(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
-    text = f"{number_text(row['clips_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
+    text = f"{number_text(row['items_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
     if not row["bottleneck"]:
-        why = "it is looked for in finalists (`measure.bottlenecks`) whose loader has parts that can be left out"
+        why = "it is looked for in candidates (`measure.bottlenecks`) whose loader has parts that can be left out"
         return f"{text}The bottleneck is not known: {why}."
     if row["bottleneck"] == "none":
         return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
@@ -93,17 +93,17 @@ def bound_text(percent: float) -> str:
     return "" if percent <= AT_BOUND else "at the bound" if percent <= ABOVE_BOUND else "above the bound"
 
 
-def visits_text(row: Row) -> str:
-    """Return how many visits a speed is of, such as ``2 visits``: said where these are too few for an interval."""
-    return "1 visit" if row["runs"] == 1 else f"{row['runs']} visits"
+def runs_text(row: Row) -> str:
+    """Return how many runs a speed is of, such as ``2 runs``: said where these are too few for an interval."""
+    return "1 run" if row["runs"] == 1 else f"{row['runs']} runs"
 
 
 def _between(row: Row) -> str:
     if row["interval_low"] is None:
-        return "a single visit" if row["runs"] == 1 else visits_text(row)
+        return "a single run" if row["runs"] == 1 else runs_text(row)
     return (
         f"{100 * CONFIDENCE:g} % interval {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of "
-        f"{row['runs']} visits"
+        f"{row['runs']} runs"
     )
 
 
@@ -154,7 +154,7 @@ def against_text(found: Comparison, row: Row, had: Row) -> str:
     """Return how a result's speed compares with that of `had`, which the user has now."""
     if found.low is None or found.high is None:
         single = 1 in (row["runs"], had["runs"])
-        why = "a single visit tells nothing" if single else "they share too few blocks to be compared"
+        why = "a single run tells nothing" if single else "they share too few rounds to be compared"
         return f"{number_text(found.ratio)} times the speed of {place(had)}, which you have now; but {why}."
     low, high = (1 / found.high, 1 / found.low) if found.slower else (found.low, found.high)
     between = times_text(low, high)
@@ -203,9 +203,9 @@ def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
         text = f"{now}, which `report.now` in config.yaml names, has no verified speed under these conditions."
         yield Caution("now-unmeasured", text)
     if row["runs"] == 1:
-        yield Caution("single-visit", f"A single visit of {place(row)} says little.")
+        yield Caution("single-run", f"A single run of {place(row)} says little.")
     elif row["runs"] < FEW:
-        yield Caution(FEW_VISITS, f"{row['runs']} visits of {place(row)} say little.")
+        yield Caution(FEW_RUNS, f"{row['runs']} runs of {place(row)} say little.")
     yield from _doubts(row)
 
 
@@ -236,7 +236,7 @@ def given_text(row: Row, answer: Any) -> str:
 
 def starving(row: Row, step_ms: float, feeding: Row | None, answer: Any) -> Caution:
     """Return what to know of a result that does not feed the user's own step; `feeding`: the fastest that does."""
-    slower = feeding and feeding["clips_per_second"] < row["clips_per_second"]
+    slower = feeding and feeding["items_per_second"] < row["items_per_second"]
     other = f" {place(feeding)} does{', though it reads more slowly' if slower else ''}." if feeding else ""
     wanted = f"your step of {step_ms:g} ms at {TARGET_AU_PERCENT:g} % AU"
     return Caution("starves", f"{place(row)} does not surely feed {wanted}: {given_text(row, answer)}.{other}")
@@ -246,17 +246,17 @@ def _doubts(row: Row) -> Iterator[Caution]:
     if row["reason"]:
         yield Caution("reason", f"{place(row)}: {row['reason']}.")
     if row["disturbed"]:
-        were = f"{row['disturbed']} of {row['runs']} visits of {place(row)}"
+        were = f"{row['disturbed']} of {row['runs']} runs of {place(row)}"
         yield Caution("disturbed", f"Other programs used the CPU during {were}.")
     if row["left_out"]:
-        other = "1 other visit does" if row["left_out"] == 1 else f"{row['left_out']} other visits do"
+        other = "1 other run does" if row["left_out"] == 1 else f"{row['left_out']} other runs do"
         them = "it" if row["left_out"] == 1 else "them"
         yield Caution("left-out", f"{other} not count: other programs took more of the CPU from {them}.")
     more = (row["warnings"] or 0) - (row["disturbed"] or 0)
     if more > 0:
         other = " other" if row["disturbed"] else ""
         count = f"1{other} warning" if more == 1 else f"{more}{other} warnings"
-        text = f"The visits of {place(row)} gave {count}, which the report lists under Warnings."
+        text = f"The runs of {place(row)} gave {count}, which the report lists under Warnings."
         yield Caution("warnings", text)
 
 
@@ -269,7 +269,7 @@ def unusual_settings(row: Row) -> str:
 
 
 def in_random_order(row: Row) -> bool:
-    """Return whether the loader's epochs were permutations of all clips."""
+    """Return whether the loader's epochs were permutations of all items."""
     return row["declared"]["order"] == RANDOM
 
 
@@ -289,10 +289,10 @@ def asked(tables: Tables, key: str) -> Any:
 
 
 def had_now(tables: Tables, row: Row) -> Row | None:
-    """Return the best result in the row's condition of the loader that `report.now` names, or None."""
+    """Return the best result in the row's scenario of the loader that `report.now` names, or None."""
     now = asked(tables, "now")
-    rows = [one for one in tables["best"] if (one["condition"], one["loader"]) == (row["condition"], now)]
-    return max((one for one in rows if one["clips_per_second"]), key=lambda one: one["clips_per_second"], default=None)
+    rows = [one for one in tables["best"] if (one["scenario"], one["loader"]) == (row["scenario"], now)]
+    return max((one for one in rows if one["items_per_second"]), key=lambda one: one["items_per_second"], default=None)
 
 
 def no_speed(rows: Sequence[Row]) -> str:
@@ -306,7 +306,7 @@ def no_speed(rows: Sequence[Row]) -> str:
 
 def no_rival(rows: Iterable[Row]) -> str:
     """Return what a ranking needs in which one loader alone has a speed; an empty string where there are several."""
-    loaders = {row["loader"] for row in rows if row["clips_per_second"]}
+    loaders = {row["loader"] for row in rows if row["items_per_second"]}
     if len(loaders) > 1:
         return ""
     return (

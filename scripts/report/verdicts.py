@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from scripts.common import blocks
+from scripts.common import rounds
 from scripts.common.choice import Compared
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
@@ -33,7 +33,7 @@ from scripts.report.verdict_texts import (
     speed_text,
     starving,
 )
-from scripts.tables.columns import bytes_text, condition_order, conditions, number_text
+from scripts.tables.columns import bytes_text, number_text, scenario_order, scenarios
 from scripts.tables.groups import first_of
 from scripts.tables.step_au import MEASURED
 
@@ -55,47 +55,48 @@ def verdicts(tables: Tables) -> list[Verdict]:
 
     - `goal`: fastest, fastest_cold, least_memory, simplest or cheapest. `device`. `title`: the goal in words.
     - `row`: the row of `best` or `ranking` to use, or None. `ties`: the rows, one of each loader and tier, that
-      are not distinguishable from it by this goal. Single visits distinguish nothing.
-    - `form`, of goals by speed: `use` (it is surely the fastest, or at most CLOSE times slower than any that ties, or
-      it alone feeds the user's own step), `equal` (all that tie surely differ by less than CLOSE) or `noisy` (none is
-      recommended; the first is the least behind). `behind`: how many times slower than any of the ties it is at most;
-      `longer`: how many times as many blocks would settle it; `certain`: what is surely slower.
+      are not distinguishable from it by this goal. Single runs distinguish nothing.
+    - `form`, of goals by speed: `use` (it is significantly the fastest, or at most CLOSE times slower than any that
+      ties, or it alone feeds the user's own step), `equal` (all that tie significantly differ by less than CLOSE) or
+      `noisy` (none is recommended; the first is the least behind). `behind`: how many times slower than any of the ties
+      it is at most;
+      `longer`: how many times as many rounds would settle it; `certain`: what is significantly slower.
     - `fact`: what the goal is about, such as ``203 MB at its peak``. `reason`: the rule by which it was chosen, speed
       with interval and bound, and what the bottleneck is.
-    - `against`: None, or `row`, the best result of `report.now` in the same condition, `times_faster`, `faster_low` and
-      `faster_high` (99 % interval; None for single visits and for the same result), and `text`.
+    - `against`: None, or `row`, the best result of `report.now` in the same scenario, `times_faster`, `faster_low` and
+      `faster_high` (99 % interval; None for single runs and for the same result), and `text`.
     - `lacking`: what it needs, where there is no row or nothing to compare it with; else empty.
     - `cautions`: what to know before one acts on it, each a Caution; `caveat` is their texts in one.
     """
-    rows = sorted((row for row in tables["best"] if row["condition"]), key=condition_order)
+    rows = sorted((row for row in tables["best"] if row["scenario"]), key=scenario_order)
     devices = list(dict.fromkeys(row["device"] for row in rows)) or [""]
     goals = (_fastest, _fastest_cold, _least_memory, _simplest, _cheapest)
     return [goal(tables, device) for goal in goals for device in devices]
 
 
 def main_panel(best: Rows, device: str) -> Rows:
-    """Return the device's rows of `best` in the first condition in which anything ran: reading from a warm cache, if
+    """Return the device's rows of `best` in the first scenario in which anything ran: reading from a warm cache, if
     it did.
 
     It is the first one with a speed, where there is any; where nothing ran at all the first that there is.
     """
     rows = [row for row in best if row["device"] == device]
     ran = [row for row in rows if row["status"] != "skipped"]
-    names = conditions(row for row in ran if row["clips_per_second"]) or conditions(ran) or conditions(rows)
-    return [row for row in rows if row["condition"] == names[0]] if names else []
+    names = scenarios(row for row in ran if row["items_per_second"]) or scenarios(ran) or scenarios(rows)
+    return [row for row in rows if row["scenario"] == names[0]] if names else []
 
 
 def _fastest(tables: Tables, device: str) -> Verdict:
     rows = main_panel(tables["best"], device)
-    title = f"Fastest ({rows[0]['condition']})" if rows else "Fastest"
+    title = f"Fastest ({rows[0]['scenario']})" if rows else "Fastest"
     return _by_speed(tables, rows, {"goal": "fastest", "device": device, "title": title}, LACKING["run"])
 
 
 def _fastest_cold(tables: Tables, device: str) -> Verdict:
-    conditions = {"device": device, "task": "read", "cache": "cold", "step_ms": 0}
-    rows = [row for row in tables["best"] if all(row[name] == value for name, value in conditions.items())]
+    scenarios = {"device": device, "task": "read", "cache": "cold", "step_ms": 0}
+    rows = [row for row in tables["best"] if all(row[name] == value for name, value in scenarios.items())]
     named = _named("fastest_cold", device, "Fastest in random order from a cold disk")
-    random = [row for row in rows if row["clips_per_second"] and in_random_order(row)]
+    random = [row for row in rows if row["items_per_second"] and in_random_order(row)]
     return _by_speed(tables, random or rows, named, LACKING["cold"])
 
 
@@ -108,7 +109,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     if not ranked:
         return _none(named, no_speed(rows) if rows else absent)
     table = compared(tables, ranked[0])
-    beside = (row for row in tables["ranking"] if row["condition"] == ranked[0]["condition"])
+    beside = (row for row in tables["ranking"] if row["scenario"] == ranked[0]["scenario"])
     every = {key(row): row for row in (*beside, *ranked)}
     step_ms = asked(tables, "step_ms")
 
@@ -119,7 +120,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
         map(key, ranked), lambda one: _expense(tables, every[one]), lambda one: starves(every[one])
     )
     first, *equals = (every[one] for one in (choice.key, *others))
-    fact = f"{number_text(first['clips_per_second'])} items/s"
+    fact = f"{number_text(first['items_per_second'])} items/s"
     fed = None if starves(first) else step_ms
     rule = _rule(fed, choice.behind <= CLOSE, [first, *equals]) if equals and choice.form != "noisy" else ""
     rule += OVER_TIERS if equals and table.loaders else ""
@@ -133,13 +134,13 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
 
 
 def compared(tables: Tables, row: Row) -> Compared:
-    """Return the comparison of a result with the best ones of its condition, all at once.
+    """Return the comparison of a result with the best ones of its scenario, all at once.
 
     Whatever a report says of how many times faster one is than another comes from here. By themselves they compare as
     their ranks are made, and over all tiers where a warm cache holds the files of each (common/choice.py).
     """
-    beside = _with_speed(one for one in tables["best"] if one["condition"] == row["condition"])
-    settings = _with_speed(one for one in tables["ranking"] if one["condition"] == row["condition"])
+    beside = _with_speed(one for one in tables["best"] if one["scenario"] == row["scenario"])
+    settings = _with_speed(one for one in tables["ranking"] if one["scenario"] == row["scenario"])
     tiers = {one["tier"] for one in settings}
     together = len(tiers) > 1 and all(_from_memory(tables, one) for one in settings)
     return Compared(speeds_of(tables, (*beside, row)), speeds_of(tables, settings), together)
@@ -152,16 +153,16 @@ def _from_memory(tables: Tables, row: Row) -> bool:
 
 
 def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
-    """Return {name: {block: items per second}} of results, of the visits that count."""
+    """Return {name: {round: items per second}} of results, of the runs that count."""
     speeds: dict[Name, dict[int, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
-            speeds[key(run)][run["repeat"]] = run["clips_per_second"]
+            speeds[key(run)][run["repeat"]] = run["items_per_second"]
     return speeds
 
 
 def _with_speed(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["clips_per_second"]]
+    return [row for row in rows if row["items_per_second"]]
 
 
 def _rule(step_ms: float | None, close: bool, rows: Rows) -> str:
@@ -187,13 +188,15 @@ def _expense(tables: Tables, row: Row) -> tuple[Any, ...]:
         in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
         row["workers"] or 0,
-        row["cpu_seconds_per_1000_clips"] or inf,
+        row["cpu_seconds_per_1000_items"] or inf,
         row["pss_peak_bytes"] or inf,
     )
 
 
 def _certain(table: Compared, rows: Rows, equals: Rows, had: Row | None) -> str:
-    """Return which of the `rows` is surely slower than each of the `equals`: `had`, else the slowest one; or empty."""
+    """Return which of the `rows` is significantly slower than each of the `equals`: `had`, else the slowest one; or
+    empty.
+    """
     slower = {}
     leading = {one["loader"] for one in equals} if table.loaders else set()
     for row in rows:
@@ -216,7 +219,7 @@ def _least_memory(tables: Tables, device: str) -> Verdict:
     near = [row for row in near if not in_memory(tables, row["tier"])] or near
     if not near:
         return _none(named, LACKING["memory"])
-    near.sort(key=lambda row: (row["pss_peak_bytes"], -row["clips_per_second"]))
+    near.sort(key=lambda row: (row["pss_peak_bytes"], -row["items_per_second"]))
     lean = list(first_of(near, "loader", "tier").values())
     least = _of_runs(tables, lean[0], "pss_peak_bytes")
     ties = [row for row in lean[1:] if not compare(_of_runs(tables, row, "pss_peak_bytes"), least).faster]
@@ -246,7 +249,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
     def effort(row: Row) -> tuple[float, ...]:
         return row["workers"] or 0, in_memory(tables, row["tier"]), _known(formats, row, "files")
 
-    sustained.sort(key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["clips_per_second"]))
+    sustained.sort(key=lambda row: (effort(row), _known(formats, row, "seconds"), -row["items_per_second"]))
     ordered = first_of(sustained, "loader", "tier").values()
     same = [row for row in ordered if effort(row) == effort(sustained[0])]
     rule = (
@@ -258,7 +261,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
 
 
 def _sustains(row: Row, step_ms: float) -> bool:
-    """Return whether a result feeds a step: what was tried with it says so, or else its rate surely does."""
+    """Return whether a result feeds a step: what was tried with it says so, or else its rate significantly does."""
     if row["step_au_from"] == MEASURED:
         return row["step_au_percent"] >= TARGET_AU_PERCENT
     if row["minimum_step_ms"] is not None:
@@ -283,8 +286,8 @@ def _answer(tables: Tables, row: Row) -> Answer | None:
     same = asked(tables, "batch") in (None, row["batch_size"]) and asked(tables, "gigabytes") is None
     if not corpus or same:
         return None
-    clips = next((run["clips"] for run in tables["runs"] if run["clips"]), 0)
-    data = unit_of(corpus).stored_bytes, clips
+    items = next((run["items"] for run in tables["runs"] if run["items"]), 0)
+    data = unit_of(corpus).stored_bytes, items
     return candidate(row, tables, *data).answer(model_of(tables, row["batch_size"]), *data)
 
 
@@ -305,23 +308,23 @@ def _workers_text(workers: int | None) -> str:
 
 def _cheapest(tables: Tables, device: str) -> Verdict:
     named = _named("cheapest", device, "Cheapest to prepare")
-    rows = [row for row in main_panel(tables["best"], device) if row["clips_per_second"]]
+    rows = [row for row in main_panel(tables["best"], device) if row["items_per_second"]]
     if not rows:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     formats = {row["format"]: row for row in tables["formats"] if row["seconds"] is not None}
     timed = [row for row in rows if row["format"] in formats]
     if not timed:
         return _none(named, LACKING["preparation"])
-    first, *others = sorted(timed, key=lambda row: (formats[row["format"]]["seconds"], -row["clips_per_second"]))
+    first, *others = sorted(timed, key=lambda row: (formats[row["format"]]["seconds"], -row["items_per_second"]))
     same = [row for row in others if row["format"] == first["format"]]
     speeds = speeds_of(tables, [first, *same])
-    ties = [row for row in same if not blocks.compare(speeds[key(first)], speeds[key(row)]).faster]
+    ties = [row for row in same if not rounds.compare(speeds[key(first)], speeds[key(row)]).faster]
     written = formats[first["format"]]
     rule = (
         f"The format that was written soonest ({written['files']} files, {bytes_text(written['bytes'])}), and the "
         "fastest that reads it. Each was written once: times near one another may change places. "
     )
-    fact = f"{duration_text(written['seconds'])} to write, {number_text(first['clips_per_second'])} items/s"
+    fact = f"{duration_text(written['seconds'])} to write, {number_text(first['items_per_second'])} items/s"
     return _verdict(tables, named, [first, *ties], fact, rule)
 
 
@@ -336,7 +339,7 @@ def _none(named: Verdict, lacking: str) -> Verdict:
 def _verdict(tables: Tables, named: Verdict, rows: Rows, fact: str, rule: str) -> Verdict:
     """Return the verdict for the first of `rows`, which the others cannot be distinguished from."""
     row, *ties = rows
-    beside = (one for one in tables["best"] if one["condition"] == row["condition"])
+    beside = (one for one in tables["best"] if one["scenario"] == row["scenario"])
     found = {"row": row, "ties": ties, "fact": fact, "reason": rule + speed_text(row)}
     found |= {"against": _against(tables, row), "lacking": no_rival(beside)}
     return named | _NO_ANSWER | found | _minded(cautions(tables, row))
@@ -360,9 +363,9 @@ def _against(tables: Tables, row: Row) -> Verdict | None:
 
 
 def _ranked(tables: Tables, device: str) -> Rows:
-    """Return all settings with a speed in the device's main condition, the fastest first."""
-    names = {row["condition"] for row in main_panel(tables["best"], device)}
-    return [row for row in tables["ranking"] if row["condition"] in names and row["clips_per_second"]]
+    """Return all settings with a speed in the device's main scenario, the fastest first."""
+    names = {row["scenario"] for row in main_panel(tables["best"], device)}
+    return [row for row in tables["ranking"] if row["scenario"] in names and row["items_per_second"]]
 
 
 def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
@@ -371,5 +374,5 @@ def _known(formats: Mapping[str, Row], row: Row, column: str) -> float:
 
 
 def _of_runs(tables: Tables, row: Row, column: str) -> list[float]:
-    """Return what the visits of a result that count have in a column."""
+    """Return what the runs of a result that count have in a column."""
     return [run[column] for run in tables["runs"] if key(run) == key(row) and run["counts"] and run[column]]

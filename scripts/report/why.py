@@ -20,7 +20,7 @@ Tables = Mapping[str, Any]
 def reasons(tables: Tables, verdict: Row) -> list[dict[str, Any]]:
     """Return of each result of `contrasted` its `title`, `row`, `text` and `opportunities`, a list of sentences.
 
-    An opportunity is a measured difference that is surely one: between it and another loader of the same files,
+    An opportunity is a measured difference that is significantly one: between it and another loader of the same files,
     between it and the recommended one, from its step of the ladder to a later one; and what is left without its
     bottleneck, which no faster way of doing that part surpasses.
     """
@@ -37,7 +37,7 @@ def reasons(tables: Tables, verdict: Row) -> list[dict[str, Any]]:
 
 def text(tables: Tables, row: Row) -> str:
     """Return what the time of a result's batches is made of, in two or three sentences."""
-    milliseconds = 1000 * row["batch_size"] / row["clips_per_second"]
+    milliseconds = 1000 * row["batch_size"] / row["items_per_second"]
     took = f"{place(row)}: a batch of {row['batch_size']} comes every {number_text(milliseconds)} ms."
     parts = [part for part in _of(tables["parts"], row) if part["percent"] >= 1][:MOST_PARTS]
     if parts:
@@ -92,7 +92,7 @@ def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
         found = times_text(against["faster_low"], against["faster_high"])
         yield f"{first['loader']} reads the items as {first['format']}, {found} faster here{wrote}."
     yield from _ladder(tables, row, named)
-    without = next((one["clips_per_second_without"] for one in _of(tables["parts"], row) if one["part"] == part), None)
+    without = next((one["items_per_second_without"] for one in _of(tables["parts"], row) if one["part"] == part), None)
     if without:
         yield (
             f"Without {PARTS[part].text} {row['loader']} reached {number_text(without)} items/s here: no faster way of "
@@ -101,11 +101,13 @@ def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
 
 
 def _same_files(tables: Tables, row: Row) -> tuple[Comparison, Row] | None:
-    """Return how much faster the fastest is of the loaders of the same files that are surely faster; None of none."""
+    """Return how much faster the fastest is of the loaders of the same files that are significantly faster; None of
+    none.
+    """
     rivals = [
         one
         for one in tables["best"]
-        if all(one[name] == row[name] for name in ("condition", "tier", "format")) and one["clips_per_second"]
+        if all(one[name] == row[name] for name in ("scenario", "tier", "format")) and one["items_per_second"]
     ]
     table = compared(tables, row).results  # on the tier of both
     pairs = [(table.compare(key(one), key(row)), one) for one in rivals if key(one) != key(row)]
@@ -113,10 +115,12 @@ def _same_files(tables: Tables, row: Row) -> tuple[Comparison, Row] | None:
 
 
 def _ladder(tables: Tables, row: Row, named: Collection[tuple[str, str, str]]) -> Iterator[str]:
-    """Yield the ladder's step above that of a result's loader, where it is surely faster and no result of `named`."""
+    """Yield the ladder's step above that of a result's loader, where it is significantly faster and no result of
+    `named`.
+    """
     below: Row | None = None
     for step in tables["ladder"]:
-        if step["clips_per_second"] is None:
+        if step["items_per_second"] is None:
             continue
         higher = below and below["loader"] == row["loader"] and (step["faster_low"] or 0) > 1
         if higher and not (key(below) == key(row) and key(step) in named):

@@ -14,7 +14,7 @@ STUDENT = {3: 2.92, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943}  # one-sided 95 % by
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds a clip that each part costs, the most expensive first; from speeds in items/s.
+    """Return the seconds an item that each part costs, the most expensive first; from speeds in items/s.
 
     What is saved by leaving out only that part. For reading, which cannot be left out by itself, it is what is saved
     beyond what leaving out storage or decoding saves. `framework` is what is left without any stage, less the sink:
@@ -25,7 +25,7 @@ def costs(trials: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _differences(trials: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds a clip that each part costs; below 0 where leaving it out took longer."""
+    """Return the seconds an item that each part costs; below 0 where leaving it out took longer."""
     full, times = _seconds(trials)
     consumer = 1 / trials["consumer"]
     found = {part: full - seconds for part, seconds in times.items() if part not in ("read", "everything")}
@@ -50,7 +50,7 @@ def contradiction(trials: Mapping[str, Any]) -> float:
 
 
 def _seconds(trials: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
-    """Return the seconds a clip with nothing left out, and without each part."""
+    """Return the seconds an item with nothing left out, and without each part."""
     return 1 / trials["full"], {part: 1 / speed for part, speed in trials["without"].items()}
 
 
@@ -118,7 +118,7 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of parts.csv: of each result in which it was looked for, each part with its share, most
     expensive first.
 
-    `clips_per_second_without` is None for what cannot be left out.
+    `items_per_second_without` is None for what cannot be left out.
     """
     for result in results:
         trials = result["bottleneck_trials"]
@@ -127,7 +127,7 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
                 **{key: result[key] for key in ("loader", "tier", "slug")},
                 "part": part,
                 "percent": 100 * cost * trials["full"],
-                "clips_per_second_without": trials["without"].get(part),
+                "items_per_second_without": trials["without"].get(part),
             }
 
 

@@ -1,7 +1,7 @@
 """What the hardware allows: the bounds that were measured, and which of them applies to a result.
 
-`in_memory`: the consumer on batches that stream through memory, in the process of each visit. `storage`: what fio
-reads from a tier at a clip's size, with as many readers as the loader keeps reads under way; of object storage, what
+`in_memory`: the consumer on batches that stream through memory, in the process of each run. `storage`: what fio
+reads from a tier at an item's size, with as many readers as the loader keeps reads under way; of object storage, what
 raw GETs of such objects give with as many in flight. `compute`: the steps alone, if nothing had to be waited for.
 `decode`: decoding alone, by what a loader saves when it leaves decoding out.
 """
@@ -24,7 +24,7 @@ def rows(
 ) -> Iterator[Row]:
     """Yield the rows of bounds.csv: the in-memory ceilings, without a speed where none could be measured, and storage.
 
-    `records`: those of the control runs. `tiers`: the profiles. `sizes`: the bytes that a clip takes in each format.
+    `records`: those of the control runs. `tiers`: the profiles. `sizes`: the bytes that an item takes in each format.
     """
     yield from _memory_rows(plan, records)
     readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
@@ -54,9 +54,9 @@ def _get_rows(tier: str, reads: Iterable[Record], sizes: Mapping[str, int]) -> I
 
 def stored_bytes(record: Record) -> int:
     """Return the bytes that an item takes in a format that was written: its payload, or less where it is encoded."""
-    if not record["clips"] or record["bytes"] is None:  # it could not be written
-        return record["clip_bytes"]
-    return min(record["clip_bytes"], -(-record["bytes"] // record["clips"]))
+    if not record["items"] or record["bytes"] is None:  # it could not be written
+        return record["item_bytes"]
+    return min(record["item_bytes"], -(-record["bytes"] // record["items"]))
 
 
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
@@ -64,33 +64,33 @@ def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator
     works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
     for same in grouped(works, "bound", "device", "batch_size").values():
         names = {key: same[0][key] for key in ("bound", "device", "batch_size")}
-        yield names | speed_columns([one["clips_per_second"] for one in same if "clips_per_second" in one])
+        yield names | speed_columns([one["items_per_second"] for one in same if "items_per_second" in one])
 
 
-def storage(reads: Iterable[Record], clip_bytes: int, readers: int) -> float | None:
+def storage(reads: Iterable[Record], item_bytes: int, readers: int) -> float | None:
     """Return items/s that a tier's storage gives at most to so many readers at once, or None where fio did not measure.
 
-    The fastest way to read counts, whichever a loader uses: at random in reads of a clip, past the page cache or
+    The fastest way to read counts, whichever a loader uses: at random in reads of an item, past the page cache or
     through it, or one after the other, for which the kernel reads ahead. Fewer readers that are faster count too, since
-    a loader with more workers could keep some of them idle. Where no reads are of a clip's size (how small JPEG makes
+    a loader with more workers could keep some of them idle. Where no reads are of an item's size (how small JPEG makes
     images is known only when they are there), those of the next larger size count, which are as fast or faster.
     """
     reads = [read for read in reads if read["pattern"] != GET]
     sized = ("random", "positioned")
     blocks = {read["block_bytes"] for read in reads if read["pattern"] in sized}
-    block = min((one for one in blocks if one >= block_of(clip_bytes)), default=None)
+    block = min((one for one in blocks if one >= block_of(item_bytes)), default=None)
     fitting = [read for read in reads if read["pattern"] not in sized or read["block_bytes"] == block]
     ahead = [read for read in fitting if read["pattern"] == "readahead"]
     some = [read for read in fitting if read["pattern"] != "readahead" and read["readers"] <= readers]
     measured = any(read["readers"] == readers for read in some)
-    speeds = (read["megabytes_per_second"] * 1e6 / clip_bytes for read in (*ahead, *(some if measured else ())))
+    speeds = (read["megabytes_per_second"] * 1e6 / item_bytes for read in (*ahead, *(some if measured else ())))
     return max(speeds, default=None)
 
 
 def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: float) -> list[Row]:
-    """Return the results with `bound`, the name of the bound that applies, and `bound_clips_per_second`; None of none.
+    """Return the results with `bound`, the name of the bound that applies, and `bound_items_per_second`; None of none.
 
-    It is the lowest that applies: the in-memory ceiling, that of its own visits (of ranks: of all at once), else of one
+    It is the lowest that applies: the in-memory ceiling, that of its own runs (of ranks: of all at once), else of one
     process the control runs', to all that read every byte; the storage bound to a cold cache, and to what does not fit
     into a limited one; the steps alone to a task that computes. None applies to a plain loop, which need not read what
     it is given, nor the ceiling alone to a tier that fio did not measure.
@@ -104,13 +104,13 @@ def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
     if row["cache"] != "warm" and "storage" not in found:
         found.pop("in_memory", None)  # what limits it was not measured
     name = min(found, key=found.__getitem__, default=None)
-    return {**row, "bound": name, "bound_clips_per_second": name and found[name]}
+    return {**row, "bound": name, "bound_items_per_second": name and found[name]}
 
 
 def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator[tuple[str, float]]:
     readers = max(1, row["workers"] or 0)
     for bound in bound_rows:
-        speed = bound["clips_per_second"]
+        speed = bound["items_per_second"]
         if not speed or row["task"] == "iterate":
             continue
         if bound["bound"] == "in_memory" and row["world"] == 1 and (bound["device"], bound["batch_size"]) == _work(row):
@@ -124,11 +124,11 @@ def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator
     gets = [one for one in bound_rows if one.get("method") == GET and one["tier"] == row["tier"]]
     gets = [one for one in gets if row["format"] in one["formats"].split(", ") and row["task"] != "iterate"]
     if gets:
-        yield "storage", max(one["clips_per_second"] for one in gets if one["readers"] <= _in_flight(row, gets))
-    if row["ceiling_clips_per_second"] and row["task"] != "iterate":
-        yield "in_memory", row["ceiling_clips_per_second"]  # in place of the control runs'
-    if row["au_percent"] and row["clips_per_second"]:
-        yield "compute", row["clips_per_second"] * 100 / row["au_percent"]
+        yield "storage", max(one["items_per_second"] for one in gets if one["readers"] <= _in_flight(row, gets))
+    if row["ceiling_items_per_second"] and row["task"] != "iterate":
+        yield "in_memory", row["ceiling_items_per_second"]  # in place of the control runs'
+    if row["au_percent"] and row["items_per_second"]:
+        yield "compute", row["items_per_second"] * 100 / row["au_percent"]
 
 
 def _in_flight(row: Row, gets: Iterable[Row]) -> int:

@@ -7,9 +7,9 @@ What comes before is the same for all formats, and copying to a tier is not coun
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Table
+from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.statistics import Comparison
-from scripts.common.vocabulary import CONDITIONS, ranks_of
+from scripts.common.vocabulary import SCENARIO_KEYS, ranks_of
 from scripts.tables.groups import first_of, grouped
 
 Row = dict[str, Any]
@@ -24,16 +24,16 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     """Yield a row for each device, tier and format that was written and has a verified speed.
 
     `best`: rows as `ranking.best` gives them, with their `speeds`; those that read from a warm cache without a step
-    count. `formats`: rows of formats.csv. A format stands for its fastest loader; an epoch reads all clips that were
+    count. `formats`: rows of formats.csv. A format stands for its fastest loader; an epoch reads all items that were
     written. It is held against the cheapest to prepare, and the cheapest itself, where it is also the fastest, against
     the next cheapest: it pays at once (0 epochs). Which is faster is told as ranks are, from one comparison of all
     results of a device. `break_even_epochs` is None with a reason where a format never pays, is itself the cheapest or
     alone, or are not distinguishable in speed.
     """
-    written = {one["format"]: one for one in formats if one["seconds"] is not None and one["clips"]}
+    written = {one["format"]: one for one in formats if one["seconds"] is not None and one["items"]}
     plain = ("ok", 1, "read", "warm", 0)
-    measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in CONDITIONS)) == plain]
-    measured.sort(key=lambda row: (row["device"], row["tier"], -row["clips_per_second"]))
+    measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in SCENARIO_KEYS)) == plain]
+    measured.sort(key=lambda row: (row["device"], row["tier"], -row["items_per_second"]))
     for beside in grouped(measured, "device").values():
         table = Table({_name(row): row["speeds"] for row in beside}, FINAL_ERROR)
         for same in grouped((row for row in beside if row["format"] in written), "tier").values():
@@ -52,7 +52,7 @@ def _cost(one: Row) -> tuple[float, float]:
 
 def _costs(row: Mapping[str, Any], written: Mapping[str, Any]) -> Row:
     names = {key: row[key] for key in ("device", "tier", "format", "loader", "slug")}
-    seconds = written["clips"] / row["clips_per_second"]
+    seconds = written["items"] / row["items_per_second"]
     return {**names, "prepare_seconds": written["seconds"], "epoch_seconds": seconds}
 
 

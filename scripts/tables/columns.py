@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.common import vocabulary
-from scripts.common.counting import visit_of
+from scripts.common.counting import run_of
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
-    CONDITIONS,
     LIFETIMES,
     PARTS,
     PHASES,
     REASONS,
     RESULT_SETTINGS,
+    SCENARIO_KEYS,
     SHARING,
     TASKS,
     Term,
@@ -110,17 +110,17 @@ def _unless_cold(key: str) -> Callable[[Record], Any]:
 
 def _faults_per_batch(record: Record) -> float | None:
     faults = _unless_cold("minor_faults")(record)
-    batches = sum(len(epoch.get("batch_clips") or ()) for epoch in records.timed_epochs(record))
+    batches = sum(len(epoch.get("batch_items") or ()) for epoch in records.timed_epochs(record))
     return None if faults is None or not batches else faults / batches
 
 
 def _an_epoch(key: str) -> Callable[[Record], Any]:
-    """Return where `key` of what a run used is from, for as many clips as the split has."""
+    """Return where `key` of what a run used is from, for as many items as the split has."""
 
     def value(record: Record) -> float | None:
         used = (record.get("resources") or {}).get(key)
-        clips = sum(sum(epoch.get("batch_clips") or ()) for epoch in records.timed_epochs(record))
-        return used / clips * record["clips"] if used and clips else None
+        items = sum(sum(epoch.get("batch_items") or ()) for epoch in records.timed_epochs(record))
+        return used / items * record["items"] if used and items else None
 
     return value
 
@@ -145,30 +145,30 @@ _SHARED = {
         Column("prefetch", int, "settings: prefetch", doc="batches that each worker makes ahead"),
         Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
         Column("world", int, "settings: world", "Ranks", doc="processes that share an epoch, each with its own loader"),
-        Column("slowest_rank_clips_per_second", float, "record: ranks.slowest_clips_per_second", "Slowest rank",
-               doc="its items/s; `clips_per_second` is that of all ranks together; blank of one process"),
+        Column("slowest_rank_items_per_second", float, "record: ranks.slowest_items_per_second", "Slowest rank",
+               doc="its items/s; `items_per_second` is that of all ranks together; blank of one process"),
         Column("rank_spread_percent", float, "record: ranks.spread_percent", "Spread of ranks", percent_text,
                "by how much the fastest rank is faster than the slowest"),
         Column("sharing", of="record: ranks.sharing", heading="Ranks together", doc=_words(SHARING)),
-        Column("repeated_clips", int, "record: ranks.repeated", "Repeated",
+        Column("repeated_items", int, "record: ranks.repeated", "Repeated",
                doc="items of an epoch that came again, over all ranks"),
         Column("differs_by", float, "record: proof.differs_by", "Decoded otherwise", "{:g}",
                "of 255, the largest difference of a value from what the corpus's decoder gives; blank: bit-identical"),
         Column("may_differ_by", float, "record: proof.may_differ_by", "Allowed", "{:g}",
                "of 255, by how much a value may; all together by a sixth of it on average"),
-        Column("missing_clips", int, "record: ranks.missing", "Left out", doc="items of an epoch that came on no rank"),
+        Column("missing_items", int, "record: ranks.missing", "Left out", doc="items of an epoch that came on no rank"),
         Column("cores_of_rank", int, lambda record: len(((record.get("ranks") or {}).get("cores") or [()])[0]) or None,
                "Cores a rank", doc="that each rank was pinned to"),
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
-        Column("slug", of="plan: slug", heading="Settings", doc="settings and conditions as a file name"),
-        Column("runs", int, heading="Visits", doc="visits with a speed that count"),
-        Column("clips_per_second", float, heading="Items/s", doc="of the mean block"),
+        Column("slug", of="plan: slug", heading="Settings", doc="settings and scenario as a file name"),
+        Column("runs", int, heading="Runs", doc="runs with a speed that count"),
+        Column("items_per_second", float, heading="Items/s", doc="of the mean round"),
         Column("lowest", float, doc="the slowest run, in items/s"),
         Column("highest", float, heading="Lowest to highest", doc="the fastest run, in items/s"),
         Column("interval_low", float,
-               doc="in items/s: 95 % interval by the scatter of its own visits; blank of fewer than three"),
+               doc="in items/s: 95 % interval by the scatter of its own runs; blank of fewer than three"),
         Column("interval_high", float, doc="its upper end"),
-        Column("repeat", int, "plan: repeat", heading="Block", doc="number of the block of the visit, from 0"),
+        Column("repeat", int, "plan: repeat", heading="Round", doc="number of the round of the run, from 0"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
         Column("reason", doc="why there is no value, or what is to be known of it"),
         Column("reason_code", doc="of what has no speed, as in `runs.csv`"),
@@ -182,7 +182,7 @@ _SHARED = {
         Column("asked_au_percent", float, "record: asked_step.au_percent", doc="AU at that step"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
-        Column("cpu_seconds_per_1000_clips", float, _unless_cold("cpu_seconds_per_1000_clips"), "CPU a 1,000 items",
+        Column("cpu_seconds_per_1000_items", float, _unless_cold("cpu_seconds_per_1000_items"), "CPU a 1,000 items",
                _seconds, "CPU time of the process tree, the consumer included; blank of a cold cache"),
         Column("cores_used", float, _unless_cold("cores"),
                doc="cores that the process tree kept busy on average, of a training over its validations too"),
@@ -209,9 +209,9 @@ _SHARED = {
                "of the answers to them"),
         Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
-        Column("ceiling_clips_per_second", float, records.ceiling, "In-memory ceiling",
+        Column("ceiling_items_per_second", float, records.ceiling, "In-memory ceiling",
                doc="of the consumer alone, right before and after what is timed; blank where it was not measured"),
-        Column("steady_clips_per_second", float, "record: steady_clips_per_second", "Steady items/s",
+        Column("steady_items_per_second", float, "record: steady_items_per_second", "Steady items/s",
                doc="without epoch starts"),
         Column("epoch_start_seconds", float, "record: epoch_start_seconds", "Epoch start", _seconds,
                "what the start of an epoch costs beyond a batch"),
@@ -228,29 +228,29 @@ def _of_runs(how: str, names: str) -> tuple[Column, ...]:
     return tuple(replace(one, of=one.name, over_runs=how, doc=f"{one.doc}; the {how}") for one in _shared(names))
 
 
-_RESULT = _shared(f"loader tier emulated format {' '.join((*CONDITIONS, *RESULT_SETTINGS))} options slug")
+_RESULT = _shared(f"loader tier emulated format {' '.join((*SCENARIO_KEYS, *RESULT_SETTINGS))} options slug")
 _NAMES = _shared("loader tier slug")
-_SPREAD = _shared("runs clips_per_second lowest highest")
+_SPREAD = _shared("runs items_per_second lowest highest")
 _SLOWER = "times_slower_than_best"
 OF_DECODERS = ("differs_by", "may_differ_by")  # columns of results whose images a decoder of its own makes
 OF_RANKS = (  # columns of results of several processes
-    *("slowest_rank_clips_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
-    *("sharing", "repeated_clips", "missing_clips", "cores_of_rank"),
+    *("slowest_rank_items_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
+    *("sharing", "repeated_items", "missing_items", "cores_of_rank"),
 )
 _RANKING = (
-    Column("rank", int, heading="Rank", doc="within one condition: 1 + the results that are surely faster; blank "
-           "without a speed, and of a single visit"),
+    Column("rank", int, heading="Rank", doc="within one scenario: 1 + the results that are surely faster; blank "
+           "without a speed, and of a single run"),
     Column("rank_high", int, doc="the number of results less those that are surely slower"),
     *_RESULT,
     *_shared("batch_lifetime runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
-    replace(_SHARED["clips_per_second"], doc="as of the mean block"),
+    replace(_SHARED["items_per_second"], doc="as of the mean round"),
     *_shared("lowest highest interval_low interval_high"),
     Column("bound", doc="name of the lowest bound that applies"),
-    Column("bound_clips_per_second", float, doc="that bound"),
+    Column("bound_items_per_second", float, doc="that bound"),
     Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the speed as a share of it"),
-    Column(_SLOWER, float, heading="Times slower", doc="than the best of the condition"),
-    Column("slower_low", float, doc="its interval, by ratios within blocks; blank for the best itself"),
+    Column(_SLOWER, float, heading="Times slower", doc="than the best of the scenario"),
+    Column("slower_low", float, doc="its interval, by ratios within rounds; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
     *_of_runs("median", "au_percent"),
     replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
@@ -268,16 +268,16 @@ _RANKING = (
     Column("evidence", heading="Evidence", doc="in words"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
     Column("disturbed", int, doc="those of `runs` beside which something else slowed the machine down"),
-    Column("left_out", int, doc="ok visits that do not count: others took more of the machine than from `runs`"),
-    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_clips cores_used faults_per_batch"),
-    replace(_SHARED["steady_clips_per_second"], of="", doc="`clips_per_second` without epoch starts: times the median "
-            "of what that made of a visit"),
-    *_of_runs("median", "epoch_start_seconds ceiling_clips_per_second"),
+    Column("left_out", int, doc="ok runs that do not count: others took more of the machine than from `runs`"),
+    *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_items cores_used faults_per_batch"),
+    replace(_SHARED["steady_items_per_second"], of="", doc="`items_per_second` without epoch starts: times the median "
+            "of what that made of a run"),
+    *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
-    *_of_runs("median", "slowest_rank_clips_per_second rank_spread_percent"),
-    *_of_runs("largest", "sharing repeated_clips missing_clips cores_of_rank differs_by may_differ_by"),
+    *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
+    *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
     Column("one_rank_times_world", float, heading="One rank times ranks",
            doc="items/s of the same in one process, times the ranks; blank where that was not measured"),
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
@@ -286,57 +286,57 @@ _RANKING = (
     Column("about", doc="what the loader says of itself"),
 )  # fmt: skip
 TABLES = {
-    "runs": Table("A row a visit, and one for each result without any.", (
+    "runs": Table("A row a run, and one for each result without any.", (
         *_RESULT,
         *_shared("batch_lifetime repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
-        replace(_SHARED["clips_per_second"], of="record: clips_per_second",
-                doc="of a visit the rate of whole epochs, one start in each; of a run by whole epochs all items over "
+        replace(_SHARED["items_per_second"], of="record: items_per_second",
+                doc="of a run the rate of whole epochs, one start in each; of a run by whole epochs all items over "
                 "all seconds"),
         Column("construct_seconds", float, "record: times.construct_seconds", doc="constructing the loader"),
-        *_shared("first_batch_seconds steady_clips_per_second epoch_start_seconds ceiling_clips_per_second"),
+        *_shared("first_batch_seconds steady_items_per_second epoch_start_seconds ceiling_items_per_second"),
         Column("started_by", of="record: started_by", doc="`fork` of a warm process, or a new `interpreter`"),
-        Column("attempt", int, "record: attempt", doc="of the visit, from 0; a later one follows a disturbed one"),
+        Column("attempt", int, "record: attempt", doc="of the run, from 0; a later one follows a disturbed one"),
         Column("verify_seconds", float, "record: times.verify_seconds", doc="the epoch that compares every item"),
         Column("epoch_gap_seconds", float, records.epoch_gap, doc="between two epochs, the median"),
         Column("epochs", int, lambda record: len(records.timed_epochs(record)), doc="timed epochs"),
-        Column("clips", int, "record: clips", doc="items of the split"),
+        Column("items", int, "record: items", doc="items of the split"),
         replace(_SHARED["megabytes_per_second"], of=records.payload),
         Column("epochs_seconds", float, records.epochs_seconds, doc="of all timed epochs together"),
         *_shared("au_percent"),
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
-        *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_clips"),
+        *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_items"),
         *_shared("cores_used"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
         *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
-        *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_clips_per_second rank_spread_percent"),
-        *_shared("sharing repeated_clips missing_clips cores_of_rank differs_by may_differ_by"),
+        *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_items_per_second rank_spread_percent"),
+        *_shared("sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
                doc="of the timed epochs, by NVML; blank where they are shorter than the second that it looks back"),
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
         replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
         Column("disturbed", bool, records.disturbed, "Disturbed",
                doc="whether a warning says that something else slowed the run down"),
-        Column("disturbed_percent", float, lambda record: visit_of(record).disturbed_percent,
+        Column("disturbed_percent", float, lambda record: run_of(record).disturbed_percent,
                doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
         Column("counts", bool, doc="whether it has a speed that counts: others did not take too much from it"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
-    "ranking": Table("A row a result, those of one condition together, the fastest first.", _RANKING),
-    "best": Table("Of each loader, tier and condition the row of `ranking.csv` with the highest speed.", _RANKING),
+    "ranking": Table("A row a result, those of one scenario together, the fastest first.", _RANKING),
+    "best": Table("Of each loader, tier and scenario the row of `ranking.csv` with the highest speed.", _RANKING),
     "formats": Table("A row a format: what writing it took.", (
         replace(_SHARED["format"], of="plan: format"),
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
-        Column("clips", int, "record: clips", "Items", doc="of both splits"),
-        replace(_SHARED["clips_per_second"], of="record: clips_per_second", doc="written"),
+        Column("items", int, "record: items", "Items", doc="of both splits"),
+        replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),
     "tiers": Table("A row a storage tier: what it is, and what it gives to fio, or object storage to raw GETs.", (
         *_shared("tier emulated"),
@@ -350,7 +350,7 @@ TABLES = {
         Column("scheduler", of="record: scheduler", doc="of the device's queue"),
         Column("sequential_megabytes_per_second", float, "record: fio.sequential.megabytes_per_second", "In sequence",
                lambda value: f"{number_text(value)} MB/s", "one reader, in blocks of 1 MiB"),
-        Column("random_clips_per_second", float, "record: fio.random.clips_per_second", "At random",
+        Column("random_items_per_second", float, "record: fio.random.items_per_second", "At random",
                lambda value: f"{number_text(value)} items/s", "one reader, or one GET in flight, in blocks of an item"),
         Column("random_latency_ms", float, "record: fio.random.mean_latency_ms", "Latency",
                lambda value: f"{number_text(value)} ms", "mean of such a read"),
@@ -359,7 +359,7 @@ TABLES = {
     )),
     "bounds": Table(
         "What the hardware allows. `in_memory`: by device and batch size. `storage`: by tier, readers and formats. "
-        "`decode`: of each finalist that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
+        "`decode`: of each candidate that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
         Column("bound", doc=_words(BOUNDS)),
         *_shared("device batch_size tier"),
         Column("formats", heading="Formats", doc="those whose items are of one size, separated by commas"),
@@ -371,7 +371,7 @@ TABLES = {
         Column("operation", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
         Column("method", heading="Way", doc="how it is made"),
         *_shared("device"),
-        Column("clips", int, heading="Items at once", doc="moved at once"),
+        Column("items", int, heading="Items at once", doc="moved at once"),
         *_SPREAD,
         *_shared("megabytes_per_second"),
         Column("times_slower", float, heading="Times slower",
@@ -381,8 +381,8 @@ TABLES = {
     "training": Table("What trained, by loader, tier and settings, in a bare loop and by Lightning.", (
         *_NAMES,
         *_shared("device batch_size"),
-        Column("bare_clips_per_second", float, heading="Bare items/s", doc="median in the bare loop"),
-        Column("lightning_clips_per_second", float, heading="Lightning items/s", doc="median by Lightning"),
+        Column("bare_items_per_second", float, heading="Bare items/s", doc="median in the bare loop"),
+        Column("lightning_items_per_second", float, heading="Lightning items/s", doc="median by Lightning"),
         Column("lightning_cost_percent", float, heading="Lightning's cost", format="{:+.1f} %",
                doc="how much longer an item takes by Lightning"),
         Column("cost_low", float, format="{:+.1f} %", doc="its 99 % interval"),
@@ -408,13 +408,13 @@ TABLES = {
         *_NAMES,
         Column("part", doc=_words(PARTS)),
         Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
-        Column("clips_per_second_without", float, doc="blank for what cannot be left out"),
+        Column("items_per_second_without", float, doc="blank for what cannot be left out"),
     )),
     "ladder": Table("A row a step of the ladder.", (
         Column("step", int, heading="Step", doc="from 1"),
         Column("change", heading="What changes", doc="what is done otherwise than on the step below"),
         *_NAMES,
-        *_shared("runs clips_per_second interval_low interval_high"),
+        *_shared("runs items_per_second interval_low interval_high"),
         Column("times_faster", float, heading="Times the step below",
         doc="over the last step below that has a speed"), Column("faster_low", float, doc="its 99 % interval"),
         Column("faster_high", float, doc="its upper end"),
@@ -449,7 +449,7 @@ TABLES = {
     "noise": Table("What the control run (in-memory ceiling) of each device, batch and session says of the machine.", (
         *_shared("device batch_size"),
         Column("control_runs", int, heading="Times", doc="number of measurements"),
-        Column("median_clips_per_second", float, heading="Median items/s", doc="median of the measurements"),
+        Column("median_items_per_second", float, heading="Median items/s", doc="median of the measurements"),
         Column("variation_percent", float, heading="Variation", format="{:.1f} %",
                doc="standard deviation in percent of the mean"),
         Column("range_percent", float, heading="Slowest to fastest", format="{:.1f} %", doc="in percent of the median"),
@@ -535,11 +535,11 @@ def _present(folder: Path, name: str) -> Path:
 def read_tables(folder: Path) -> dict[str, Any]:
     """Return all tables (lists of rows) and documents (`dataset`, `host`, `declared`) of `folder` by name.
 
-    Results have a `condition` beside their columns, and what their loader `declared` when it was measured.
+    Results have a `scenario` beside their columns, and what their loader `declared` when it was measured.
     """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
-        row["condition"] = panel_of(row)
+        row["scenario"] = panel_of(row)
     for name in DOCUMENTS:
         path = _present(folder, f"{name}.json")
         with reading(path, "make_tables", delete=folder):
@@ -554,22 +554,21 @@ def result_key(row: Mapping[str, Any]) -> str:
     return f"{row['loader']}/{row['tier']}/{row['slug']}"
 
 
-def conditions(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the conditions that occur in `rows`, sorted; results are only compared within one."""
+def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the scenarios that occur in `rows`, sorted; results are only compared within one."""
     return [
-        condition
-        for _, condition in sorted({(condition_order(row), row["condition"]) for row in rows if row["condition"]})
+        scenario for _, scenario in sorted({(scenario_order(row), row["scenario"]) for row in rows if row["scenario"]})
     ]
 
 
-def condition_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's condition stands among the others: by device, task, cache, step and number of ranks."""
+def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return where a result's scenario stands among the others: by device, task, cache, step and number of ranks."""
     named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
     return row["device"], *named, row["step_ms"] or 0, vocabulary.ranks_of(row)
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
-    """Return the condition of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
+    """Return the scenario of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
     if not row["device"]:
         return ""
     parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]

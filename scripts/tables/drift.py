@@ -51,13 +51,13 @@ def _moment(record: Mapping[str, Any]) -> datetime:
 
 
 def _noise_row(records: Sequence[Mapping[str, Any]]) -> Row:
-    speeds = [record["clips_per_second"] for record in records]
+    speeds = [record["items_per_second"] for record in records]
     middle, several = median(speeds), len(speeds) > 1
     later = _later_half(speeds) if len(speeds) >= FEWEST_DRIFT else None
     return {
         **{key: records[0][key] for key in _WORK},
         "control_runs": len(speeds),
-        "median_clips_per_second": middle,
+        "median_items_per_second": middle,
         "variation_percent": 100 * stdev(speeds) / mean(speeds) if several else None,
         "range_percent": 100 * (max(speeds) - min(speeds)) / middle if several else None,
         "drift_percent": later and 100 * (later[0] - 1),

@@ -25,7 +25,7 @@ def speed_columns(speeds: Collection[float]) -> dict[str, Any]:
     middle = spread(speeds)
     return {
         "runs": len(speeds),
-        "clips_per_second": middle and middle.median,
+        "items_per_second": middle and middle.median,
         "lowest": middle and middle.lowest,
         "highest": middle and middle.highest,
     }

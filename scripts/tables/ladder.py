@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.common.blocks import compare
+from scripts.common.rounds import compare
 from scripts.common.vocabulary import NOT_TRIED, REASONS
 
-_OF_RESULT = ("runs", "clips_per_second", "interval_low", "interval_high", "status")
+_OF_RESULT = ("runs", "items_per_second", "interval_low", "interval_high", "status")
 
 
 def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -14,7 +14,7 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
     `speeds`.
 
     `times_faster` is over the step below, or, where that has no speed, over the last one that has, as
-    `reason` then says. Times are mean ratios within blocks with the 99 % interval of `compare`: where it holds 1,
+    `reason` then says. Times are mean ratios within rounds with the 99 % interval of `compare`: where it holds 1,
     the two are not distinguishable.
     """
     results = {(row["loader"], row["tier"], row["slug"]): row for row in ranked}

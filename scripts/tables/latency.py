@@ -16,7 +16,7 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
 
     `milliseconds` is the time from one batch's arrival to the next one's within an epoch, with what the consumer did
     between them, such as an emulated step; the first batch of an epoch, which waits for the queues to fill, is left
-    out. All batches of the visits that count are pooled, `batches` of them. Between two of them a quantile is
+    out. All batches of the runs that count are pooled, `batches` of them. Between two of them a quantile is
     interpolated. A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a
     single batch.
     """

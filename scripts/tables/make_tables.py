@@ -147,7 +147,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "dataset": plan["dataset"],
         "clips": optional(root, "clips", plan["dataset"], "clips.json"),
         "corpus": optional(root, "corpus", plan["dataset"], "corpus.json"),
-        "rejected_reasons": [{"reason": reason, "clips": count} for reason, count in reasons.most_common(_REASONS)],
+        "rejected_reasons": [{"reason": reason, "items": count} for reason, count in reasons.most_common(_REASONS)],
         "rejected_kinds": len(reasons),
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "given": plan["given"],

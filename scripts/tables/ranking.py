@@ -7,13 +7,13 @@ from math import inf
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.blocks import FINAL_ERROR, Center, Table
-from scripts.common.counting import Visit, counting
+from scripts.common.counting import Run, counting
+from scripts.common.rounds import FINAL_ERROR, Center, Table
 from scripts.common.statistics import median_of, outliers
 from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import CONDITIONS, RESULT_SETTINGS, STATUSES
+from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.tables import bottlenecks
-from scripts.tables.columns import COLUMNS, TABLES, condition_order, panel_of, taken
+from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
 from scripts.tables.groups import first_of, grouped, speed_columns
 from scripts.tables.records import setting_columns
 
@@ -24,7 +24,7 @@ _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "median": median_of,
     "largest": lambda values: max((value for value in values if value is not None), default=None),
 }
-_CENTER = ("clips_per_second", "interval_low", "interval_high")
+_CENTER = ("items_per_second", "interval_low", "interval_high")
 _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 
 
@@ -46,30 +46,30 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return one row per loader x tier x slug from rows of `counted`, as in runs.csv: of its ok runs, in items/s and s.
 
     One failed run makes the whole result failed, without a speed: a loader that is right four times in five delivers
-    wrong data. `runs` counts the ok visits that count (scripts/common/counting.py), `left_out` the others, `failed` the
+    wrong data. `runs` counts the ok runs that count (scripts/common/counting.py), `left_out` the others, `failed` the
     failed ones, `disturbed` those that count all the same. `outliers` are counted, never dropped; None for fewer than
-    five runs. No columns are `clips`, those of an epoch, and `speeds`: the items/s of the visits that count, empty
+    five runs. No columns are `items`, those of an epoch, and `speeds`: the items/s of the runs that count, empty
     where the result has no speed, which `rank` compares.
     """
     return [_result(same) for same in grouped(runs, *_RESULT).values()]
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
-    """Return the rows with `counts`: whether a visit with a speed counts beside the others of its condition.
+    """Return the rows with `counts`: whether a run with a speed counts beside the others of its scenario.
 
     Of a result of which one failed, all that have a speed do: they are in no comparison.
     """
     runs = list(runs)
-    conditions: dict[Any, dict[Any, dict[int, Visit]]] = {}
+    scenarios: dict[Any, dict[Any, dict[int, Run]]] = {}
     for same in grouped((run for run in runs if run["device"]), *_RESULT).values():
         if all(run["status"] != "failed" for run in same):
-            visits = {
-                run["repeat"]: Visit(run["clips_per_second"], run["disturbed_percent"] or 0.0)
+            counting_runs = {
+                run["repeat"]: Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
                 for run in same
                 if run["status"] == "ok"
             }
-            conditions.setdefault(condition_order(same[0]), {})[_key(same[0])] = visits
-    kept = {key: found for visits in conditions.values() for key, found in counting(visits).items()}
+            scenarios.setdefault(scenario_order(same[0]), {})[_key(same[0])] = counting_runs
+    kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
     return [
         {**run, "counts": run["status"] == "ok" and (_key(run) not in kept or run["repeat"] in kept[_key(run)])}
         for run in runs
@@ -86,20 +86,20 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
     ok = by_status["ok"]
     counting_ok = [run for run in ok if run["counts"]]
     measured = counting_ok if status == "ok" else []
-    speeds = {run["repeat"]: run["clips_per_second"] for run in measured}
+    speeds = {run["repeat"]: run["items_per_second"] for run in measured}
     middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: by_status[status][0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
-        "clips_per_second": middle.speed,
+        "items_per_second": middle.speed,
         "runs": len(counting_ok),
         "left_out": len(ok) - len(counting_ok),
         "failed": len(by_status["failed"]),
         "interval_low": middle.low,
         "interval_high": middle.high,
         "speeds": speeds,
-        "clips": median_of(run["clips"] for run in measured),
-        "steady_clips_per_second": _steady(middle.speed, measured),
+        "items": median_of(run["items"] for run in measured),
+        "steady_items_per_second": _steady(middle.speed, measured),
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
         "minimum_step_ms": _minimum_step(ok if speeds else []),
@@ -114,9 +114,9 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
 
 
 def _steady(speed: float | None, runs: list[Mapping[str, Any]]) -> float | None:
-    """Return a result's speed without epoch starts; None where its visits do not know it."""
+    """Return a result's speed without epoch starts; None where its runs do not know it."""
     steady = median_of(
-        run["steady_clips_per_second"] / run["clips_per_second"] for run in runs if run["steady_clips_per_second"]
+        run["steady_items_per_second"] / run["items_per_second"] for run in runs if run["steady_items_per_second"]
     )
     return speed * steady if speed and steady else None
 
@@ -138,7 +138,7 @@ def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
 def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], made: int) -> str:
     if status == "ok":
         ok = len(by_status["ok"])
-        return "" if ok == made else f"{ok} of {made} visits have a speed"
+        return "" if ok == made else f"{ok} of {made} runs have a speed"
     kinds: dict[str, str] = {}
     for run in by_status[status]:
         if run["reason"]:
@@ -188,28 +188,28 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
 def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return `rows` with what one process gave times the ranks, where the same was measured in one, and the loss."""
     rows = list(rows)
-    same = ("loader", "tier", *CONDITIONS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
-    alone = {tuple(row[key] for key in same): row["clips_per_second"] for row in rows if row["world"] == 1}
+    same = ("loader", "tier", *SCENARIO_KEYS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
+    alone = {tuple(row[key] for key in same): row["items_per_second"] for row in rows if row["world"] == 1}
     found = []
     for row in rows:
         of_one = alone.get(tuple(row[key] for key in same)) if (row["world"] or 1) > 1 else None
-        times = of_one * row["world"] if of_one and row["clips_per_second"] else None
-        loss = 100 * (1 - row["clips_per_second"] / times) if times else None
+        times = of_one * row["world"] if of_one and row["items_per_second"] else None
+        loss = 100 * (1 - row["items_per_second"] / times) if times else None
         found.append({**row, "one_rank_times_world": times, "sharing_loss_percent": loss})
     return found
 
 
 def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | None = None) -> list[Row]:
-    """Return `rows` in the order of their speeds, ranked within each condition (tables.panel_of), without a speed
+    """Return `rows` in the order of their speeds, ranked within each scenario (tables.panel_of), without a speed
     last.
 
-    `percent_of_bound` is by the row's `bound_clips_per_second`, and blank where there is none.
-    `rank` to `rank_high` is the rank interval: 1 + those surely faster, to all less those surely slower; single visits
-    have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within blocks: the
-    chance of any false difference in a condition is at most 4 %. Speeds are as of the mean block, also of what left
-    early. `of`: rows that were ranked before, of which `rows` are some, chosen by their speeds: these stay, and the
-    intervals are those of all of them, for what is chosen as the fastest of several is faster than it is by chance.
-    Rows are not changed.
+    `percent_of_bound` is by the row's `bound_items_per_second`, and blank where there is none.
+    `rank` to `rank_high` is the rank interval: 1 + those significantly faster, to all less those significantly slower;
+    single runs have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within
+    rounds: the chance of any false difference in a scenario is at most 4 %. Speeds are as of the mean round, also of
+    what left early. `of`: rows that were ranked before, of which `rows` are some, chosen by their speeds: these stay,
+    and the intervals are those of all of them, for what is chosen as the fastest of several is faster than it is by
+    chance. Rows are not changed.
     """
     beside: dict[Any, list[Mapping[str, Any]]] = {}
     for row in of or ():
@@ -220,7 +220,7 @@ def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | No
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     names = (row["loader"], row["tier"], row["slug"])
-    return STATUSES.index(row["status"]), condition_order(row), -(row["clips_per_second"] or 0.0), names
+    return STATUSES.index(row["status"]), scenario_order(row), -(row["items_per_second"] or 0.0), names
 
 
 def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
@@ -234,18 +234,18 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
     ranked = []
     for place in order:
         row, center = rows[place], centers[place]
-        bounds = _as_of_the_mean_block(row, center.speed)
-        bound = {**row, **bounds}.get("bound_clips_per_second")
+        bounds = _as_of_the_mean_round(row, center.speed)
+        bound = {**row, **bounds}.get("bound_items_per_second")
         slower = table.compare(keys[order[0]], keys[place]) if place != order[0] else None
         first, last = table.rank_interval(keys[place], keys)
         alone = len(rows) > 1 and row["runs"] == 1
-        steady = row["steady_clips_per_second"]
+        steady = row["steady_items_per_second"]
         ranked.append(
             {
                 **row,
                 **bounds,
                 **dict(zip(_CENTER, center, strict=True)),
-                "steady_clips_per_second": steady and steady * center.speed / row["clips_per_second"],
+                "steady_items_per_second": steady and steady * center.speed / row["items_per_second"],
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,
@@ -257,22 +257,22 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
     return ranked
 
 
-def _as_of_the_mean_block(row: Mapping[str, Any], speed: float) -> dict[str, float]:
-    """Return the bounds of a row that were measured in its own visits, as its `speed` is: as of the mean block."""
-    if not row.get("bound_clips_per_second"):
+def _as_of_the_mean_round(row: Mapping[str, Any], speed: float) -> dict[str, float]:
+    """Return the bounds of a row that were measured in its own runs, as its `speed` is: as of the mean round."""
+    if not row.get("bound_items_per_second"):
         return {}
-    scale = speed / row["clips_per_second"]
-    own = {"ceiling_clips_per_second"} if row.get("ceiling_clips_per_second") else set()
+    scale = speed / row["items_per_second"]
+    own = {"ceiling_items_per_second"} if row.get("ceiling_items_per_second") else set()
     if row.get("bound") == "compute" or (row.get("bound") == "in_memory" and own):
-        own.add("bound_clips_per_second")
+        own.add("bound_items_per_second")
     return {name: row[name] * scale for name in own}
 
 
 def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return of each loader x tier (x condition) the row with the highest speed, ranked again among these.
+    """Return of each loader x tier (x scenario) the row with the highest speed, ranked again among these.
 
     Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
     is seen.
     """
-    panelled = [{**row, "condition": panel_of(row)} for row in ranking]
-    return rank(first_of(panelled, "loader", "tier", "condition").values(), panelled)
+    panelled = [{**row, "scenario": panel_of(row)} for row in ranking]
+    return rank(first_of(panelled, "loader", "tier", "scenario").values(), panelled)

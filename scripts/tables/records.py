@@ -69,20 +69,20 @@ Joined = tuple[dict[str, Any], dict[str, Any] | None]  # (row of the plan, recor
 
 
 def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> Iterator[Joined]:
-    """Yield each visit of the plan's results: its rows joined with the facts of the sessions that are shown.
+    """Yield each run of the plan's results: its rows joined with the facts of the sessions that are shown.
 
     These hold most of the results, or most of those in `of`.
 
-    A result whose proof failed has that as its only run, one that was never visited a row without a record. What was
-    found out about a result besides (its trials) is in the record of its first visit. `repeat` and `path` of a row
+    A result whose proof failed has that as its only run, one that was never run a row without a record. What was
+    found out about a result besides (its trials) is in the record of its first run. `repeat` and `path` of a row
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     sessions = shown_by_group(plan, root, of)
     for row in plan["results"]:
         proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
-            conditions = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
-            yield {**row, "path": row["proof"]}, {**proof, **conditions}
+            scenarios = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
+            yield {**row, "path": row["proof"]}, {**proof, **scenarios}
             continue
         session = sessions.get(row["group"])
         runs = list(_runs(row, session, root)) if session else []
@@ -90,7 +90,7 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:
-    """Yield the visits that a session made of a result; of one that was tried again the later ones."""
+    """Yield the runs that a session made of a result; of one that was tried again the later ones."""
     files = session.rounds(row["id"])
     records = {number: _read(session, row, file) for number, file in files.items()}
     last = max((number for number, record in records.items() if record["status"] == "ok"), default=-1)
@@ -122,7 +122,7 @@ def _explained(session: Session, row: Mapping[str, Any]) -> tuple[dict[str, Any]
 def _failed_before(number: int) -> dict[str, str]:
     return {
         "code": "failed-before",
-        "seen": f"its visit in block {number} failed",
+        "seen": f"its run in round {number} failed",
         "cause": "the machine: the same was measured well later on",
         "hint": "the number stands; its record says what failed",
     }
@@ -152,7 +152,7 @@ def lean(record: Mapping[str, Any]) -> dict[str, Any]:
         {
             "cache": epoch.get("cache"),
             "arrivals_seconds": np.asarray(epoch.get("arrivals_seconds") or [], dtype=float),
-            "batch_clips": np.asarray(epoch.get("batch_clips") or [], dtype=np.int32),
+            "batch_items": np.asarray(epoch.get("batch_items") or [], dtype=np.int32),
             "batch_ranks": np.asarray(epoch.get("batch_ranks") or [], dtype=np.int32),
         }
         for epoch in timed_epochs(record)
@@ -192,7 +192,7 @@ def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]
 
 
 def _work_of(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    return record["threads"], record["clip_bytes"]
+    return record["threads"], record["item_bytes"]
 
 
 def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -223,15 +223,15 @@ def disturbed(record: Mapping[str, Any]) -> bool:
 
 
 def ceiling(record: Mapping[str, Any]) -> float | None:
-    """Return the in-memory ceiling of a visit in items/s, the mean of before and after it; None of other runs."""
+    """Return the in-memory ceiling of a run in items/s, the mean of before and after it; None of other runs."""
     found = record.get("ceiling")
     return None if found is None else (found["before"] + found["after"]) / 2
 
 
 def payload(record: Mapping[str, Any]) -> float | None:
     """Return the MB/s (10^6 bytes) that a run delivered, None without a speed."""
-    speed = record["clips_per_second"]
-    return None if speed is None else speed * record["clip_bytes"] / 1e6
+    speed = record["items_per_second"]
+    return None if speed is None else speed * record["item_bytes"] / 1e6
 
 
 def timed_epochs(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

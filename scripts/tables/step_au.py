@@ -25,7 +25,7 @@ def with_step_au(rows: Iterable[Row], plan: Mapping[str, Any]) -> list[dict[str,
         if step_ms and row.get("asked_step_ms") == step_ms:
             said = row["asked_au_percent"], row["asked_au_percent"], MEASURED
         elif step_ms and _known(row):
-            slowest = (row["interval_low"] or row["clips_per_second"]) / row["clips_per_second"]
+            slowest = (row["interval_low"] or row["items_per_second"]) / row["items_per_second"]
             said = *(_as_tried(row, tried, step_ms, share) for share in (1.0, slowest)), BY_RATE
         else:
             said = None, None, ""
@@ -39,7 +39,7 @@ def bare(row: Row) -> bool:
 
 
 def _known(row: Row) -> bool:
-    return bool(bare(row) and row["clips_per_second"] and row["steady_clips_per_second"] and row["clips"])
+    return bool(bare(row) and row["items_per_second"] and row["steady_items_per_second"] and row["items"])
 
 
 def _ahead(row: Row) -> bool:
@@ -48,8 +48,8 @@ def _ahead(row: Row) -> bool:
 
 def _au(row: Row, step_ms: float, share: float) -> float:
     """Return AU in percent over whole epochs, at a share of the steady rate."""
-    rate = share * row["steady_clips_per_second"]
-    return au_percent(step_ms, row["batch_size"], rate, _ahead(row), row["clips"], row["epoch_start_seconds"] or 0.0)
+    rate = share * row["steady_items_per_second"]
+    return au_percent(step_ms, row["batch_size"], rate, _ahead(row), row["items"], row["epoch_start_seconds"] or 0.0)
 
 
 def _as_tried(row: Row, tried: Iterable[Row], step_ms: float, share: float) -> float:

@@ -17,7 +17,7 @@ from scripts.tables.columns import COLUMNS
 from scripts.tables.records import setting_columns
 
 _KEY = ("loader", "tier", "slug")
-_COMPARED = ("about", "bound", "bound_clips_per_second", "percent_of_bound")
+_COMPARED = ("about", "bound", "bound_items_per_second", "percent_of_bound")
 _COMPARED += ("times_slower_than_best", "slower_low", "slower_high")
 # The columns of a result, without what names it and what needs more than one loader's runs.
 _SUMMARY = tuple(

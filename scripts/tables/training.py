@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
 from typing import Any
 
-from scripts.common.blocks import compare
+from scripts.common.rounds import compare
 from scripts.common.vocabulary import COMPARED, RESULT_SETTINGS
 from scripts.tables.groups import grouped
 
@@ -16,7 +16,7 @@ _SECONDS = ("iterate", "lightning")  # the tasks of seconds.csv
 def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield the rows of training.csv: of each loader, tier and settings that trained both ways, or one.
 
-    `lightning_cost_percent` is how much longer a clip takes with Lightning than in the bare loop, with its 99 %
+    `lightning_cost_percent` is how much longer an item takes with Lightning than in the bare loop, with its 99 %
     interval (blank where a single run allows none).
     """
     counting = (row for row in results if row["status"] == "ok" and row["task"] in COMPARED and _plain(row))
@@ -25,8 +25,8 @@ def cost_rows(results: Iterable[Row]) -> Iterator[dict[str, Any]]:
         bare, lightning = (both.get(task) for task in COMPARED)
         yield {
             **_names(same[0]),
-            **{f"bare_{key}": bare and bare[key] for key in ("clips_per_second", "au_percent", "runs")},
-            **{f"lightning_{key}": lightning and lightning[key] for key in ("clips_per_second", "au_percent", "runs")},
+            **{f"bare_{key}": bare and bare[key] for key in ("items_per_second", "au_percent", "runs")},
+            **{f"lightning_{key}": lightning and lightning[key] for key in ("items_per_second", "au_percent", "runs")},
             **(_cost(bare, lightning) if bare and lightning else {}),
         }
 

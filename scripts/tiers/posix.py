@@ -63,11 +63,11 @@ def place(options: dict[str, Any], source: Path, location: Location) -> None:  #
 
 
 def profile(
-    options: dict[str, Any], clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+    options: dict[str, Any], item_bytes: Sequence[int], readers: Sequence[int], seconds: float
 ) -> dict[str, Any]:
     """Return what the tier's folder is and gives (`folders.profile_folder`), read under its limits where it has some.
 
     Raises UserError where the folder cannot be made.
     """
     emulated = emulation.limits(options)
-    return folders.profile_folder(Path(options["path"]), emulated, clip_bytes, readers, seconds)
+    return folders.profile_folder(Path(options["path"]), emulated, item_bytes, readers, seconds)

@@ -149,9 +149,9 @@ def place(options: dict[str, Any], source: Path, location: Location) -> None:
 
 
 def profile(
-    options: dict[str, Any], clip_bytes: Sequence[int], readers: Sequence[int], seconds: float
+    options: dict[str, Any], item_bytes: Sequence[int], readers: Sequence[int], seconds: float
 ) -> dict[str, Any]:
-    """Return what the storage is and gives to raw GETs of objects of a clip's size (`get_ceiling.measure_gets`).
+    """Return what the storage is and gives to raw GETs of objects of an item's size (`get_ceiling.measure_gets`).
 
     Raises UserError where the storage cannot be reached or refuses.
     """
@@ -163,7 +163,7 @@ def profile(
         found = reached(where)
         if options["serve"] != "none":
             _make_bucket(found)
-        gets = measure_gets(found, clip_bytes, {*IN_FLIGHT, *readers}, seconds)
+        gets = measure_gets(found, item_bytes, {*IN_FLIGHT, *readers}, seconds)
     return {
         "kind": "objects",
         "filesystem": "s3",

@@ -1,22 +1,24 @@
-"""The choice among results that lead: the cheapest of those that are surely close to any other, else the safest."""
+"""The choice among results that lead: the cheapest of those that are significantly close to any other, else the
+safest.
+"""
 
 import math
 import random
 
 import pytest
 
-from scripts.common.blocks import Table
 from scripts.common.choice import Compared, choose, over_tiers
 from scripts.common.counting import Name
+from scripts.common.rounds import Table
 from scripts.common.statistics import CLOSE
 
 
-def planted(seed, blocks, **results):
-    """A table of results of (speed, scatter) in so many blocks."""
+def planted(seed, rounds, **results):
+    """A table of results of (speed, scatter) in so many rounds."""
     chance = random.Random(seed)
     return Table(
         {
-            name: {block: speed * chance.lognormvariate(0, scatter) for block in range(blocks)}
+            name: {round_number: speed * chance.lognormvariate(0, scatter) for round_number in range(rounds)}
             for name, (speed, scatter) in results.items()
         }
     )
@@ -86,15 +88,15 @@ def test_where_none_is_surely_close_the_least_behind_is_named_and_none_recommend
     assert 1 < found.longer < math.inf
 
 
-@pytest.mark.parametrize("blocks", [1, 0])
-def test_without_a_shared_block_nothing_is_known(blocks):
-    table = Table({"a": {0: 100.0}, "b": {1 - blocks: 90.0}})
+@pytest.mark.parametrize("rounds", [1, 0])
+def test_without_a_shared_round_nothing_is_known(rounds):
+    table = Table({"a": {0: 100.0}, "b": {1 - rounds: 90.0}})
     found = choose(table, ["a", "b"], expense)
     assert found[1:] == ("noisy", math.inf, math.inf)
 
 
 @pytest.mark.parametrize("scatter", [0.2, 0.3])
-def test_as_many_blocks_as_it_asks_for_make_it_a_choice(scatter):
+def test_as_many_rounds_as_it_asks_for_make_it_a_choice(scatter):
     results = {"a": (100, scatter), "b": (97, scatter), "c": (80, scatter)}
     found = choose(planted(5, 4, **results), list("abc"), expense)
     assert found.form == "noisy"
@@ -120,27 +122,28 @@ def test_what_is_used_is_within_what_is_said(seed):
 TIERS = ("disk", "ram")
 
 
-def on_tiers(seed, blocks, tiers=TIERS, **loaders):
-    """Visits of loaders of (speed, scatter) on each tier, with what all of a block have in common."""
+def on_tiers(seed, rounds, tiers=TIERS, **loaders):
+    """Runs of loaders of (speed, scatter) on each tier, with what all of a round have in common."""
     chance = random.Random(seed)
-    machine = [chance.lognormvariate(0, 0.3) for _ in range(blocks)]
+    machine = [chance.lognormvariate(0, 0.3) for _ in range(rounds)]
     return {
         Name(loader, tier, "w0"): {
-            block: speed * machine[block] * chance.lognormvariate(0, scatter) for block in range(blocks)
+            round_number: speed * machine[round_number] * chance.lognormvariate(0, scatter)
+            for round_number in range(rounds)
         }
         for loader, (speed, scatter) in loaders.items()
         for tier in tiers
     }
 
 
-def test_over_tiers_a_visit_is_compared_with_those_of_its_block_on_its_tier():
+def test_over_tiers_a_run_is_compared_with_those_of_its_round_on_its_tier():
     found = over_tiers(on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1)))
     assert set(found) == {("a", "w0"), ("b", "w0")}
-    assert set(found["a", "w0"]) == {(block, tier) for block in range(4) for tier in TIERS}
+    assert set(found["a", "w0"]) == {(round_number, tier) for round_number in range(4) for tier in TIERS}
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_a_loader_without_visits_on_each_tier_keeps_all_from_it(kept):
+def test_a_loader_without_runs_on_each_tier_keeps_all_from_it(kept):
     results = on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1))
     name = Name("b", "ram", "w0")
     results[name] = dict(list(results[name].items())[:kept])
@@ -170,7 +173,7 @@ def test_of_a_loader_it_is_the_cheapest_tier_unless_it_is_surely_slower_there():
 
     assert Compared(results, together=True).choose(results, expense)[0].key == Name("a", "disk", "w0")
     slow = {
-        name: {block: speed / 2 for block, speed in speeds.items()} if name.tier == "disk" else speeds
+        name: {round_number: speed / 2 for round_number, speed in speeds.items()} if name.tier == "disk" else speeds
         for name, speeds in results.items()
     }
     assert Compared(slow, together=True).choose(slow, expense)[0].key == Name("a", "ram", "w0")
@@ -179,7 +182,7 @@ def test_of_a_loader_it_is_the_cheapest_tier_unless_it_is_surely_slower_there():
 def test_over_all_tiers_a_loader_has_its_fastest_settings():
     results = on_tiers(4, 6, a=(100, 0.02), b=(90, 0.02))
     slower = {
-        name._replace(slug="w2"): {block: speed / 3 for block, speed in speeds.items()}
+        name._replace(slug="w2"): {round_number: speed / 3 for round_number, speed in speeds.items()}
         for name, speeds in results.items()
     }
     over = Compared(results, slower, together=True)
@@ -195,8 +198,8 @@ def test_equal_loaders_are_distinguished_over_tiers_in_few_tables(apart):
         shift = {name: chance.choice([-apart, apart]) for name in "abcdef"}
         results = {
             name: {
-                block: speed * math.exp(shift[name.loader] * (1 if name.tier == "ram" else -1))
-                for block, speed in speeds.items()
+                round_number: speed * math.exp(shift[name.loader] * (1 if name.tier == "ram" else -1))
+                for round_number, speed in speeds.items()
             }
             for name, speeds in results.items()
         }
@@ -205,14 +208,14 @@ def test_equal_loaders_are_distinguished_over_tiers_in_few_tables(apart):
     assert wrong <= 16, "4 % of 200 are 8 on average"
 
 
-def test_a_loaders_settings_are_chosen_as_of_the_mean_block():
-    """Those that left early have no bad blocks: their own mean would say that they are the faster ones."""
+def test_a_loaders_settings_are_chosen_as_of_the_mean_round():
+    """Those that left early have no bad rounds: their own mean would say that they are the faster ones."""
     halves = {0: 1.0, 1: 1.01, 2: 0.99, 3: 0.5, 4: 0.51, 5: 0.49}  # the machine, which slows down
     every = {}
     for tier in ("ram", "disk"):
-        every[Name("a", tier, "left")] = {block: 1000 * halves[block] for block in (0, 1, 2)}
-        every[Name("a", tier, "stayed")] = {block: 1100 * speed for block, speed in halves.items()}
-        every[Name("b", tier, "any")] = {block: 1050 * speed for block, speed in halves.items()}
+        every[Name("a", tier, "left")] = {round_number: 1000 * halves[round_number] for round_number in (0, 1, 2)}
+        every[Name("a", tier, "stayed")] = {round_number: 1100 * speed for round_number, speed in halves.items()}
+        every[Name("b", tier, "any")] = {round_number: 1050 * speed for round_number, speed in halves.items()}
     found = Compared(every, together=True)
     assert set(found.members) == {("a", "stayed"), ("b", "any")}
     assert found.loaders.compare(("a", "stayed"), ("b", "any")).faster
@@ -224,7 +227,9 @@ def test_the_fastest_of_many_settings_is_compared_as_one_of_them():
     for seed in range(200):
         chance = random.Random(seed)
         names = [Name("a", "disk", f"w{number}") for number in range(8)] + [Name("b", "disk", "w0")]
-        every = {name: {block: 100 * chance.lognormvariate(0, 0.15) for block in range(8)} for name in names}
+        every = {
+            name: {round_number: 100 * chance.lognormvariate(0, 0.15) for round_number in range(8)} for name in names
+        }
         table = Table(every)
         first = max(names[:8], key=lambda name, table=table: table.center(name).speed)
         chosen = {name: every[name] for name in (first, names[8])}
@@ -238,8 +243,10 @@ def test_the_fastest_of_many_settings_is_compared_as_one_of_them():
 def test_of_a_loaders_settings_those_that_feed_the_step_are_chosen_unless_surely_slower(ahead, found, together):
     """What has no workers reads a little faster, and a training waits for it."""
     results = on_tiers(6, 8, TIERS if together else TIERS[:1], a=(100, 0.03), b=(50, 0.03))
-    others = {  # beside the first in each block, a little to and fro
-        name._replace(slug="w2"): {block: speed * ahead / (96 if block % 2 else 104) for block, speed in speeds.items()}
+    others = {  # beside the first in each round, a little to and fro
+        name._replace(slug="w2"): {
+            round_number: speed * ahead / (96 if round_number % 2 else 104) for round_number, speed in speeds.items()
+        }
         for name, speeds in results.items()
         if name.loader == "a"
     }

@@ -132,8 +132,8 @@ def test_a_format_without_its_library_is_recorded_with_the_reason(tmp_path):
     corpus = make_corpus(tmp_path / "corpus")
     record = write_format.without_data("litdata", corpus, tmp_path / "out", reason)
     assert sorted(path.name for path in (tmp_path / "out").rglob("*")) == sorted(SPLITS)
-    assert record["reason"] == reason and record["clip_bytes"] == module.BYTES_PER_CLIP(corpus.sample)
-    assert {record[key] for key in ("seconds", "bytes", "files", "clips", "clips_per_second")} == {None}
+    assert record["reason"] == reason and record["item_bytes"] == module.BYTES_PER_ITEM(corpus.sample)
+    assert {record[key] for key in ("seconds", "bytes", "files", "items", "items_per_second")} == {None}
 
 
 def test_a_format_of_the_common_environment_must_find_its_libraries():

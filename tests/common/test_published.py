@@ -24,7 +24,7 @@ def test_each_row_names_a_loader_and_settings_that_it_has(name):
 
 
 def test_the_speeds_of_the_first_benchmark_are_what_its_times_give():
-    """Its own formula: clips x (all times / time) / time, of one epoch; ours: clips x 10 epochs / time."""
+    """Its own formula: items x (all times / time) / time, of one epoch; ours: items x 10 epochs / time."""
     table = read_published("pdsc3k")
     assert [round(row.speed) for row in table.rows] == [5333, 4521, 3343, 3011, 2529, 2038, 1287]
     whole = sum(row.seconds for row in table.rows)

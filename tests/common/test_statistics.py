@@ -178,13 +178,13 @@ def test_noise_of_few_sentinels_and_of_several_kinds():
         *control_runs([90.0, 100.0, 110.0], "cpu", 64),
     ]
     records.append(
-        {**bound_record("cpu", 32, 9, 1.0), "status": "failed", "reason": "crashed", "clips_per_second": None}
+        {**bound_record("cpu", 32, 9, 1.0), "status": "failed", "reason": "crashed", "items_per_second": None}
     )
     one, three, two = drift.noise_rows(records)
     assert (one["control_runs"], one["variation_percent"], one["drift_percent"], one["hours"]) == (1, None, None, 0)
     assert (three["variation_percent"], three["range_percent"]) == pytest.approx((10, 20))
     assert (three["drift_percent"], three["drift_seen"]) == (None, None)
-    assert (two["device"], two["batch_size"], two["median_clips_per_second"]) == ("cuda", 64, 101)
+    assert (two["device"], two["batch_size"], two["median_items_per_second"]) == ("cuda", 64, 101)
     assert [row["code"] for row in drift.warning_rows([one, three, two])] == ["noisy-machine"]
     assert drift.noise_rows([]) == []
 

@@ -1,4 +1,4 @@
-"""HDF5, Arrow, LMDB and Zarr: what the contract suites do not show of files that many clips share."""
+"""HDF5, Arrow, LMDB and Zarr: what the contract suites do not show of files that many items share."""
 
 import multiprocessing
 import os
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from scripts.common import plugins
-from scripts.common.corpus import Corpus, clip_hash, to_float
+from scripts.common.corpus import Corpus, item_hash, to_float
 from scripts.common.sample import audio
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
 torch = pytest.importorskip("torch")
 LIBRARIES = {"hdf5": "h5py", "arrow": "pyarrow", "lmdb": "lmdb", "zarr": "zarr"}
-READERS = [(name, kind) for name in LIBRARIES for kind in ("ByBatch", "ByClip")]
+READERS = [(name, kind) for name in LIBRARIES for kind in ("ByBatch", "ByItem")]
 every_reader = pytest.mark.parametrize(("name", "kind"), READERS)
 methods = pytest.mark.parametrize("method", ["fork", "spawn"])
 
@@ -48,17 +48,17 @@ def audio_at(dataset, positions):
 
 def expected(corpus):
     """Return float32 (n, 1, samples): the split `train` of the corpus itself."""
-    return np.stack([to_float(corpus.padded(clip))[None] for clip in corpus.clips("train")])
+    return np.stack([to_float(corpus.padded(item))[None] for item in corpus.items("train")])
 
 
 class Opening:
-    """The clips of another data set, with the process that reads and the one that opened what it reads from."""
+    """The items of another data set, with the process that reads and the one that opened what it reads from."""
 
     def __init__(self, dataset):
         self.dataset = dataset
 
     def __len__(self):
-        return len(self.dataset.clip)
+        return len(self.dataset.index)
 
     def __getitem__(self, position):
         audio = audio_at(self.dataset, [position])[0]
@@ -102,10 +102,10 @@ def test_a_child_ends_without_closing_the_file_of_its_parent(corpus, tmp_path, n
     release(dataset)
 
 
-def test_hdf5_has_a_chunk_for_each_clip_and_no_filter(corpus, tmp_path):
+def test_hdf5_has_a_chunk_for_each_item_and_no_filter(corpus, tmp_path):
     h5py = pytest.importorskip("h5py")
     out = placed("hdf5", corpus, tmp_path)
-    with h5py.File(out / "clips.h5") as file:
+    with h5py.File(out / "items.h5") as file:
         audio = file["audio"]
         assert audio.shape == (corpus.counts["train"], 1, corpus.samples) and audio.chunks == (1, 1, corpus.samples)
         assert audio.dtype == np.dtype("<f4") and audio.compression is None and not audio.shuffle
@@ -131,8 +131,8 @@ def test_lmdb_is_one_file_whose_keys_are_in_order(corpus, tmp_path, monkeypatch)
     lmdb = pytest.importorskip("lmdb")
     monkeypatch.setattr(plugins.load("formats", "lmdb"), "COMMIT_BYTES", 5 * corpus.samples * 4)
     out = placed("lmdb", corpus, tmp_path)
-    assert sorted(path.name for path in out.iterdir()) == ["clip.npy", "clips.mdb", "labels.npy", "target.npy"]
-    with lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment:
+    assert sorted(path.name for path in out.iterdir()) == ["item.npy", "items.mdb", "labels.npy", "target.npy"]
+    with lmdb.open(str(out / "items.mdb"), subdir=False, readonly=True, lock=False) as environment:
         assert environment.info()["last_txnid"] == 4
         with environment.begin() as transaction:
             keys, values = zip(*transaction.cursor(), strict=True)
@@ -140,30 +140,30 @@ def test_lmdb_is_one_file_whose_keys_are_in_order(corpus, tmp_path, monkeypatch)
     assert b"".join(values) == expected(corpus).tobytes()
 
 
-def test_lmdb_map_is_large_enough_for_clips_of_any_length(tmp_path, monkeypatch):
+def test_lmdb_map_is_large_enough_for_items_of_any_length(tmp_path, monkeypatch):
     """Values that share a page, that fill one and a bit, and that are committed one at a time."""
     lmdb = pytest.importorskip("lmdb")
     write = plugins.load("formats", "lmdb").write
     monkeypatch.setattr("scripts.common.labels.write_labels", lambda *_: None)
     for samples in (1, 400, 505, 1021, 1500):
         rows = np.arange(samples, dtype=np.float32)[None]
-        monkeypatch.setattr("scripts.common.arrays.delivered_clips", lambda *_, rows=rows: iter([rows] * 3000))
+        monkeypatch.setattr("scripts.common.arrays.delivered_items", lambda *_, rows=rows: iter([rows] * 3000))
         out = tmp_path / str(samples)
         out.mkdir()
         write(SimpleNamespace(counts={"train": 3000}, sample=audio(samples)), "train", out, 1, lambda _: None)
-        with lmdb.open(str(out / "clips.mdb"), subdir=False, readonly=True, lock=False) as environment:
+        with lmdb.open(str(out / "items.mdb"), subdir=False, readonly=True, lock=False) as environment:
             assert environment.stat()["entries"] == 3000
 
 
-def test_zarr_keeps_a_file_for_a_silent_clip(corpus, tmp_path):
+def test_zarr_keeps_a_file_for_a_silent_item(corpus, tmp_path):
     """A chunk of zeros is left out by Zarr unless told: nothing would be read for it."""
-    silent = next(corpus.clips("train"))
+    silent = next(corpus.items("train"))
     with wave.open(str(corpus.root / silent.path), "wb") as file:
         file.setparams((1, 2, corpus.sample_rate, 0, "NONE", ""))
         file.writeframes(bytes(2 * corpus.samples))
-    manifest, silence = corpus.root / "manifest.csv", clip_hash(np.zeros(corpus.samples, "<i2"))
+    manifest, silence = corpus.root / "manifest.csv", item_hash(np.zeros(corpus.samples, "<i2"))
     manifest.write_text(manifest.read_text().replace(silent.hash, silence))
     out = placed("zarr", corpus, tmp_path)
-    chunks = [out / "clips.zarr" / "c" / str(number) / "0" / "0" for number in range(corpus.counts["train"])]
+    chunks = [out / "items.zarr" / "c" / str(number) / "0" / "0" for number in range(corpus.counts["train"])]
     assert [path.stat().st_size for path in chunks] == [4 * corpus.samples] * corpus.counts["train"]
     assert not any(chunks[0].read_bytes())

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from scripts.common import plugins, sample
-from scripts.common.corpus import SPLITS, clip_hash, to_float
+from scripts.common.corpus import SPLITS, item_hash, to_float
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.kinds import image
@@ -46,24 +46,24 @@ def corpus_for(name, root, seconds=0.05, **kwargs):
 
 @every_format
 @pytest.mark.parametrize(
-    ("clips", "validation"), [(24, 6), (24, 0), (1, 0), (1, 1), (7, 7)], ids=lambda number: str(number)
+    ("items", "validation"), [(24, 6), (24, 0), (1, 0), (1, 1), (7, 7)], ids=lambda number: str(number)
 )
-def test_round_trip_is_bit_identical(name, tmp_path, clips, validation):
-    corpus = corpus_for(name, tmp_path / "corpus", clips=clips, validation=validation)
+def test_round_trip_is_bit_identical(name, tmp_path, items, validation):
+    corpus = corpus_for(name, tmp_path / "corpus", items=items, validation=validation)
     module, record = written(name, corpus, tmp_path / "out")
     for split in SPLITS:
-        expected = {clip.index: clip for clip in corpus.clips(split)}
+        expected = {item.index: item for item in corpus.items(split)}
         seen = []
         for index, audio, classes in module.read(tmp_path / "out" / split, corpus) if expected else ():
-            clip = expected[index]
+            item = expected[index]
             assert (audio.dtype, audio.shape) == (corpus.sample.dtype, corpus.sample.shape)
-            assert audio.tobytes() == corpus.delivered(clip).tobytes()
-            assert clip_hash(np.round(audio / (corpus.sample.scale or 1)).astype(corpus.sample.stored)) == clip.hash
-            assert classes[0] == clip.classes[0] and sorted(classes) == sorted(clip.classes)
+            assert audio.tobytes() == corpus.delivered(item).tobytes()
+            assert item_hash(np.round(audio / (corpus.sample.scale or 1)).astype(corpus.sample.stored)) == item.hash
+            assert classes[0] == item.classes[0] and sorted(classes) == sorted(item.classes)
             seen.append(index)
         assert seen == sorted(expected)
         assert bool(seen) == any((tmp_path / "out" / split).iterdir())
-    assert record["clips"] == clips
+    assert record["items"] == items
     assert record["files"] == sum(1 for path in (tmp_path / "out").rglob("*") if path.is_file())
 
 
@@ -72,8 +72,8 @@ def test_batches_kept_after_reading_do_not_change(name, tmp_path):
     corpus = corpus_for(name, tmp_path / "corpus")
     module, _ = written(name, corpus, tmp_path / "out")
     kept = [audio for _, audio, _ in module.read(tmp_path / "out" / "train", corpus)]
-    for clip, audio in zip(corpus.clips("train"), kept, strict=True):
-        assert audio.tobytes() == corpus.delivered(clip).tobytes()
+    for item, audio in zip(corpus.items("train"), kept, strict=True):
+        assert audio.tobytes() == corpus.delivered(item).tobytes()
 
 
 @every_format
@@ -122,8 +122,8 @@ def test_same_corpus_makes_same_bytes(name, tmp_path):
 
 @every_format
 def test_writing_again_replaces(name, tmp_path):
-    old = corpus_for(name, tmp_path / "old", clips=40)
-    new = corpus_for(name, tmp_path / "new", clips=8, seed=1)
+    old = corpus_for(name, tmp_path / "old", items=40)
+    new = corpus_for(name, tmp_path / "new", items=8, seed=1)
     written(name, old, tmp_path / "out")
     module, _ = written(name, new, tmp_path / "out")
     assert sum(1 for _ in module.read(tmp_path / "out" / "train", new)) == new.counts["train"]
@@ -138,15 +138,15 @@ def test_program_leaves_output_and_record(name, tmp_path):
     assert f"{name}: 100%" in done.stderr, "the last line of progress"
     record = read_json(tmp_path / "out.json")
     assert record["record"] == "format" and record["format"] == name
-    assert record["clips"] == 24 and record["seconds"] > 0
+    assert record["items"] == 24 and record["seconds"] > 0
     assert record["bytes"] == sum(path.stat().st_size for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert record["bytes"] > 0.5 * 24 * record["clip_bytes"]
+    assert record["bytes"] > 0.5 * 24 * record["item_bytes"]
 
 
 @every_format
 def test_killed_in_the_middle_leaves_nothing_and_can_run_again(name, tmp_path):
     corpus = corpus_for(name, tmp_path / "corpus")
-    blocking = corpus.root / list(corpus.clips("train"))[10].path
+    blocking = corpus.root / list(corpus.items("train"))[10].path
     content = blocking.read_bytes()
     blocking.unlink()
     os.mkfifo(blocking)  # the program waits here for a writer that never comes
@@ -174,17 +174,17 @@ def test_memory_does_not_grow_with_the_corpus(name, tmp_path):
     module, peaks = plugins.load("formats", name), []
     block = getattr(module, "BLOCK_BYTES", 0) or getattr(module, "BATCH_BYTES", 0)
     few, many = (64, 192) if block else (64, 640)
-    seconds = max(1.0, 3 * block / few / module.BYTES_PER_CLIP(sample.audio(16_000)))
-    for clips in (few, many):
-        corpus = corpus_for(name, tmp_path / str(clips) / "corpus", clips=clips, seconds=seconds, validation=4)
-        peaks.append(peak_bytes(name, corpus, tmp_path / str(clips)))
-    payload = (many - few) * module.BYTES_PER_CLIP(corpus.sample)
+    seconds = max(1.0, 3 * block / few / module.BYTES_PER_ITEM(sample.audio(16_000)))
+    for items in (few, many):
+        corpus = corpus_for(name, tmp_path / str(items) / "corpus", items=items, seconds=seconds, validation=4)
+        peaks.append(peak_bytes(name, corpus, tmp_path / str(items)))
+    payload = (many - few) * module.BYTES_PER_ITEM(corpus.sample)
     assert peaks[1] - peaks[0] < payload / 2, peaks
 
 
 @every_format
 def test_full_disk_is_told_and_leaves_nothing(name, tmp_path, small_disk, monkeypatch):
-    corpus = corpus_for(name, tmp_path / "corpus", clips=400, seconds=1.0)
+    corpus = corpus_for(name, tmp_path / "corpus", items=400, seconds=1.0)
     needed = 400 * plugins.takes(plugins.load("formats", name), corpus.sample)
     with pytest.raises(UserError, match=f"needs {needed:,} bytes") as told:
         written(name, corpus, small_disk / "out")
@@ -220,35 +220,35 @@ def test_an_error_of_a_library_on_a_full_disk_is_told_as_that(tmp_path, monkeypa
 
 
 def lossy(rows):
-    """Yield clips as a format of float16 gives them back."""
+    """Yield items as a format of float16 gives them back."""
     for index, audio, classes in rows:
         yield index, audio.astype(np.float16).astype(np.float32), classes
 
 
 def shifted(rows):
-    """Yield each clip as that of the next number."""
+    """Yield each item as that of the next number."""
     for index, audio, classes in rows:
         yield index + 1000, audio, classes
 
 
 def untyped(rows):
-    """Yield clips as float64."""
+    """Yield items as float64."""
     for index, audio, classes in rows:
         yield index, audio.astype(np.float64), classes
 
 
 def few(rows):
-    """Yield one clip."""
+    """Yield one item."""
     yield next(rows)
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (lossy, r"clip \d+ differs at [\d,]+ of 8,000 values.*without loss.*scripts/formats/npy\.py"),
-        (shifted, r"clip \d+ is none of train"),
-        (untyped, r"clip \d+ is float64 \(1, 8000\)"),
-        (few, r"1 of the first 8 clips of train can be read"),
+        (lossy, r"item \d+ differs at [\d,]+ of 8,000 values.*without loss.*scripts/formats/npy\.py"),
+        (shifted, r"item \d+ is none of train"),
+        (untyped, r"item \d+ is float64 \(1, 8000\)"),
+        (few, r"1 of the first 8 items of train can be read"),
     ],
 )
 def test_a_format_that_does_not_give_back_the_corpus_is_refused(tmp_path, monkeypatch, fault, words):
@@ -262,18 +262,18 @@ def test_a_format_that_does_not_give_back_the_corpus_is_refused(tmp_path, monkey
 
 
 @every_format
-def test_absent_clip_is_told(name, tmp_path):
+def test_absent_item_is_told(name, tmp_path):
     corpus = corpus_for(name, tmp_path / "corpus")
-    absent = corpus.root / next(corpus.clips("validation")).path
+    absent = corpus.root / next(corpus.items("validation")).path
     absent.unlink()
     with pytest.raises(UserError, match="the manifest names this file"):
         written(name, corpus, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus"]
 
 
-@pytest.mark.parametrize(("clips", "readers", "shards"), [(24, 1, 1), (23, 4, 4), (3, 8, 3)])
-def test_webdataset_has_a_shard_for_each_reader_evenly_filled(tmp_path, clips, readers, shards):
-    corpus = make_corpus(tmp_path / "corpus", clips=clips, validation=0)
+@pytest.mark.parametrize(("items", "readers", "shards"), [(24, 1, 1), (23, 4, 4), (3, 8, 3)])
+def test_webdataset_has_a_shard_for_each_reader_evenly_filled(tmp_path, items, readers, shards):
+    corpus = make_corpus(tmp_path / "corpus", items=items, validation=0)
     written("webdataset", corpus, tmp_path / "out", readers=readers)
     counts = []
     for path in sorted((tmp_path / "out" / "train").iterdir()):
@@ -281,24 +281,24 @@ def test_webdataset_has_a_shard_for_each_reader_evenly_filled(tmp_path, clips, r
             members = tar.getmembers()
         assert all((member.mtime, member.uid, member.gid) == (0, 0, 0) for member in members)
         counts.append(len(members) / 2)
-    assert len(counts) == shards and max(counts) - min(counts) <= 1 and sum(counts) == clips
+    assert len(counts) == shards and max(counts) - min(counts) <= 1 and sum(counts) == items
 
 
 def test_webdataset_shards_stay_below_their_largest_size():
     shard_count = plugins.load("formats", "webdataset").shard_count
-    assert shard_count(clips=16_000, clip_bytes=320_000, readers=4) == 12
-    assert shard_count(clips=0, clip_bytes=320_000, readers=4) == 0
+    assert shard_count(items=16_000, item_bytes=320_000, readers=4) == 12
+    assert shard_count(items=0, item_bytes=320_000, readers=4) == 0
 
 
 def test_webdataset_keeps_the_order_of_classes_and_the_bytes(tmp_path):
     corpus = make_corpus(tmp_path / "corpus", validation=0)
     module, _ = written("webdataset", corpus, tmp_path / "out", readers=1)
     read = [classes for _, _, classes in module.read(tmp_path / "out" / "train", corpus)]
-    assert read == [list(clip.classes) for clip in corpus.clips("train")]
+    assert read == [list(item.classes) for item in corpus.items("train")]
     with tarfile.open(tmp_path / "out" / "train" / "shard-000000.tar") as tar:
-        for position, clip in enumerate(corpus.clips("train")):
-            assert tar.extractfile(f"{position:09}.wav").read() == (corpus.root / clip.path).read_bytes()
-            assert json.loads(tar.extractfile(f"{position:09}.json").read())["clip"] == clip.index
+        for position, item in enumerate(corpus.items("train")):
+            assert tar.extractfile(f"{position:09}.wav").read() == (corpus.root / item.path).read_bytes()
+            assert json.loads(tar.extractfile(f"{position:09}.json").read())["item"] == item.index
 
 
 def test_tensordict_reopens_as_a_lazy_memmap_storage_without_copying(tmp_path):
@@ -310,12 +310,12 @@ def test_tensordict_reopens_as_a_lazy_memmap_storage_without_copying(tmp_path):
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     opened = data.LazyMemmapStorage(corpus.counts["train"], scratch_dir=folder, existsok=True, auto_cleanup=False)
     opened.loads(folder)
-    clips = list(corpus.clips("train"))
+    items = list(corpus.items("train"))
     batch = opened.get(torch.tensor([7, 3]))
-    assert len(opened) == len(clips)
-    assert batch["clip"].tolist() == [clips[7].index, clips[3].index]
-    assert batch["target"].tolist() == [clips[7].classes[0], clips[3].classes[0]]
-    assert batch["audio"].numpy().tobytes() == b"".join(to_float(corpus.padded(clips[i])).tobytes() for i in (7, 3))
+    assert len(opened) == len(items)
+    assert batch["item"].tolist() == [items[7].index, items[3].index]
+    assert batch["target"].tolist() == [items[7].classes[0], items[3].classes[0]]
+    assert batch["audio"].numpy().tobytes() == b"".join(to_float(corpus.padded(items[i])).tobytes() for i in (7, 3))
     assert batch["audio"].dtype == torch.float32 and batch["labels"].shape == (2, corpus.classes)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 

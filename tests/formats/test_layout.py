@@ -31,7 +31,7 @@ def test_a_format_says_its_files_and_their_type(name):
 @pytest.mark.parametrize("name", can_be_tested("formats"))
 def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
     of_images = "audio" not in plugins.kinds(plugins.load("formats", name))
-    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1, kind=image.Kind((16, 16)) if of_images else None)
+    corpus = make_corpus(tmp_path / "corpus", items=12, seconds=0.1, kind=image.Kind((16, 16)) if of_images else None)
     write_format(corpus, name, tmp_path / name, readers=1)
     about = plugins.load("formats", name).__doc__.partition("\n\n")[2].partition("`read`")[0]
     first = [file for file in FILE.findall(about) if not re.search(r"0*[1-9]", file) and file not in OTHERS]
@@ -42,7 +42,7 @@ def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
 
 @pytest.mark.parametrize(("name", "file", "header"), [("npy", "000000", 128), ("memmap", "audio", 4096)])
 def test_headers_are_so_long(name, file, header, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus", clips=12, seconds=0.1)
+    corpus = make_corpus(tmp_path / "corpus", items=12, seconds=0.1)
     write_format(corpus, name, tmp_path / name, readers=1)
     path = tmp_path / name / "train" / f"{file}.npy"
     array = np.load(path, mmap_mode="r")

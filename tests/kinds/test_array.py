@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from scripts.common.corpus import clip_hash
+from scripts.common.corpus import item_hash
 from scripts.common.decode import Rejected
 from scripts.common.ledger import LedgerRow
 from scripts.kinds import array
@@ -107,12 +107,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("words", FAULTS)
 def test_the_gate_names_what_is_wrong_with_an_array(tmp_path, words):
-    corpus = make_corpus(tmp_path / "made", clips=8, kind=KIND)
-    one, two = list(corpus.clips("train"))[:2]
+    corpus = make_corpus(tmp_path / "made", items=8, kind=KIND)
+    one, two = list(corpus.items("train"))[:2]
     right = corpus.delivered(one)
     wrong = corpus.delivered(two) if FAULTS[words] is None else FAULTS[words](right)
-    owners = {clip_hash(corpus.delivered(clip)): clip.index for clip in (one, two)}
+    owners = {item_hash(corpus.delivered(item)): item.index for item in (one, two)}
     with np.errstate(all="ignore"):
-        found = array.examine(np.ascontiguousarray(wrong), one, corpus, lambda values: owners.get(clip_hash(values)), 0)
+        found = array.examine(np.ascontiguousarray(wrong), one, corpus, lambda values: owners.get(item_hash(values)), 0)
     assert found.problem.startswith(words)
     assert array.examine(right, one, corpus, owners.get, 0) == (None, 0.0)

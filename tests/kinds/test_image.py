@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scripts.common import plugins
-from scripts.common.corpus import clip_hash
+from scripts.common.corpus import item_hash
 from scripts.common.decode import Rejected
 from scripts.common.ledger import LedgerRow
 from scripts.kinds import image
@@ -228,11 +228,11 @@ FAULTS = {
 @pytest.mark.parametrize("limit", [0, 1])
 def test_the_gate_names_what_is_wrong_with_an_image(tmp_path, words, limit):
     """With images that are square, so that a turned one has the right shape."""
-    corpus = make_corpus(tmp_path / "made", clips=8, kind=image.Kind((32, 32)))
-    one, two = list(corpus.clips("train"))[:2]
+    corpus = make_corpus(tmp_path / "made", items=8, kind=image.Kind((32, 32)))
+    one, two = list(corpus.items("train"))[:2]
     wrong = corpus.delivered(two) if FAULTS[words] is None else FAULTS[words](corpus.delivered(one))
-    owners = {clip_hash(corpus.delivered(clip)): clip.index for clip in (one, two)}
-    found = image.examine(np.ascontiguousarray(wrong), one, corpus, lambda values: owners.get(clip_hash(values)), limit)
+    owners = {item_hash(corpus.delivered(item)): item.index for item in (one, two)}
+    found = image.examine(np.ascontiguousarray(wrong), one, corpus, lambda values: owners.get(item_hash(values)), limit)
     words = words.replace("allowed are 1", f"allowed are {limit}")
     if words.startswith("turned by 180"):
         words = "turned by 180"
@@ -241,28 +241,28 @@ def test_the_gate_names_what_is_wrong_with_an_image(tmp_path, words, limit):
 
 
 def test_what_a_decoder_may_differ_by_is_measured(tmp_path):
-    corpus = make_corpus(tmp_path / "made", clips=8, kind=image.Kind((32, 32)))
-    clip = next(corpus.clips("train"))
-    right = corpus.delivered(clip)
+    corpus = make_corpus(tmp_path / "made", items=8, kind=image.Kind((32, 32)))
+    item = next(corpus.items("train"))
+    right = corpus.delivered(item)
     near = np.where(np.arange(right.size).reshape(right.shape) % 10, right, right ^ 2)  # one of ten, by 2
-    assert image.examine(near, clip, corpus, {}.get, 2) == (None, 2.0)
-    everywhere = image.examine(right ^ 2, clip, corpus, lambda _: None, 2)
+    assert image.examine(near, item, corpus, {}.get, 2) == (None, 2.0)
+    everywhere = image.examine(right ^ 2, item, corpus, lambda _: None, 2)
     assert "by up to 2 of 255 (allowed are 2, and a sixth of it on average), by 2.00" in everywhere.problem
-    assert "by up to 2 of 255 (allowed are 1," in image.examine(near, clip, corpus, lambda _: None, 1).problem
+    assert "by up to 2 of 255 (allowed are 1," in image.examine(near, item, corpus, lambda _: None, 1).problem
 
 
 def test_of_floats_values_are_255ths(tmp_path):
     kind = image.Kind((16, 16), dtype="float32")
-    corpus = make_corpus(tmp_path / "made", clips=8, kind=kind)
-    clip = next(corpus.clips("train"))
-    right = corpus.delivered(clip)
+    corpus = make_corpus(tmp_path / "made", items=8, kind=kind)
+    item = next(corpus.items("train"))
+    right = corpus.delivered(item)
     assert right.dtype == np.float32 and right.min() >= 0 and right.max() <= 1
-    assert image.examine(right, clip, corpus, {}.get, 0) == (None, 0.0)
+    assert image.examine(right, item, corpus, {}.get, 0) == (None, 0.0)
     divided = np.rint(right * 255).astype(np.uint8) / np.float32(255)  # as torchvision's ToTensor
-    assert (divided != right).any() and image.examine(divided, clip, corpus, {}.get, 0) == (None, 0.0)
+    assert (divided != right).any() and image.examine(divided, item, corpus, {}.get, 0) == (None, 0.0)
     normalised = (right - 0.5) / 0.25
-    assert "was it normalised?" in image.examine(normalised, clip, corpus, {}.get, 0).problem
-    assert "not finite" in image.examine(right * np.float32(np.nan), clip, corpus, {}.get, 0).problem
+    assert "was it normalised?" in image.examine(normalised, item, corpus, {}.get, 0).problem
+    assert "not finite" in image.examine(right * np.float32(np.nan), item, corpus, {}.get, 0).problem
 
 
 def test_made_images_are_the_same_again_and_some_are_odd(tmp_path):
@@ -298,9 +298,9 @@ def test_a_decoder_that_may_differ_is_no_cover_for_other_faults(tmp_path, words)
     kind = image.Kind((64, 64))
     recipe, rng = _synthetic_images.draw_recipe(7, 0, 80)
     _synthetic_images.encode(tmp_path / "a.jpg", recipe, rng)
-    corpus = make_corpus(tmp_path / "made", clips=8, kind=kind)
-    clip = next(corpus.clips("train"))
-    right = kind.write(corpus.root / clip.path, pixels_of(tmp_path / "a.jpg", kind))
-    clip = clip._replace(hash=clip_hash(right))
-    assert image.examine(right, clip, corpus, lambda _: None, limit) == (None, 0.0)
-    assert image.examine(np.ascontiguousarray(FAULTS[words](right)), clip, corpus, lambda _: None, limit).problem
+    corpus = make_corpus(tmp_path / "made", items=8, kind=kind)
+    item = next(corpus.items("train"))
+    right = kind.write(corpus.root / item.path, pixels_of(tmp_path / "a.jpg", kind))
+    item = item._replace(hash=item_hash(right))
+    assert image.examine(right, item, corpus, lambda _: None, limit) == (None, 0.0)
+    assert image.examine(np.ascontiguousarray(FAULTS[words](right)), item, corpus, lambda _: None, limit).problem

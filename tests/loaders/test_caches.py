@@ -20,7 +20,7 @@ def test_shards_that_are_evicted_are_downloaded_again(tmp_path, monkeypatch, loa
         pytest.skip("make isolated")
     module = plugins.load("loaders", loader)
     monkeypatch.setattr(plugins.load("formats", module.FORMAT), "BLOCK_BYTES", SHARD_BYTES)
-    corpus = make_corpus(tmp_path / "made", clips=45, seconds=0.064)
+    corpus = make_corpus(tmp_path / "made", items=45, seconds=0.064)
     with object_store(tmp_path / "objects") as store:
         location = Placed(corpus, tmp_path / "placed", store).location(loader)
         request = request_for(corpus, loader, location, workers=workers, options={"cache_percent": 50})

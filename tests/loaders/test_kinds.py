@@ -57,7 +57,7 @@ def placed(tmp_path_factory) -> Iterator[dict[str, Placed]]:
     with ExitStack() as stores:
         yield {
             name: Placed(
-                make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=45, kind=kind),
+                make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=45, kind=kind),
                 tmp_path_factory.mktemp("placed"),
                 stores.enter_context(object_store_if_installed(tmp_path_factory.mktemp("objects"))),
             )
@@ -99,8 +99,8 @@ def test_ranks_deliver_every_image_once_together(placed, loader, world):
         share = Share(rank, world)
         request = request_for(corpus, loader, placed["image"].location(loader), workers=2, share=share)
         with plugins.load("loaders", loader).open_epochs(request) as epoch:
-            delivered += [index for batch in epoch(0) for index in batch["clip"].tolist()]
-    assert sorted(delivered) == [clip.index for clip in corpus.clips("train")]
+            delivered += [index for batch in epoch(0) for index in batch["item"].tolist()]
+    assert sorted(delivered) == [item.index for item in corpus.items("train")]
 
 
 @pytest.mark.parametrize("loader", IMAGE_LOADERS)
@@ -123,9 +123,9 @@ def verified_orders(corpus, request, loader) -> list[list[int]]:
             order = []
             for batch in epoch(number):
                 assert verifier.check(batch), verifier.problems
-                order += batch["clip"].tolist()
+                order += batch["item"].tolist()
             assert verifier.problems == []
-            assert sorted(order) == [clip.index for clip in corpus.clips("train")]
+            assert sorted(order) == [item.index for item in corpus.items("train")]
             orders.append(order)
     return orders
 
@@ -143,7 +143,7 @@ def verified_orders(corpus, request, loader) -> list[list[int]]:
     ids=["cut", "no tar", "without labels"],
 )
 def test_a_tar_shard_that_cannot_be_indexed_is_named(tmp_path, spoil, said):
-    corpus = make_corpus(tmp_path / "made", clips=20, kind=image.Kind((20, 24)))
+    corpus = make_corpus(tmp_path / "made", items=20, kind=image.Kind((20, 24)))
     write_format(corpus, "webdataset", tmp_path / "tar", readers=1)
     shard = tmp_path / "tar" / "train" / "shard-000000.tar"
     shard.write_bytes(spoil(shard.read_bytes()))
@@ -157,7 +157,7 @@ def test_a_tar_shard_that_cannot_be_indexed_is_named(tmp_path, spoil, said):
 
 
 def test_a_tar_shard_that_is_cut_while_it_is_open_is_named(tmp_path):
-    corpus = make_corpus(tmp_path / "made", clips=20, kind=image.Kind((20, 24)))
+    corpus = make_corpus(tmp_path / "made", items=20, kind=image.Kind((20, 24)))
     write_format(corpus, "webdataset", tmp_path / "tar", readers=1)
     shard = tmp_path / "tar" / "train" / "shard-000000.tar"
     loader = plugins.load("loaders", "ring_image_shards")

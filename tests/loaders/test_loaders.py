@@ -20,20 +20,20 @@ from scripts.measure.bottleneck_trials import stages_of
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import BATCH_SIZE, Placed, clip_order, nothing_left_open, request_for, unsuited
+from tests.support.loader_cases import BATCH_SIZE, Placed, item_order, nothing_left_open, request_for, unsuited
 from tests.support.made_corpus import make_corpus
 from tests.support.object_stores import object_store_if_installed
 
 # The others: tests/common/test_isolated.py, and, of other data than audio, test_kinds.py.
 LOADERS = [one for one in can_be_tested("loaders") if "audio" in plugins.kinds(plugins.load("loaders", one))]
 WORKERS = (0, 2)
-CLIPS = 45  # with a quarter in validation: 34 in train, so that the last batch of 8 is short
+ITEMS = 45  # with a quarter in validation: 34 in train, so that the last batch of 8 is short
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
-    """A corpus with clips shorter and longer than the fixed length, which is whole disk blocks for O_DIRECT."""
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.064)
+    """A corpus with items shorter and longer than the fixed length, which is whole disk blocks for O_DIRECT."""
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=ITEMS, seconds=0.064)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ CASES = [  # the default with and without workers, each other choice with them
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
-def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, loader, workers, options):
+def test_delivers_every_item_once_bit_identical_with_its_labels(corpus, placed, loader, workers, options):
     """Three epochs through the same gate as a run; orders differ; lasting batches last; nothing is left open."""
     request = ask(corpus, placed, loader, workers=workers, options=options)
     skip_where_unsuited(request, loader)
@@ -76,7 +76,7 @@ def test_delivers_every_clip_once_bit_identical_with_its_labels(corpus, placed, 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("settings", [{}, {"pin_memory": True}, {"pin_memory": True, "device_prefetch": 2}], ids=str)
 @pytest.mark.parametrize("loader", LOADERS)
-def test_on_a_gpu_every_clip_arrives_once_and_right(corpus, placed, loader, settings):
+def test_on_a_gpu_every_item_arrives_once_and_right(corpus, placed, loader, settings):
     """Two epochs through the gate, with two workers; `make gpu` has installed what some of the loaders want only."""
     module = plugins.load("loaders", loader)
     skip_what_is_no_gpus_concern(module)
@@ -104,7 +104,7 @@ def skip_where_unsuited(request, loader) -> None:
 
 
 def verified_orders(corpus, request, loader) -> list[list[int]]:
-    """Take three epochs through the gate; return the order of clips of each.
+    """Take three epochs through the gate; return the order of items of each.
 
     Where the loader declares that batches last, all are kept, and are what they were when it is closed.
     """
@@ -119,9 +119,9 @@ def verified_orders(corpus, request, loader) -> list[list[int]]:
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         for number in range(3):
             verifier = Verifier(corpus, "train", BATCH_SIZE, max(1, request.workers))
-            receipts = verify(kept_as_they_come(epoch(number)), verifier)
+            checksums = verify(kept_as_they_come(epoch(number)), verifier)
             assert verifier.problems == []
-            orders.append([index for receipt in receipts for index in receipt.clip.tolist()])
+            orders.append([index for checksum in checksums for index in checksum.item.tolist()])
     assert all(torch.equal(batch[name], tensor) for batch, before in kept for name, tensor in before.items())
     return orders
 
@@ -158,7 +158,7 @@ def test_same_seed_same_order_other_seed_other_order(corpus, placed, loader):
     orders = []
     for seed in (3, 3, 4):
         with module.open_epochs(ask(corpus, placed, loader, workers=2, seed=seed)) as epoch:
-            orders.append([clip_order(epoch, number) for number in range(2)])
+            orders.append([item_order(epoch, number) for number in range(2)])
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
 
@@ -167,24 +167,24 @@ def test_same_seed_same_order_other_seed_other_order(corpus, placed, loader):
 def test_without_shuffling_every_epoch_is_alike(corpus, placed, loader):
     module = plugins.load("loaders", loader)
     with module.open_epochs(ask(corpus, placed, loader, shuffle=False)) as epoch:
-        first, second = clip_order(epoch, 0), clip_order(epoch, 1)
+        first, second = item_order(epoch, 0), item_order(epoch, 1)
     assert first == second
-    assert [index for batch in first for index in batch] == [clip.index for clip in corpus.clips("train")]
+    assert [index for batch in first for index in batch] == [item.index for item in corpus.items("train")]
 
 
-@pytest.mark.parametrize(("world", "workers"), [(2, 2), (3, 0)])  # 34 clips divide by 2; by 3 they do not
+@pytest.mark.parametrize(("world", "workers"), [(2, 2), (3, 0)])  # 34 items divide by 2; by 3 they do not
 @pytest.mark.parametrize("loader", LOADERS)
 def test_ranks_share_an_epoch(corpus, placed, loader, world, workers):
-    """Through the gate across ranks: together every clip once, or what the loader declares; orders differ by epoch."""
+    """Through the gate across ranks: together every item once, or what the loader declares; orders differ by epoch."""
     module = plugins.load("loaders", loader)
     orders = []
     for rank in range(world):
         request = ask(corpus, placed, loader, workers=workers, share=Share(rank, world))
         skip_where_unsuited(request, loader)
         with module.open_epochs(request) as epoch:
-            orders.append([[i for batch in clip_order(epoch, number) for i in batch] for number in range(2)])
-    clips = {clip.index for clip in corpus.clips("train")}
-    problems, counts = across.check(orders, clips, plugins.sharing(module), BATCH_SIZE)
+            orders.append([[i for batch in item_order(epoch, number) for i in batch] for number in range(2)])
+    items = {item.index for item in corpus.items("train")}
+    problems, counts = across.check(orders, items, plugins.sharing(module), BATCH_SIZE)
     assert problems == [] and counts["epochs"] == 2
 
 
@@ -206,11 +206,11 @@ def test_an_abandoned_epoch_leaves_nothing(corpus, placed, loader):
 
 
 def verify(batches, verifier) -> list:
-    """Pass an epoch through the gate and the sink; return the receipts."""
+    """Pass an epoch through the gate and the sink; return the checksums."""
     sink = Sink("cpu")
-    receipts = [sink.consume(batch) for batch in batches if verifier.check(batch)]
-    verifier.finish(receipts)
-    return receipts
+    checksums = [sink.consume(batch) for batch in batches if verifier.check(batch)]
+    verifier.finish(checksums)
+    return checksums
 
 
 def take_one_batch(request, loader) -> None:
@@ -221,7 +221,7 @@ def take_one_batch(request, loader) -> None:
 
 def test_workers_send_no_more_tensors_than_those_of_a_program(corpus, placed):
     request = ask(corpus, placed, "npy", workers=2)
-    pair = {"target": torch.tensor([5, 3]), "clip": torch.tensor([8, 1])}
+    pair = {"target": torch.tensor([5, 3]), "item": torch.tensor([8, 1])}
     batch = OrderedDict({"audio": torch.rand(2, 1, 9), "labels": torch.rand(2, 4), **pair})  # a type of its own
     sent = _torch.sent_by(request, _torch.as_is, None)(batch)
     assert len(sent) == len(("audio", "target", "labels")) and type(sent) is type(batch)
@@ -251,7 +251,7 @@ STAGES = [  # each alone without workers, the way between processes and all toge
 
 @pytest.mark.parametrize(("loader", "workers", "without"), STAGES)
 def test_a_stage_that_is_left_out_leaves_batches_of_the_same_form(corpus, placed, loader, workers, without):
-    """As many clips an epoch, give or take each worker's rounding; the data is void."""
+    """As many items an epoch, give or take each worker's rounding; the data is void."""
     request = ask(corpus, placed, loader, workers=workers, without=frozenset(without))
     sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, max(1, workers))
     with nothing_left_open():
@@ -264,7 +264,7 @@ def sizes_of_epochs(request, loader, sink, verifier) -> list[list[int]]:
     """Return the sizes of the batches of two epochs, each of which the sink and the verifier can take."""
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
         return [
-            [len(sink.consume(batch).clip) for batch in epoch(number) if verifier.check(batch)] for number in range(2)
+            [len(sink.consume(batch).item) for batch in epoch(number) if verifier.check(batch)] for number in range(2)
         ]
 
 
@@ -276,14 +276,14 @@ def test_says_what_it_is(loader):
     assert 20 < len(plugins.describe(module)) < 120
 
 
-def test_a_loader_that_keeps_clips_in_a_shuffle_buffer_says_how_many():
-    """Each worker has its own; DALI's holds places in mapped shards, and no clip."""
+def test_a_loader_that_keeps_items_in_a_shuffle_buffer_says_how_many():
+    """Each worker has its own; DALI's holds places in mapped shards, and no item."""
     names = [name for name in plugins.names("loaders") if name != "dali_webdataset"]
     modules = [
         module for name in names if "shuffle_buffer" in getattr(module := plugins.load("loaders", name), "OPTIONS", {})
     ]
     assert len(modules) >= 3
     for module in modules:
-        for workers, shuffle, clips in ((0, True, 40), (3, True, 120), (3, False, 0)):
+        for workers, shuffle, items in ((0, True, 40), (3, True, 120), (3, False, 0)):
             request = SimpleNamespace(workers=workers, shuffle=shuffle, options={"shuffle_buffer": 40})
-            assert module.buffered(request) == clips
+            assert module.buffered(request) == items

@@ -1,4 +1,4 @@
-"""What loaders do where object storage fails: they deliver every clip once, or name the object; no secret is shown."""
+"""What loaders do where object storage fails: they deliver every item once, or name the object; no secret is shown."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """A corpus of a few batches."""
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=27, seconds=0.064)
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=27, seconds=0.064)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from scripts.loaders import _own, _own_epochs
 from scripts.machine.folders import location_of
 from scripts.measure import by_hand, one_run
 from scripts.measure.run import _one_line
-from scripts.measure.visits import Visitor
+from scripts.measure.runner import Runner
 from scripts.plan.experiment import Plan
 from scripts.tables import ranking, records
 from scripts.tables.ranking import run_row
@@ -39,7 +39,7 @@ import torch
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
 SETTINGS = ("workers", "prefetch")
-OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "clip"}}
+OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
 
 @contextmanager
 def open_epochs(request):
@@ -52,29 +52,29 @@ def open_epochs(request):
 def placed(tmp_path_factory):
     """A corpus and two formats of it."""
     folder = tmp_path_factory.mktemp("own")
-    corpus = make_corpus(folder / "corpus", clips=40, seconds=0.1)
+    corpus = make_corpus(folder / "corpus", items=40, seconds=0.1)
     for name in ("wav", "memmap"):
         write_format(corpus, name, folder / name, readers=1)
     return folder
 
 
 @pytest.fixture(scope="module")
-def visitor(placed):
+def runner(placed):
     """Makes runs by forks of a warm server, as a session does: sooner than by an interpreter."""
-    with Visitor(Corpus(placed / "corpus").sample, random.Random(0)) as found:
+    with Runner(Corpus(placed / "corpus").sample, random.Random(0)) as found:
         yield found
 
 
-def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, **settings) -> dict:
-    """Return the record of one run of a file with this text: by the program, or by a `visitor`, in batches of 8."""
+def run(placed, tmp_path, text, name="mine", data="wav", more=(), runner=None, **settings) -> dict:
+    """Return the record of one run of a file with this text: by the program, or by a `runner`, in batches of 8."""
     (tmp_path / "mine.py").write_text(text)
-    settings = {"batch_size": 8, **settings} if visitor else settings
+    settings = {"batch_size": 8, **settings} if runner else settings
     asked = ["--loader", name, "--file", tmp_path / "mine.py"]
     asked += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
     asked += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
-    if visitor:
+    if runner:
         wanted, out = by_hand.run_of(by_hand.run_parser(None).parse_args(list(map(str, asked))))
-        return visitor.made(one_run.completed_run(one_run.loader_of(wanted), wanted), out, fork=True)
+        return runner.made(one_run.completed_result(one_run.loader_of(wanted), wanted), out, fork=True)
     done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")
@@ -84,7 +84,7 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), visitor=None, 
 def test_the_documented_dataset_is_measured(placed, tmp_path, workers):
     record = run(placed, tmp_path, EXAMPLE, workers=workers)
     assert record["status"] == "ok", record["reason"]
-    assert record["verification"]["ok"] and record["clips_per_second"] > 0
+    assert record["verification"]["ok"] and record["items_per_second"] > 0
     assert record["slug"] == ("cpu-b32-w2-p2" if workers else "cpu-b32-w0")
     assert set(record["bottleneck_trials"]["without"]) >= {"read", "everything"}
 
@@ -92,13 +92,13 @@ def test_the_documented_dataset_is_measured(placed, tmp_path, workers):
 def test_a_whole_loader_is_measured(placed, tmp_path):
     record = run(placed, tmp_path, WHOLE, data="memmap")
     assert record["status"] == "ok", record["reason"]
-    assert record["settings"]["gather"] == "clip" and record["settings"]["pin_memory"] is None
+    assert record["settings"]["gather"] == "item" and record["settings"]["pin_memory"] is None
 
 
-def test_a_file_that_was_edited_since_its_proof_has_no_number(placed, visitor, tmp_path):
+def test_a_file_that_was_edited_since_its_proof_has_no_number(placed, runner, tmp_path):
     proof = tmp_path / "proof.json"
-    proof.write_text(json.dumps(run(placed, tmp_path, EXAMPLE, visitor=visitor)))
-    edited = run(placed, tmp_path, f"{EXAMPLE}EDITED = True\n", visitor=visitor, more=("--proof", str(proof)))
+    proof.write_text(json.dumps(run(placed, tmp_path, EXAMPLE, runner=runner)))
+    edited = run(placed, tmp_path, f"{EXAMPLE}EDITED = True\n", runner=runner, more=("--proof", str(proof)))
     assert (edited["status"], edited["reason"]) == ("failed", one_run.CHANGED)
 
 
@@ -111,12 +111,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "workers", "error", "line"), BROKEN)
-def test_an_error_is_shown_with_the_users_line(placed, visitor, tmp_path, right, wrong, workers, error, line):
+def test_an_error_is_shown_with_the_users_line(placed, runner, tmp_path, right, wrong, workers, error, line):
     text = EXAMPLE.replace(right, wrong)
     assert text != EXAMPLE
-    record = run(placed, tmp_path, text, visitor=visitor, workers=workers)
+    record = run(placed, tmp_path, text, runner=runner, workers=workers)
     number = next(at for at, one in enumerate(text.splitlines(), start=1) if line in one)
-    assert record["status"] == "failed" and record["clips_per_second"] is None
+    assert record["status"] == "failed" and record["items_per_second"] is None
     assert record["reason"].startswith(error)
     assert f"(mine.py, line {number}: " in record["reason"] and line in record["reason"]
 
@@ -139,11 +139,11 @@ def test_an_error_of_a_worker_is_shown_as_the_worker_raised_it(placed, tmp_path,
     assert shown == f"{reason} (mine.py, line 14: {line})"
 
 
-def test_an_exception_class_that_no_worker_can_send_ends_the_run_with_its_reason(placed, visitor, tmp_path):
+def test_an_exception_class_that_no_worker_can_send_ends_the_run_with_its_reason(placed, runner, tmp_path):
     """pickle finds the class nowhere; nobody waits for the limit."""
     line = "raise type('Local', (Exception,), {})('gone')"
     text = EXAMPLE.replace("        return soundfile", f"        {line}\n        return soundfile")
-    record = run(placed, tmp_path, text, visitor=visitor, workers=1, more=["--limit-minutes", "3"])
+    record = run(placed, tmp_path, text, runner=runner, workers=1, more=["--limit-minutes", "3"])
     assert record["status"] == "failed"
     assert record["reason"] == f"Local: gone (mine.py, line 14: {line})"
 
@@ -167,7 +167,7 @@ def files(placed) -> list[Path]:
 
 def request_for(placed, **changes) -> LoaderRequest:
     corpus = Corpus(placed / "corpus")
-    sizes = {"clips": corpus.counts["train"], "sample": corpus.sample, "classes": corpus.classes}
+    sizes = {"items": corpus.counts["train"], "sample": corpus.sample, "classes": corpus.classes}
     return LoaderRequest(location_of(placed / "wav" / "train"), **sizes, batch_size=4, shuffle=False, **changes)
 
 
@@ -190,7 +190,7 @@ ITEMS = [
 
 
 @pytest.mark.parametrize(("item", "found", "do"), ITEMS)
-def test_an_item_that_is_no_clip_is_refused(placed, tmp_path, item, found, do):
+def test_an_item_that_is_no_item_is_refused(placed, tmp_path, item, found, do):
     """Before anything of it is thrown away."""
     text = "import numpy as np, torch\n" + EXAMPLE.replace(READ, f"{READ} if index != 5 else {item}")
     found = found.replace("1600", str(soundfile.info(files(placed)[5]).frames))
@@ -205,8 +205,8 @@ def test_an_item_is_refused_in_a_worker_too(placed, tmp_path):
     assert reason.endswith("(mine.py, line 13: def __getitem__(self, index):)")
 
 
-def test_two_channels_get_no_number(placed, visitor, tmp_path):
-    record = run(placed, tmp_path, EXAMPLE.replace(READ, f"{READ}[None].repeat(2, 0)"), visitor=visitor)
+def test_two_channels_get_no_number(placed, runner, tmp_path):
+    record = run(placed, tmp_path, EXAMPLE.replace(READ, f"{READ}[None].repeat(2, 0)"), runner=runner)
     assert record["status"] == "failed" and "mix it down to one channel (mine.py" in record["reason"]
 
 
@@ -265,12 +265,12 @@ def test_a_dataset_is_not_read_before_its_workers_are_there(placed, tmp_path):
     module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
     sys.path.remove(str(tmp_path))
     with module.open_epochs(request_for(placed, workers=2)) as epoch:
-        assert sum(len(batch["clip"]) for batch in epoch(0)) == 30
+        assert sum(len(batch["item"]) for batch in epoch(0)) == 30
 
 
-def test_wrong_data_gets_no_number(placed, visitor, tmp_path):
+def test_wrong_data_gets_no_number(placed, runner, tmp_path):
     text = EXAMPLE.replace('dtype="float32")[0]', 'dtype="float32")[0] * 0.5')
-    record = run(placed, tmp_path, text, visitor=visitor)
+    record = run(placed, tmp_path, text, runner=runner)
     assert record["status"] == "failed" and record["reason"].startswith("verification: ")
 
 
@@ -329,7 +329,7 @@ def test_the_plan_holds_it(tmp_path):
     (tmp_path / "mine.py").write_text("import no_such_library\n" + EXAMPLE)
     entry = {"name": "mine", "file": str(tmp_path / "mine.py"), "workers": [0, 1]}
     plan = Plan(config(entry))
-    assert {run.slug for run in plan.runs if run.loader == "mine" and run.task == "read"} == {
+    assert {result.slug for result in plan.results if result.loader == "mine" and result.task == "read"} == {
         "cpu-b32-w0",
         "cpu-b32-w1-p2",
     }
@@ -345,7 +345,7 @@ WRONG = [
     ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),
     ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
-    ({"gather": ["clip"]}, EXAMPLE, "found an unknown key"),
+    ({"gather": ["item"]}, EXAMPLE, "found an unknown key"),
     ({"name": "mi ne"}, EXAMPLE, "mi ne"),
 ]
 
@@ -480,12 +480,12 @@ def dataset(request):
     (".transpose(2, 0, 1) / 255", "found float64 (3, 20, 24), allowed is uint8 (3, 20, 24): return dtype='uint8'"),
     (".transpose(2, 0, 1)[:, 1:]", "found uint8 (3, 19, 24), allowed is uint8 (3, 20, 24): return the shape (3, 20,"),
 ])  # fmt: skip
-def test_a_dataset_of_images_goes_through_the_same_gate(visitor, tmp_path, change, words):
-    corpus = make_corpus(tmp_path / "corpus", clips=40, kind=image.Kind((20, 24)))
+def test_a_dataset_of_images_goes_through_the_same_gate(runner, tmp_path, change, words):
+    corpus = make_corpus(tmp_path / "corpus", items=40, kind=image.Kind((20, 24)))
     write_format(corpus, "files", tmp_path / "files", readers=1)
-    record = run(tmp_path, tmp_path, IMAGES.replace("CHANGE", change), data="files", visitor=visitor, workers=2)
+    record = run(tmp_path, tmp_path, IMAGES.replace("CHANGE", change), data="files", runner=runner, workers=2)
     if words is None:
-        assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
+        assert (record["status"], record["reason"]) == ("ok", None) and record["items_per_second"] > 0
     else:
         assert record["status"] == "failed" and words in record["reason"] and "mine.py, line" in record["reason"]
 
@@ -503,13 +503,13 @@ VARYING = ".transpose(2, 0, 1) // 8 * 8 + np.uint8(np.random.randint(2, 6))"  # 
         "other data than was verified in timed epoch 1",
     ),
 ])  # fmt: skip
-def test_what_a_decoder_may_vary_by_is_told_from_other_images(visitor, tmp_path, limits, change, words):
-    corpus = make_corpus(tmp_path / "corpus", clips=40, validation=0, kind=image.Kind((20, 24)))
+def test_what_a_decoder_may_vary_by_is_told_from_other_images(runner, tmp_path, limits, change, words):
+    corpus = make_corpus(tmp_path / "corpus", items=40, validation=0, kind=image.Kind((20, 24)))
     write_format(corpus, "files", tmp_path / "files", readers=1)
     text = IMAGES.replace('FORMAT = "files"', f'FORMAT = "files"\n{limits}').replace("CHANGE", change)
-    record = run(tmp_path, tmp_path, text, data="files", visitor=visitor, workers=0)
+    record = run(tmp_path, tmp_path, text, data="files", runner=runner, workers=0)
     if words is None:
-        assert (record["status"], record["reason"]) == ("ok", None) and record["clips_per_second"] > 0
+        assert (record["status"], record["reason"]) == ("ok", None) and record["items_per_second"] > 0
         assert 0 < record["verification"]["largest_difference"] <= 7
     else:
         assert record["status"] == "failed" and words in record["reason"]

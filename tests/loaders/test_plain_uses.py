@@ -1,4 +1,4 @@
-"""The plain uses that the rows are raced with deliver what the rows do: every clip once, in a new order each epoch."""
+"""The plain uses that the rows are raced with deliver what the rows do: every item once, in a new order each epoch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ def placed() -> Iterator[dict[str, Any]]:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 @pytest.mark.parametrize("loader", PLAIN)
-def test_delivers_every_clip_once_and_right_with_its_labels(placed, loader):
+def test_delivers_every_item_once_and_right_with_its_labels(placed, loader):
     """To the bit, but for what its decoder may differ by."""
     assert problems_of(loader, placed) == []
 

@@ -34,7 +34,7 @@ from tests.support.object_stores import ObjectStore, object_store_if_installed
 from tests.support.programs import PROJECT
 from tests.support.warm_python import WarmPython
 
-CLIPS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
+ITEMS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
 PREFETCH = 2
 SEED = 3
 LOADERS = plugins.names("loaders")
@@ -75,7 +75,7 @@ def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: 
 
 
 def sample_of(loader: str) -> Sample:
-    """Return what the clips are that a loader reads: of audio where it can."""
+    """Return what the items are that a loader reads: of audio where it can."""
     return audio(160_000) if "audio" in plugins.kinds(plugins.load("loaders", loader)) else IMAGES.sample
 
 
@@ -123,16 +123,16 @@ IMAGE_CASES = [  # of those that read audio too
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
-    """A corpus with clips shorter and longer than the fixed length."""
+    """A corpus with items shorter and longer than the fixed length."""
     return make_corpus(
-        tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.064
+        tmp_path_factory.mktemp("corpus") / "made", items=ITEMS, seconds=0.064
     )  # 2 KiB of int16: disk blocks
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory) -> Corpus:
     """A corpus of images."""
-    return make_corpus(tmp_path_factory.mktemp("images") / "made", clips=CLIPS, kind=IMAGES)
+    return make_corpus(tmp_path_factory.mktemp("images") / "made", items=ITEMS, kind=IMAGES)
 
 
 @pytest.fixture(scope="module")
@@ -167,17 +167,17 @@ def warm() -> Iterator[Callable[[str], WarmPython]]:
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), CASES)
-def test_a_program_delivers_every_clip_once_bit_identical(
+def test_a_program_delivers_every_item_once_bit_identical(
     corpus, images, placed, stores, warm, tmp_path, loader, workers, options
 ):
     """In two epochs, in different orders, in batches of the size asked for."""
     of_loader = corpus if sample_of(loader).kind == "audio" else images
-    delivers_every_clip(of_loader, placed, stores, warm, tmp_path, loader, workers, options)
+    delivers_every_item(of_loader, placed, stores, warm, tmp_path, loader, workers, options)
 
 
 @pytest.mark.parametrize(("loader", "workers", "options"), IMAGE_CASES)
 def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, warm, tmp_path, loader, workers, options):
-    delivers_every_clip(images, placed, stores, warm, tmp_path, loader, workers, options)
+    delivers_every_item(images, placed, stores, warm, tmp_path, loader, workers, options)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -187,18 +187,18 @@ def test_a_program_on_a_gpu(corpus, images, placed, stores, tmp_path, loader):
     skip_what_is_no_gpus_concern(plugins.load("loaders", loader))
     of_loader = corpus if sample_of(loader).kind == "audio" else images
     on_it = {"device": "cuda", "pin_memory": True}
-    delivers_every_clip(of_loader, placed, stores, None, tmp_path, loader, 2, {}, **on_it)
+    delivers_every_item(of_loader, placed, stores, None, tmp_path, loader, 2, {}, **on_it)
 
 
 def test_a_program_runs_by_an_interpreter_of_its_own(corpus, placed, stores, tmp_path):
     """As a user runs it; most others are forks of one interpreter."""
-    delivers_every_clip(corpus, placed, stores, None, tmp_path, "soundfile", 2, {})
+    delivers_every_item(corpus, placed, stores, None, tmp_path, "soundfile", 2, {})
 
 
-def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers, options, **settings) -> None:
+def delivers_every_item(corpus, placed, stores, warm, tmp_path, loader, workers, options, **settings) -> None:
     """Run a program, with `settings` that are no options, and compare what it delivers with the corpus."""
     key, store = corpus.sample.key, stores[corpus.sample.key]
-    expected = Counter((corpus.delivered(clip).tobytes(), clip.classes[0]) for clip in corpus.clips("train"))
+    expected = Counter((corpus.delivered(item).tobytes(), item.classes[0]) for item in corpus.items("train"))
     module = plugins.load("loaders", loader)
     if is_isolated(module):
         installed_or_skip(isolated.env_of(module))
@@ -231,11 +231,11 @@ def delivers_every_clip(corpus, placed, stores, warm, tmp_path, loader, workers,
 
 
 def nearest_to(corpus: Corpus, rows: np.ndarray, limit: int) -> np.ndarray:
-    """Return for each row the clip of the corpus that it is, decoded otherwise by no more than `limit`."""
-    clips = np.stack([corpus.delivered(clip) for clip in corpus.clips("train")])
-    differences = [np.abs(clips.astype(int) - row).reshape(len(clips), -1) for row in rows.astype(int)]
+    """Return for each row the item of the corpus that it is, decoded otherwise by no more than `limit`."""
+    items = np.stack([corpus.delivered(item) for item in corpus.items("train")])
+    differences = [np.abs(items.astype(int) - row).reshape(len(items), -1) for row in rows.astype(int)]
     assert max(found.max(axis=1).min() for found in differences) <= limit
-    return clips[[found.mean(axis=1).argmin() for found in differences]]
+    return items[[found.mean(axis=1).argmin() for found in differences]]
 
 
 def every_text() -> dict[str, str]:

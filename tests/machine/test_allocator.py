@@ -44,17 +44,20 @@ def plan(loaders=("numpy_memmap",), **sweep) -> Plan:
 
 
 def test_default_changes_no_name_and_another_one_is_a_run_of_its_own_in_every_task():
-    usual = {run.slug for run in plan().runs}
+    usual = {result.slug for result in plan().results}
     assert usual == {f"cpu-b32-w0-gather_batch{task}" for task in ("", "-train", "-lightning")}
-    assert {run.settings["allocator"] for run in plan().runs} == {None}
-    both = plan(allocator=["default", "keep"]).runs
-    assert {run.slug for run in both} == usual | {slug.replace("w0", "w0-keep") for slug in usual}
-    assert {run.settings["allocator"] for run in both} == {None, "keep"}
+    assert {result.settings["allocator"] for result in plan().results} == {None}
+    both = plan(allocator=["default", "keep"]).results
+    assert {result.slug for result in both} == usual | {slug.replace("w0", "w0-keep") for slug in usual}
+    assert {result.settings["allocator"] for result in both} == {None, "keep"}
 
 
 def test_a_loader_may_say_another_one_than_the_sweep():
-    runs = plan([{"name": "numpy_memmap", "allocator": ["keep"]}, "resident"]).runs
-    assert {(run.loader, run.settings["allocator"]) for run in runs} == {("numpy_memmap", "keep"), ("resident", None)}
+    results = plan([{"name": "numpy_memmap", "allocator": ["keep"]}, "resident"]).results
+    assert {(result.loader, result.settings["allocator"]) for result in results} == {
+        ("numpy_memmap", "keep"),
+        ("resident", None),
+    }
 
 
 def faults(program: str) -> list[int]:
@@ -121,7 +124,7 @@ def test_a_library_is_preloaded_before_what_was_and_missed_where_it_was_not(monk
 
 @pytest.mark.parametrize("name", ["keep", "jemalloc"])
 def test_a_record_says_under_which_one_it_was_measured(tmp_path, name):
-    corpus = make_corpus(tmp_path / "corpus", clips=30, seconds=0.1)
+    corpus = make_corpus(tmp_path / "corpus", items=30, seconds=0.1)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     settings = {"batch_size": 8, "allocator": name}
     line = [*program_line("run_loader.py"), "--loader", "numpy_memmap", "--seconds", "0", "--settings"]

@@ -20,7 +20,7 @@ def plan(**sweep) -> Plan:
 
 def test_on_a_cpu_it_is_a_row_with_its_reason_and_no_second_run():
     planned = plan(device=["cpu"], device_prefetch=[0, 2])
-    assert {run.slug for run in planned.runs if run.task == "read"} == {"cpu-b32-w0-gather_batch"}
+    assert {run.slug for run in planned.results if run.task == "read"} == {"cpu-b32-w0-gather_batch"}
     lost = [row for row in planned.skipped if "device_prefetch" in row["settings"]]
     assert [(row["settings"]["device_prefetch"], row["reason"]) for row in lost] == [(2, NO_DEVICE)]
 
@@ -28,7 +28,7 @@ def test_on_a_cpu_it_is_a_row_with_its_reason_and_no_second_run():
 def test_on_a_gpu_each_value_is_a_run_of_its_own(monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     planned = plan(device=["cuda"], device_prefetch=[0, 1, 3])
-    slugs = [slug.split("-gather")[0] for slug in dict.fromkeys(run.slug for run in planned.runs)]
+    slugs = [slug.split("-gather")[0] for slug in dict.fromkeys(run.slug for run in planned.results)]
     assert slugs[:3] == ["cuda-b32-w0-pin", "cuda-b32-w0-pin-d1", "cuda-b32-w0-pin-d3"]
     assert not [row for row in planned.skipped if "device_prefetch" in row["settings"]]
 
@@ -36,7 +36,7 @@ def test_on_a_gpu_each_value_is_a_run_of_its_own(monkeypatch):
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ahead")
-    corpus = make_corpus(folder / "corpus", clips=45, seconds=0.1)
+    corpus = make_corpus(folder / "corpus", items=45, seconds=0.1)
     write_format(corpus, "memmap", folder / "memmap", readers=1)
     return corpus, folder / "memmap"
 
@@ -54,7 +54,7 @@ def test_on_a_cpu_the_loader_is_as_without(scene, loader):
 @pytest.mark.parametrize("ahead", [1, 2, 5])
 @pytest.mark.parametrize("pin", [False, True])
 @pytest.mark.parametrize("loader", ["numpy_memmap", "ring"])
-def test_on_a_gpu_every_clip_arrives_once_and_right(scene, loader, pin, ahead):
+def test_on_a_gpu_every_item_arrives_once_and_right(scene, loader, pin, ahead):
     corpus, folder = scene
     module = plugins.load("loaders", loader)
     changes = {"device": "cuda", "device_prefetch": ahead, "pin_memory": pin, "workers": 1}
@@ -63,4 +63,4 @@ def test_on_a_gpu_every_clip_arrives_once_and_right(scene, loader, pin, ahead):
             verifier = Verifier(corpus, "train", 8, 1, "cuda")
             batches = list(epoch(number))
             assert all(verifier.check(batch) for batch in batches)
-            assert sum(len(batch["clip"]) for batch in batches) == corpus.counts["train"]
+            assert sum(len(batch["item"]) for batch in batches) == corpus.counts["train"]

@@ -29,7 +29,7 @@ from tests.support.stream_model import Event, Fault, OnDevice, Stream, stands_in
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpu")
-    corpus = make_corpus(folder / "corpus", clips=45, seconds=0.02)
+    corpus = make_corpus(folder / "corpus", items=45, seconds=0.02)
     for name in ("memmap", "int16"):
         write_format(corpus, name, folder / name, readers=1)
     return corpus, folder
@@ -69,7 +69,7 @@ def lent(count: int, size: int = 5000, pin: bool = True, lasting: bool = False):
         def epoch(_number):
             for number in range(count):
                 audio = gpu.empty_pinned((size,)) if lasting and pin else torch.empty(size) if lasting else buffer
-                yield {"audio": audio.fill_(number), "clip": gpu.pinned(torch.tensor([number]))}
+                yield {"audio": audio.fill_(number), "item": gpu.pinned(torch.tensor([number]))}
 
         yield epoch
 
@@ -87,7 +87,7 @@ def ahead(loader, scene, count: int = 2):
 def test_batches_that_are_copied_ahead_are_the_loaders(model, scene, pin, lasting):
     with ahead(lent(7, pin=pin, lasting=lasting), scene) as epoch:
         for number, batch in enumerate(epoch(0)):
-            assert batch["audio"].tolist() == [number] * 5000 and batch["clip"].tolist() == [number]
+            assert batch["audio"].tolist() == [number] * 5000 and batch["item"].tolist() == [number]
     del batch
     model.close()
 
@@ -227,24 +227,24 @@ LOADERS = {
 @pytest.mark.parametrize("loader", LOADERS)
 def test_a_loader_keeps_its_contract_on_the_device(model, scene, loader, pin, prefetched):
     epochs, request = opened(scene, loader, pin_memory=pin, device_prefetch=prefetched, **LOADERS[loader])
-    sink, receipts = Sink("cuda"), []
+    sink, checksums = Sink("cuda"), []
     with epochs as epoch:
         for number in range(2):
             verifier = Verifier(scene[0], "train", request.batch_size, 1, "cuda")
             for batch in epoch(number):
-                receipts.append(sink.consume(batch))
+                checksums.append(sink.consume(batch))
                 assert verifier.check(batch), verifier.problems
                 del batch
         sink.finish()
-    verifier.finish(receipts[len(receipts) // 2 :])
+    verifier.finish(checksums[len(checksums) // 2 :])
     assert verifier.ok, verifier.problems
-    receipts.clear()
+    checksums.clear()
     model.close()
 
 
 @pytest.mark.parametrize("loader", LOADERS)
 def test_with_page_locked_memory_no_part_of_a_batch_is_waited_for(model, scene, loader):
-    """Audio, target, labels and clip alike: the host runs ahead until a buffer of its own is to be written again."""
+    """Audio, target, labels and item alike: the host runs ahead until a buffer of its own is to be written again."""
     epochs, _ = opened(scene, loader, pin_memory=True, **(LOADERS[loader] | {"workers": 0}))
     with epochs as epoch:
         stream = iter(epoch(0))
@@ -272,7 +272,7 @@ def batches(count: int, size: int = 20_000):
             "audio": gpu.moved(torch.zeros(2, 1, size // 8), "cuda"),
             "target": torch.zeros(2, dtype=torch.int64, device="cuda"),
             "labels": torch.zeros(2, 3, device="cuda"),
-            "clip": torch.arange(2 * number, 2 * number + 2, device="cuda"),
+            "item": torch.arange(2 * number, 2 * number + 2, device="cuda"),
         }
 
 
@@ -419,7 +419,7 @@ def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, mo
     monkeypatch.setattr(bench, "CONTRACT", ("tests/common/test_counting.py",))
     made = bench.Bench(tmp_path, "cuda", 60, 1, 1)
     made.corpora["audio"], made.ceilings["audio"] = SimpleNamespace(sample=audio(1_000_000)), 1000.0
-    made.add("fast", lambda _left: made.compared({"clips_per_second": 500.0, "minimum_step_ms": 4.0}, "audio"))
+    made.add("fast", lambda _left: made.compared({"items_per_second": 500.0, "minimum_step_ms": 4.0}, "audio"))
     made.add("broken", lambda left: subprocess.run(["false"], check=True, timeout=left))
     made.add("no such test", made.tests("no_test_has_this_name"))
     made.deadline = 0.0

@@ -165,13 +165,13 @@ def test_the_index_is_read_back(server, tmp_path):
 
 def test_a_key_is_signed_once_while_its_signature_is_valid(monkeypatch):
     who = Credentials("AKIDEXAMPLE", "a-secret/+", "a/token+==")
-    bucket = Bucket("clips", "https://storage.example:9000", "eu-west-3", False, who)
+    bucket = Bucket("items", "https://storage.example:9000", "eu-west-3", False, who)
     now = time.time()
     monkeypatch.setattr(objects.time, "time", lambda: now)
     first = bucket.target("GET", "a b/ü+.npy")
-    assert first.startswith("/a%20b/%C3%BC%2B.npy?") and bucket.host == "clips.storage.example:9000"
+    assert first.startswith("/a%20b/%C3%BC%2B.npy?") and bucket.host == "items.storage.example:9000"
     assert bucket.target("GET", "a b/ü+.npy") is first
     now += signing.VALID_SECONDS
     assert bucket.target("GET", "a b/ü+.npy") is not first
-    assert replace(bucket, endpoint="https://Storage.example:443").host == "clips.storage.example", "as it is signed"
+    assert replace(bucket, endpoint="https://Storage.example:443").host == "items.storage.example", "as it is signed"
     assert "a-secret" not in first + repr(who) and "a/token" not in repr(who)

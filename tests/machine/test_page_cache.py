@@ -110,7 +110,7 @@ def run_loader(folder, loader, data, more=(), cached="cold", user=False):
 def corpus(places):
     """A corpus of 18 MB and its memory map, on a disk."""
     disk, _ = places
-    made = make_corpus(disk / "corpus", clips=100, seconds=3, validation=4)
+    made = make_corpus(disk / "corpus", items=100, seconds=3, validation=4)
     write_format(made, "memmap", disk / "memmap", 1)
     return made
 
@@ -151,7 +151,7 @@ def test_what_comes_from_the_device_is_no_warm_number(places, corpus):  # noqa: 
     record = run_loader(disk, "ring", disk / "memmap", ["--settings", settings], cached="warm")
     if "past the page cache" in record["reason"]:
         pytest.skip(record["reason"])
-    assert (record["status"], record["clips_per_second"]) == ("failed", None)
+    assert (record["status"], record["items_per_second"]) == ("failed", None)
     assert record["reason"].startswith("not warm: ") and "MB were read from a device" in record["reason"]
 
 
@@ -181,7 +181,7 @@ def test_a_run_whose_files_somebody_keeps_in_the_cache_has_no_speed(places, corp
     assert sum(int(array[::4096].sum()) for array in held) > 0
     record = run_loader(disk, "numpy_memmap", disk / "memmap")
     del held
-    assert (record["status"], record["clips_per_second"]) == ("failed", None)
+    assert (record["status"], record["items_per_second"]) == ("failed", None)
     assert record["reason"].startswith("not cold: ") and "was in the page cache" in record["reason"]
 
 

@@ -28,10 +28,10 @@ def test_work_of_children_counts_while_they_run_and_after_they_have_ended():
     burned = float(ended.stdout) + float(running.stdout.readline())
     after, own = moment(), time.process_time() - began
     running.communicate(b"\n")
-    used = host.resources(before, after, clips=500)
+    used = host.resources(before, after, items=500)
     assert burned >= 0.8
     assert burned - 0.1 <= used["cpu_seconds"] <= burned + own + 0.3, "by their own accounts; an end costs some more"
-    assert used["cpu_seconds_per_1000_clips"] == pytest.approx(2 * used["cpu_seconds"])
+    assert used["cpu_seconds_per_1000_items"] == pytest.approx(2 * used["cpu_seconds"])
     assert used["cores"] == pytest.approx(used["cpu_seconds"] / (after.wall_seconds - before.wall_seconds))
 
 
@@ -43,7 +43,7 @@ def test_pages_that_are_touched_are_faults():
         for page in range(pages):
             memory[page * mmap.PAGESIZE] = 1
         after = moment()
-    used = host.resources(before, after, clips=1)
+    used = host.resources(before, after, items=1)
     assert pages <= used["minor_faults"] < 3 * pages
     assert used["major_faults"] < 100
 

@@ -17,7 +17,7 @@ from tests.support.programs import PROJECT, verb_line
 def results(tmp_path_factory):
     """A results folder with a corpus and a format of it."""
     folder = tmp_path_factory.mktemp("by_hand")
-    corpus = make_corpus(folder / "corpus" / "small", clips=40, seconds=0.1)
+    corpus = make_corpus(folder / "corpus" / "small", items=40, seconds=0.1)
     write_format(corpus, "memmap", folder / "formats" / "small" / "memmap", readers=1)
     return folder
 

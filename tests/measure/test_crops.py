@@ -62,20 +62,20 @@ def test_what_is_no_part_is_told_apart(wrong):
 def test_the_task_reads_crops_and_refuses_a_wrong_one_and_other_data(tmp_path, monkeypatch):
     from scripts.kinds import image
 
-    corpus = make_corpus(tmp_path / "images", clips=20, kind=image.Kind((20, 24)))
+    corpus = make_corpus(tmp_path / "images", items=20, kind=image.Kind((20, 24)))
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     request = request_for(corpus, "numpy_memmap", tmp_path / "memmap")
-    batch = {"image": IMAGES, "target": torch.arange(16), "labels": torch.zeros(16, 5), "clip": torch.arange(16)}
-    receipt = augment.sink(request).consume(batch)
-    assert receipt.clip.tolist() == list(range(16))
+    batch = {"image": IMAGES, "target": torch.arange(16), "labels": torch.zeros(16, 5), "item": torch.arange(16)}
+    checksum = augment.sink(request).consume(batch)
+    assert checksum.item.tolist() == list(range(16))
     for name, other in (
         ("image", IMAGES.flip(3)),
         ("labels", torch.ones(16, 5)),
         ("target", torch.zeros(16, dtype=torch.int64)),
     ):
         found = augment.sink(request).consume(batch | {name: other})
-        same = [torch.equal(one, two) for one, two in zip(found, receipt, strict=True)]
-        assert same.count(False) == 1, f"other {name} in a timed epoch is seen by its receipt"
+        same = [torch.equal(one, two) for one, two in zip(found, checksum, strict=True)]
+        assert same.count(False) == 1, f"other {name} in a timed epoch is seen by its checksum"
     monkeypatch.setattr("scripts.measure.crops.Crops.__call__", lambda _self, images: images.flip(1))
-    with pytest.raises(ValueError, match="the crop of clip 0 is no part of its image"):
+    with pytest.raises(ValueError, match="the crop of item 0 is no part of its image"):
         augment.sink(request).consume(batch)

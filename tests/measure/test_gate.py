@@ -14,8 +14,8 @@ import torch
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.measure import protocol, receipts, run, sink
-from scripts.measure.receipts import LEAST_SHUFFLED
+from scripts.measure import checksums, protocol, run, sink
+from scripts.measure.checksums import LEAST_SHUFFLED
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
@@ -26,7 +26,7 @@ from tests.support.repository import committed
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=30, seconds=0.1)
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=30, seconds=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +72,9 @@ def wrapped(batches, _corpus):
 
 
 def padded_with_last_sample(batches, corpus):
-    lengths = {clip.index: min(clip.frames, corpus.samples) for clip in corpus.clips("train")}
+    lengths = {item.index: min(item.frames, corpus.samples) for item in corpus.items("train")}
     for batch in batches:
-        for row, index in enumerate(batch["clip"].tolist()):
+        for row, index in enumerate(batch["item"].tolist()):
             batch["audio"][row, 0, lengths[index] :] = 0.25
 
 
@@ -86,8 +86,8 @@ def audio_exchanged(batches, _corpus):
     batches[0]["audio"][[0, 1]] = batches[0]["audio"][[1, 0]]
 
 
-def clip_of_another_split(batches, corpus):
-    batches[0]["clip"][0] = next(corpus.clips("validation")).index
+def item_of_another_split(batches, corpus):
+    batches[0]["item"][0] = next(corpus.items("validation")).index
 
 
 def shifted(batches, _corpus):
@@ -114,8 +114,8 @@ def without_channel(batches, _corpus):
     batches[0]["audio"] = batches[0]["audio"][:, 0]
 
 
-def without_clip(batches, _corpus):
-    del batches[0]["clip"]
+def without_item(batches, _corpus):
+    del batches[0]["item"]
 
 
 def too_many_short_batches(batches, _corpus):
@@ -123,24 +123,24 @@ def too_many_short_batches(batches, _corpus):
 
 
 BROKEN = {
-    missing: "missing clips: 1 of 23: ",
-    doubled: "doubled clips: clip ",
-    swapped_label: "wrong labels: clip ",
-    swapped_target: "wrong targets: clip ",
+    missing: "missing items: 1 of 23: ",
+    doubled: "doubled items: item ",
+    swapped_label: "wrong labels: item ",
+    swapped_target: "wrong targets: item ",
     scaled: "is scaled by 1.000031",
     scaled_down: "is scaled by 0.999969",
     wrapped: "wraps around the int16 range at ",
     padded_with_last_sample: "wrong in the padding",
-    last_batch_dropped: "missing clips: 7 of 23: ",
-    audio_exchanged: "carries the audio of clip ",
-    clip_of_another_split: "clips that are not in the split: clip ",
+    last_batch_dropped: "missing items: 7 of 23: ",
+    audio_exchanged: "carries the audio of item ",
+    item_of_another_split: "items that are not in the split: item ",
     shifted: "is shifted by 1 samples",
     not_a_number: "not finite",
     a_tiny_difference: "differs at 1 of 1600 samples",
-    minus_zero: "altered clips: clip ",
+    minus_zero: "altered items: item ",
     float64: "audio is torch.float64",
     without_channel: "expected torch.float32 (8, 1, 1600)",
-    without_clip: "found the keys audio, target, labels, allowed are audio, target, labels, clip",
+    without_item: "found the keys audio, target, labels, allowed are audio, target, labels, item",
     too_many_short_batches: "short batches: ",
 }
 
@@ -162,23 +162,23 @@ def test_a_right_loader_passes(batches, corpus):
     times = protocol.run(always(batches), verifier, Sink("cpu"), 2, Ticks())
     assert verifier.problems == []
     assert verifier.as_json() == {"ok": True, "expected": 23, "delivered": 23, "problems": []}
-    assert [epoch.clips for epoch in times.epochs] == [23, 23]
+    assert [epoch.items for epoch in times.epochs] == [23, 23]
 
 
 def test_a_loader_that_cheats_after_the_verify_epoch_is_caught(batches, corpus):
     """Right in the verify epoch, short in the second timed one."""
 
     right = shuffled(batches, 2)
-    assert "missing clips in timed epoch 2: " in problems_of(corpus, [batches, shuffled(batches, 1), right[:-1]])
+    assert "missing items in timed epoch 2: " in problems_of(corpus, [batches, shuffled(batches, 1), right[:-1]])
 
 
 def stale_audio(batches):
     """The audio of the batch before: what a buffer does that is used again too early."""
     for before, batch in zip(batches[::-1][1:], batches[::-1], strict=False):
-        batch["audio"] = before["audio"][: len(batch["clip"])]
+        batch["audio"] = before["audio"][: len(batch["item"])]
 
 
-def nothing_but_clips(batches):
+def nothing_but_items(batches):
     for batch in batches:
         batch["audio"], batch["target"] = batch["audio"][:1], batch["target"][:1]
 
@@ -187,7 +187,7 @@ def other_label(batches):
     batches[0]["labels"] = batches[0]["labels"].roll(1, dims=1)
 
 
-def labels_of_the_next_clip(batches):
+def labels_of_the_next_item(batches):
     for batch in batches:
         batch["labels"] = batch["labels"].roll(1, dims=0)
 
@@ -231,14 +231,14 @@ def inverted(batches):
 
 
 CHEATS = {
-    stale_audio: "other data than was verified in timed epoch 2: clip ",
-    nothing_but_clips: "wrong batch in timed epoch 2: ",
-    other_label: "other data than was verified in timed epoch 2: clip ",
+    stale_audio: "other data than was verified in timed epoch 2: item ",
+    nothing_but_items: "wrong batch in timed epoch 2: ",
+    other_label: "other data than was verified in timed epoch 2: item ",
     **dict.fromkeys(
-        (reversed_in_time, halves_exchanged, shifted_by_one, inverted, labels_of_the_next_clip, labels_of_equal_sums),
-        "other data than was verified in timed epoch 2: clip ",
+        (reversed_in_time, halves_exchanged, shifted_by_one, inverted, labels_of_the_next_item, labels_of_equal_sums),
+        "other data than was verified in timed epoch 2: item ",
     ),
-    one_huge_batch: "long batches in timed epoch 2: 23 clips, asked were 8",
+    one_huge_batch: "long batches in timed epoch 2: 23 items, asked were 8",
 }
 
 
@@ -254,8 +254,8 @@ def test_an_order_that_stays_is_caught(batches, corpus):
     """The same order in two epochs, and the order of the manifest."""
     assert "not shuffled in timed epoch 1: the order is that of the epoch before" in problems_of(corpus, [batches] * 2)
     rows = sorted(
-        ({key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["clip"]))),
-        key=lambda row: row["clip"].item(),
+        ({key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["item"]))),
+        key=lambda row: row["item"].item(),
     )
     in_order = [torch.utils.data.default_collate(rows[i : i + BATCH_SIZE]) for i in range(0, len(rows), BATCH_SIZE)]
     assert "not shuffled: the order is that of the manifest" in problems_of(corpus, [in_order])
@@ -263,8 +263,8 @@ def test_an_order_that_stays_is_caught(batches, corpus):
 
 def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus):
     """A proof sees but the beginning of the second epoch, and more only where that is no new order."""
-    rows = [{key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["clip"]))]
-    in_order = sorted(rows, key=lambda row: row["clip"].item())
+    rows = [{key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["item"]))]
+    in_order = sorted(rows, key=lambda row: row["item"].item())
     late = [*rows[:-2], rows[-1], rows[-2]]
     said = {
         "the epoch before": rows,
@@ -277,19 +277,19 @@ def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus):
         asked = SimpleNamespace(clock=time.perf_counter, reached=lambda taken=taken: taken.append(0), verifier=verifier)
         one_by_one = [[torch.utils.data.default_collate([row]) for row in epoch] for epoch in (rows, second)]
         verifier.finish([Sink("cpu").consume(batch) for batch in one_by_one[0]])
-        verifier.faults.clear()  # nobody has looked at its clips
+        verifier.faults.clear()  # nobody has looked at its items
         run._Run._second_epoch(asked, iter(one_by_one[1]), Sink("cpu"))
         expected = [f"not shuffled in epoch 1: the order is that of {like}"] if like else []
         assert verifier.problems == expected
-        assert len(taken) == len(rows) - (like is None), "until it is another order: in the second clip from the end"
+        assert len(taken) == len(rows) - (like is None), "until it is another order: in the second item from the end"
         taken.clear()
         run._Run._second_epoch(asked, iter(one_by_one[1][::-1]), Sink("cpu"))
         assert verifier.problems == expected and len(taken) == LEAST_SHUFFLED < len(rows)
 
 
 def test_a_rank_is_held_to_the_proof_of_all(batches, corpus):
-    """Its share is another one in each epoch: of most clips its own verify epoch knows nothing."""
-    sums = receipts.receipts_of([Sink("cpu").consume(batch) for batch in batches])
+    """Its share is another one in each epoch: of most items its own verify epoch knows nothing."""
+    sums = checksums.checksums_of([Sink("cpu").consume(batch) for batch in batches])
     for fault in (False, True):
         verifier = Verifier(corpus, "train", BATCH_SIZE, 1, world=2, sums=sums)
         verifier.finish([Sink("cpu").consume(batches[0])])
@@ -297,8 +297,8 @@ def test_a_rank_is_held_to_the_proof_of_all(batches, corpus):
         batch["audio"][0] *= -1 if fault else 1
         for sink_ in (Sink("cpu"), sink.PlainLoop()):
             verifier.check_epoch(1, [sink_.consume(batch)])
-        clip = batch["clip"][0].item()
-        assert verifier.problems == [f"other data than was verified in timed epoch 1: clip {clip}"] * fault
+        item = batch["item"][0].item()
+        assert verifier.problems == [f"other data than was verified in timed epoch 1: item {item}"] * fault
 
 
 def problems_of(corpus, epochs) -> str:
@@ -314,7 +314,7 @@ def problems_of(corpus, epochs) -> str:
 
 
 def shuffled(batches, epoch) -> list[dict]:
-    """The same batches in another order, and the clips in each."""
+    """The same batches in another order, and the items in each."""
     order = [epoch % len(batches), *(number for number in range(len(batches)) if number != epoch % len(batches))]
     return [{key: value.flip(0).clone() for key, value in batches[number].items()} for number in order]
 
@@ -362,7 +362,7 @@ def open_epochs(request):
 @pytest.mark.parametrize(
     ("body", "requires", "status", "reason"),
     [
-        ("pass", ("torch",), "failed", "verification: missing clips: 23 of 23: "),
+        ("pass", ("torch",), "failed", "verification: missing items: 23 of 23: "),
         ("raise OSError('the disk is gone')", ("torch",), "failed", "OSError: the disk is gone"),
         ("os.kill(os.getpid(), 11)", ("torch",), "failed", "the process crashed (SIGSEGV)"),
         ("pass", ("no-such-library",), "skipped", "not installed: no-such-library"),
@@ -380,7 +380,7 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
         [*command, "--corpus", corpus.root, "--out", out], check=True, capture_output=True, cwd=broken_project.parent
     )
     record = json.loads(out.read_text())
-    assert (record["status"], record["clips_per_second"]) == (status, None)
+    assert (record["status"], record["items_per_second"]) == (status, None)
     assert record["commit"] == commit[:12]
     assert record["verification"] is None or record["verification"]["ok"] is False, "nothing was proven"
     assert record["reason"].startswith(reason)
@@ -415,7 +415,7 @@ def open_epochs(request):
     command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--bottlenecks"]
     subprocess.run(command, check=True, capture_output=True, cwd=broken_project.parent)
     record = json.loads(out.read_text())
-    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["bottleneck_trials"] is None
+    assert record["status"] == "ok" and record["items_per_second"] > 0 and record["bottleneck_trials"] is None
     [warning] = [one for one in record["warnings"] if one["code"] == "no-bottleneck-trials"]
     assert "KeyError: 'read'" in warning["seen"]
 
@@ -451,16 +451,16 @@ def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_p
     assert not list(tmp_path.glob("*run.json*"))
 
 
-@pytest.mark.parametrize("key", ["audio", "target", "labels", "clip"])
+@pytest.mark.parametrize("key", ["audio", "target", "labels", "item"])
 def test_sink_sees_every_value(batches, key):
-    """A change of any one value, the first or the last, changes the receipt of its clip and of no other."""
+    """A change of any one value, the first or the last, changes the checksum of its item and of no other."""
     sink = Sink("cpu")
-    receipt = sink.consume(batches[0])
+    checksum = sink.consume(batches[0])
     for place in (0, -1):
         batch = {name: value.clone() for name, value in batches[0].items()}
         batch[key].view(BATCH_SIZE, -1)[3, place] += 1
         changed = sink.consume(batch)
-        differs = torch.stack([old != new for old, new in zip(receipt, changed, strict=True)]).any(dim=0)
+        differs = torch.stack([old != new for old, new in zip(checksum, changed, strict=True)]).any(dim=0)
         assert differs.nonzero().flatten().tolist() == [3]
 
 
@@ -471,7 +471,7 @@ def test_the_checksum_depends_on_the_order_of_any_number_of_samples(samples):
     audio = torch.randint(-32768, 32768, (3, 1, samples), generator=made) / 32768
     weights = torch.tensor(sink.WEIGHTS)
     found = sink.checksum(audio, weights)
-    assert found.tolist() == [defined_checksum(clip[0]) for clip in audio.numpy()]
+    assert found.tolist() == [defined_checksum(item[0]) for item in audio.numpy()]
     offset = torch.cat([torch.zeros(3, 1, 1), audio, torch.zeros(3, 1, samples % 2)], dim=2)[:, :, 1 : samples + 1]
     columns = audio.permute(2, 1, 0).contiguous().permute(2, 1, 0)
     for same in (offset, columns, audio.expand(3, 1, samples)):
@@ -481,9 +481,9 @@ def test_the_checksum_depends_on_the_order_of_any_number_of_samples(samples):
         assert all((sink.checksum(other, weights) != found).all() for other in others)
 
 
-def defined_checksum(clip) -> int:
+def defined_checksum(item) -> int:
     """Return the checksum of float32 (samples,) by numbers of any length."""
-    bits, width = (clip.view("int32"), 32) if len(clip) % 2 else (clip.view("int64"), 64)
+    bits, width = (item.view("int32"), 32) if len(item) % 2 else (item.view("int64"), 64)
     words = bits.tolist()
     size = len(words) // sink.CHUNKS
     sums = [signed(sum(words[part * size : (part + 1) * size]), width) for part in range(sink.CHUNKS)]

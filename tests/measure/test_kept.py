@@ -1,4 +1,4 @@
-"""Receipts are kept apart from the heap: they are the same, and what a loader frees, its next batch can have."""
+"""Checksums are kept apart from the heap: they are the same, and what a loader frees, its next batch can have."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 import torch
 
-from scripts.measure.sink import ROWS, Kept, PlainLoop, Receipt, Sink
+from scripts.measure.sink import ROWS, Checksums, Kept, PlainLoop, Sink
 from tests.support.programs import PROJECT
 
 HEAP = """
@@ -21,7 +21,7 @@ keep = [].append if sys.argv[1] == "list" else Kept().add
 
 def batch():  # of 16 MB, in new memory
     count = torch.arange(32)
-    return {"audio": torch.ones(32, 125_000), "clip": count, "target": count, "labels": torch.ones(32, 5)}
+    return {"audio": torch.ones(32, 125_000), "item": count, "target": count, "labels": torch.ones(32, 5)}
 
 for number in range(60):
     keep(sink.consume(batch()))
@@ -31,12 +31,12 @@ print((psutil.Process().memory_info().rss - before) // 1_000_000)
 """
 
 
-def batch(clips: list[int]) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(len(clips))
-    count = len(clips)
+def batch(items: list[int]) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(len(items))
+    count = len(items)
     return {
         "audio": torch.rand((count, 96), generator=generator),
-        "clip": torch.tensor(clips, dtype=torch.int64),
+        "item": torch.tensor(items, dtype=torch.int64),
         "target": torch.arange(count),
         "labels": torch.rand((count, 5), generator=generator),
     }
@@ -49,8 +49,8 @@ def test_what_is_kept_comes_back_as_it_was(sink, sizes):
         sink = Sink("cpu")
     taken = [sink.consume(batch(list(range(size)))) for size in sizes]
     kept = Kept()
-    for receipt in taken:
-        kept.add(receipt)
+    for checksum in taken:
+        kept.add(checksum)
     assert kept.sizes == sizes
     for again in (list(kept), list(kept)):
         assert len(again) == len(taken)
@@ -60,15 +60,15 @@ def test_what_is_kept_comes_back_as_it_was(sink, sizes):
                 assert one is None or (one.dtype == other.dtype and torch.equal(one, other))
 
 
-def test_a_receipt_whose_tensors_differ_in_length_is_kept_for_the_gate_to_name():
-    odd = Receipt(torch.arange(4), torch.arange(3), torch.arange(4), torch.arange(4))
+def test_a_checksum_whose_tensors_differ_in_length_is_kept_for_the_gate_to_name():
+    odd = Checksums(torch.arange(4), torch.arange(3), torch.arange(4), torch.arange(4))
     kept = Kept()
     kept.add(odd)
     assert list(kept) == [odd] and kept.sizes == [4]
 
 
 def grown(way: str) -> int:
-    """Return by how many MB a process grew in 50 batches of 16 MB, of which it keeps the receipts alone."""
+    """Return by how many MB a process grew in 50 batches of 16 MB, of which it keeps the checksums alone."""
     done = subprocess.run([sys.executable, "-c", HEAP, way], cwd=PROJECT, capture_output=True, text=True, check=True)
     return int(done.stdout)
 

@@ -19,14 +19,14 @@ import pytest
 
 from scripts.common import facts
 from scripts.common.files import write_json
-from scripts.measure.visits import Visitor
+from scripts.measure.runner import Runner
 from scripts.plan.experiment import Plan
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
 
 KILLS = 10
-ENDLESS = 10_000  # blocks of a session that is killed: none ends before it is
+ENDLESS = 10_000  # rounds of a session that is killed: none ends before it is
 PATIENCE = 300  # seconds until a test gives up: on a slow machine everything takes its time
 SHORT = 60  # seconds in which what is left of a killed session must end; torch's workers look each 5 s
 MARK = "FEEDRATE_TEST_SESSION"  # in the environment of all that a session starts
@@ -74,15 +74,15 @@ class Place:
         return subprocess.Popen(command, cwd=self.folder, env=environment, start_new_session=True), mark
 
     def session(self, repeats: int) -> tuple[subprocess.Popen, str]:
-        """Start the session of so many blocks, those of earlier ones among them."""
+        """Start the session of so many rounds, those of earlier ones among them."""
         plan = self.plan.as_json()
         plan["config"]["measure"] = {**plan["config"]["measure"], "repeats": repeats}
         write_json(self.folder / "plan.json", plan)
         out = ["--out", "results/runs/demo/session-main.json", "--log", "log.txt"]
         return self.start(*program_line("run_session"), "--plan", "plan.json", "--session", "main", *out)
 
-    def visits(self) -> dict[str, bytes]:
-        """Return what the records of the visits hold that count."""
+    def runs(self) -> dict[str, bytes]:
+        """Return what the records of the runs hold that count."""
         found = self.folder.glob("results/runs/demo/sessions/*/ram/*/*/*.json")
         return {str(path): path.read_bytes() for path in found if path.stem.isdigit()}
 
@@ -106,15 +106,15 @@ def place(tmp_path_factory) -> Place:
         "measure": measure,
     }
     (folder / "ram").mkdir()
-    corpus = make_corpus(folder / "results" / "corpus" / "demo", clips=64, seconds=0.1)
+    corpus = make_corpus(folder / "results" / "corpus" / "demo", items=64, seconds=0.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PYTHONPATH", str(PROJECT))
         plan = Plan(config)
         write_format(corpus, "memmap", Path(plan.location("ram", "plain").path), readers=1)
-        with Visitor(plan.sample, random.Random(0)) as visitor:
+        with Runner(plan.sample, random.Random(0)) as runner:
             for proof in plan.proofs.values():
-                assert visitor.make(proof, Path(proof.path))["status"] == "ok"
+                assert runner.make(proof, Path(proof.path))["status"] == "ok"
     return Place(folder, plan)
 
 
@@ -157,8 +157,8 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
     before: dict[str, bytes] = {}
     started = time.monotonic()
     process, mark = place.session(ENDLESS)
-    wait_for("no visit", lambda: bool(place.visits()), PATIENCE)
-    length = time.monotonic() - started  # until the first visit is there
+    wait_for("no run", lambda: bool(place.runs()), PATIENCE)
+    length = time.monotonic() - started  # until the first run is there
     moments = [(number + chance.random()) / KILLS * 1.5 * length for number in range(1, KILLS)]
     for number, moment in enumerate([0.0, *chance.sample(moments, len(moments))]):
         if number:
@@ -170,8 +170,8 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
             kill_marked(mark)
         process.wait()
         wait_for(f"left of a session killed after {moment:.2f} s", lambda mark=mark: not marked(mark), SHORT)
-        after = place.visits()
-        assert after.items() >= before.items(), "a visit that had ended was lost or made again"
+        after = place.runs()
+        assert after.items() >= before.items(), "a run that had ended was lost or made again"
         [session] = facts.sessions(place.folder, "demo")
         for path in map(Path, after):
             record = session.record(path.parent.relative_to(session.folder).as_posix(), path)
@@ -180,35 +180,35 @@ def test_a_session_killed_at_any_moment_leaves_nothing_half_and_goes_on(place):
         before = after
     assert before and not (place.folder / "results/runs/demo/session-main.json").exists()
 
-    blocks = 2 + max(int(Path(path).stem) for path in before)
-    process, mark = place.session(blocks)
+    rounds = 2 + max(int(Path(path).stem) for path in before)
+    process, mark = place.session(rounds)
     assert process.wait(PATIENCE) == 0
-    complete = place.visits()
+    complete = place.runs()
     assert complete.items() >= before.items()
     folders = [Path(path).parent for path in complete]
     assert all(folders.count(folder) > 1 for folder in folders) and len(set(folders)) == len(LOADERS)
-    assert json.loads((place.folder / "results/runs/demo/session-main.json").read_text())["visits"] > 0
+    assert json.loads((place.folder / "results/runs/demo/session-main.json").read_text())["runs"] > 0
     assert not marked(mark)
 
 
-VISIT = """
+RUN = """
 import json, random, sys
 from pathlib import Path
 from scripts.common.sample import audio
-from scripts.measure.visits import Visitor
-from scripts.plan.runs import Run
+from scripts.measure.runner import Runner
+from scripts.plan.results import Run
 run = Run(**json.loads(sys.argv[2]))
-Visitor(audio(1600), random.Random(0)).made(run, Path(run.path), sys.argv[1] == "fork")
+Runner(audio(1600), random.Random(0)).made(run, Path(run.path), sys.argv[1] == "fork")
 """
 
 
 @pytest.mark.parametrize("way", ["fork", "interpreter"])
-def test_a_visit_ends_with_its_session_and_with_all_that_it_has_started(place, way):
-    [helped] = [run for run in place.plan.runs if run.loader == "helped"]
-    run = replace(helped, seconds=600.0, path=f"{way}/0.json")
-    process, mark = place.start(sys.executable, "-c", VISIT, way, json.dumps(vars(run)))
+def test_a_run_ends_with_its_session_and_with_all_that_it_has_started(place, way):
+    [helped] = [result for result in place.plan.results if result.loader == "helped"]
+    result = replace(helped, seconds=600.0, path=f"{way}/0.json")
+    process, mark = place.start(sys.executable, "-c", RUN, way, json.dumps(vars(result)))
     wait_for("it does not load", lambda: "sleep" in marked(mark).values(), PATIENCE)
     process.kill()
     process.wait()
-    wait_for("left of a killed visit", lambda: not marked(mark), SHORT)
+    wait_for("left of a killed run", lambda: not marked(mark), SHORT)
     assert not list((place.folder / way).iterdir())

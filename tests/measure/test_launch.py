@@ -19,7 +19,7 @@ from scripts.common.files import read_json
 from scripts.machine.folders import location_of
 from scripts.measure import launch, one_run, warm
 from scripts.measure.sampler import Sampler
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
@@ -34,7 +34,7 @@ sys.stdin.read()
 WHOLE = """from contextlib import contextmanager
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
-OPTIONS = {{"gather": {{"enum": ["batch", "clip"], "default": "clip"}}}}
+OPTIONS = {{"gather": {{"enum": ["batch", "item"], "default": "item"}}}}
 
 @contextmanager
 def open_epochs(request):
@@ -51,7 +51,7 @@ CRASHING = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
 def placed(tmp_path_factory):
     """A corpus and a format of it."""
     folder = tmp_path_factory.mktemp("proofs")
-    corpus = make_corpus(folder / "corpus", clips=40, seconds=0.1)
+    corpus = make_corpus(folder / "corpus", items=40, seconds=0.1)
     write_format(corpus, "memmap", folder / "memmap", readers=1)
     return folder
 
@@ -177,9 +177,9 @@ def done(placed, folder: Path, first: str, minutes=None, server=None, **more) ->
     """Do the proof of a loader that does `first`; return how it ended, and who looked at it."""
     (folder / "mine.py").write_text(WHOLE.format(first=first))
     location = location_of(placed / "memmap").as_json()
-    run = Run(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
-    run = replace(run, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
-    asked = launch.Job(one_run.completed_run(one_run.loader_of(run), run), folder / "out.json", 1, **more)
+    result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
+    result = replace(result, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
+    asked = launch.Job(one_run.completed_result(one_run.loader_of(result), result), folder / "out.json", 1, **more)
     watch = Sampler(gpu=False)
     return launch.run(asked, watch, server, minutes), watch
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench.made_results import demo_runs, made_results
+from bench.made_results import demo_results, made_results
 from scripts.measure.process import unforkable
 
 PROGRAM = """
@@ -73,9 +73,9 @@ def test_a_server_that_has_begun_to_use_cuda_says_that_its_forks_could_not(monke
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_on_a_gpu_visits_are_forks_too(tmp_path):
-    with made_results(demo_runs(["ring"], "cuda"), clips=64) as made:
+def test_on_a_gpu_runs_are_forks_too(tmp_path):
+    with made_results(demo_results(["ring"], "cuda"), items=64) as made:
         for number in range(2):
             out = tmp_path / f"{number}.json"
-            record = made.visitor.make(replace(made.runs["ring"], repeat=number, path=str(out)), out)
+            record = made.runner.make(replace(made.results["ring"], repeat=number, path=str(out)), out)
             assert (record["status"], record["reason"], record["started_by"]) == ("ok", None, "fork")

@@ -7,7 +7,7 @@ import torch
 
 from scripts.machine.page_cache import EpochCache
 from scripts.measure import protocol
-from scripts.measure.sink import Receipt
+from scripts.measure.sink import Checksums
 
 
 class Clock:
@@ -42,26 +42,26 @@ class Scene:
         self.take(f"start {number}", 2)
         for batch in range(3):
             self.take(f"load {number}.{batch}", 1)
-            yield {"clip": torch.arange(4 if batch < 2 else 1)}
+            yield {"item": torch.arange(4 if batch < 2 else 1)}
         self.take(f"end {number}", 0.5)
 
     def check(self, _batch):
         self.take("check", 10)
         return True
 
-    def finish(self, receipts=None):
-        self.take("finish" if receipts is None else "look at the whole", 0.25)
+    def finish(self, checksums=None):
+        self.take("finish" if checksums is None else "look at the whole", 0.25)
 
     def consume(self, batch):
         self.take("consume", 0.1)
-        return Receipt(batch["clip"], batch["clip"], None, None)
+        return Checksums(batch["item"], batch["item"], None, None)
 
     def computed(self):
         self.events.append("computed")
         return 0.3
 
-    def check_epoch(self, number, receipts):
-        self.take(f"check epoch {number}: {sum(len(receipt.clip) for receipt in receipts)}", 50)
+    def check_epoch(self, number, checksums):
+        self.take(f"check epoch {number}: {sum(len(checksum.item) for checksum in checksums)}", 50)
 
     def run(self, epochs=2, least_seconds=0.0):
         around = lambda phase: self.take(phase, 20)  # noqa: E731
@@ -94,10 +94,10 @@ def test_times_mean_what_they_say():
     first, second = times.epochs
     assert first.seconds == pytest.approx(2 + 3 * 1.1 + 0.5 + 0.25)
     assert first.arrivals_seconds == pytest.approx([3, 4.1, 5.2])
-    assert first.batch_clips == [4, 4, 1]
+    assert first.batch_items == [4, 4, 1]
     assert first.gap_seconds == pytest.approx(3)
     assert second.gap_seconds == pytest.approx(0.1 + 0.5 + 0.25 + 3), "from the last batch of the epoch before"
-    assert first.clips == second.clips == 9
+    assert first.items == second.items == 9
 
 
 def test_nothing_is_timed_when_the_verify_epoch_was_wrong():
@@ -117,7 +117,7 @@ def test_an_empty_epoch_has_times_too():
     scene = Scene()
     scene.epoch = lambda number: iter([])  # noqa: ARG005
     times = scene.run(epochs=1)
-    assert (times.epochs[0].clips, times.epochs[0].arrivals_seconds) == (0, [])
+    assert (times.epochs[0].items, times.epochs[0].arrivals_seconds) == (0, [])
 
 
 class ColdScene(Scene):

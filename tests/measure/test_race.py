@@ -1,4 +1,4 @@
-"""A session played with planted speeds: who is visited when, what is made again, who leaves, when it ends."""
+"""A session played with planted speeds: who is run when, what is made again, who leaves, when it ends."""
 
 import random
 from collections import Counter
@@ -7,31 +7,31 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common.counting import Name, Visit
+from scripts.common.counting import Name, Run
 from scripts.measure import race, run_session
 
 
 class Played:
-    """A race over planted speeds, on a clock that a visit moves by a second."""
+    """A race over planted speeds, on a clock that a run moves by a second."""
 
     def __init__(
-        self, planted, seconds=None, blocks=None, noise=0.02, disturbed=None, failing=(), seconds_of=None, **more
+        self, planted, seconds=None, rounds=None, noise=0.02, disturbed=None, failing=(), seconds_of=None, **more
     ):
         self.planted, self.noise, self.failing = planted, noise, failing
         self.disturbed = disturbed or (lambda _now: 0.0)
         self.seconds_of = seconds_of or (lambda _one: 1.0)
         self.now, self.chance = 0.0, random.Random(1)
-        self.visited, self.accepted, self.controls, self.said = [], [], [], 0
+        self.had_run, self.accepted, self.controls, self.said = [], [], [], 0
         self.race = race.Race(
-            conditions={one: more.get("condition", lambda _one: "cpu")(one) for one in planted},
-            visit=self.visit,
-            control=lambda block, number: self.controls.append((block, number)),
-            accept=lambda one, block, attempt: self.accepted.append((one, block, attempt)),
+            scenarios={one: more.get("scenario", lambda _one: "cpu")(one) for one in planted},
+            measure=self.measure,
+            control=lambda round_number, number: self.controls.append((round_number, number)),
+            accept=lambda one, round_number, attempt: self.accepted.append((one, round_number, attempt)),
             clock=lambda: self.now,
-            limits=race.Limits(seconds, blocks, attempts=more.pop("attempts", 4)),
+            limits=race.Limits(seconds, rounds, attempts=more.pop("attempts", 4)),
             chance=random.Random(2),
             say=self.say,
-            **{key: value for key, value in more.items() if key != "condition"},
+            **{key: value for key, value in more.items() if key != "scenario"},
         )
         self.ended = self.race.run()
 
@@ -42,20 +42,23 @@ class Played:
     def say(self, _race):
         self.said += 1
 
-    def visit(self, one, block, attempt):
+    def measure(self, one, round_number, attempt):
         self.now += self.seconds_of(one)
-        self.visited.append((one, block, attempt))
+        self.had_run.append((one, round_number, attempt))
         if one in self.failing:
-            return Visit(None)
-        return Visit(self.planted[one] * self.chance.lognormvariate(0, self.noise), self.disturbed(self.now))
+            return Run(None)
+        return Run(self.planted[one] * self.chance.lognormvariate(0, self.noise), self.disturbed(self.now))
 
 
-def test_each_block_visits_each_result_once_in_another_order_with_controls_between():
-    played = Played(dict.fromkeys("abcdef", 100.0), blocks=5)
-    assert played.ended == "blocks"
-    blocks = [[one for one, block, _ in played.visited if block == number] for number in range(5)]
-    assert all(sorted(block) == list("abcdef") for block in blocks) and len({tuple(block) for block in blocks}) > 1
-    assert played.controls == [(block, number) for block in range(5) for number in range(race.CONTROLS)]
+def test_each_round_runs_each_result_once_in_another_order_with_controls_between():
+    played = Played(dict.fromkeys("abcdef", 100.0), rounds=5)
+    assert played.ended == "rounds"
+    rounds = [[one for one, round_number, _ in played.had_run if round_number == number] for number in range(5)]
+    assert (
+        all(sorted(round_number) == list("abcdef") for round_number in rounds)
+        and len({tuple(round_number) for round_number in rounds}) > 1
+    )
+    assert played.controls == [(round_number, number) for round_number in range(5) for number in range(race.CONTROLS)]
     assert Counter(one for one, _, _ in played.accepted) == dict.fromkeys("abcdef", 5)
     assert played.said == 5 * (6 + race.CONTROLS)
 
@@ -67,14 +70,14 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
 
     display = run_session.Display(6, 0.0)
     planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
-    Shown(planted, blocks=2)
+    Shown(planted, rounds=2)
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "block 1, 6 of 6 results"
-    assert second.startswith("block 2, 6 of 6 results; fastest so far (medians): f on disk ")
+    assert first == "round 1, 6 of 6 results"
+    assert second.startswith("round 2, 6 of 6 results; fastest so far (medians): f on disk ")
 
     display = run_session.Display(6, 0.0)
     display.inplace = True
-    Shown(planted, blocks=1)
+    Shown(planted, rounds=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
     assert named == sorted(named) and named[-1] and named.count(False) >= 3
 
@@ -82,38 +85,38 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
     speeds = {"fast": 1000.0, "near": 990.0, "behind": 700.0, "far": 20.0, "kept": 690.0, "kept far": 10.0}
     played = Played(speeds, seconds=200.0, noise=0.05, keep={"kept", "kept far"})
-    blocks = {name: [block for one, block, _ in played.accepted if one == name] for name in speeds}
-    assert len(blocks["far"]) <= len(blocks["behind"]) < len(blocks["near"])
-    assert all(set(range(3)) <= set(found) and 3 not in found for found in (blocks["far"], blocks["kept far"]))
-    assert set(range(race.ALL_STAY_BLOCKS)) <= set(blocks["behind"])
-    assert len(blocks["near"]) - len(blocks["fast"]) in (-1, 0, 1) and played.leaders <= {"fast", "near"}
-    assert len(blocks["kept"]) - len(blocks["fast"]) in (-1, 0, 1)
+    rounds = {name: [round_number for one, round_number, _ in played.accepted if one == name] for name in speeds}
+    assert len(rounds["far"]) <= len(rounds["behind"]) < len(rounds["near"])
+    assert all(set(range(3)) <= set(found) and 3 not in found for found in (rounds["far"], rounds["kept far"]))
+    assert set(range(race.ALL_STAY_ROUNDS)) <= set(rounds["behind"])
+    assert len(rounds["near"]) - len(rounds["fast"]) in (-1, 0, 1) and played.leaders <= {"fast", "near"}
+    assert len(rounds["kept"]) - len(rounds["fast"]) in (-1, 0, 1)
 
 
-@pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a visit of what left
+@pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a run of what left
 def test_those_that_left_come_back_together_within_their_share_of_the_time(slow):
     speeds = {"fast": 1000.0, "near": 990.0, "far": 100.0, "farther": 50.0}
     played = Played(speeds, seconds=2000.0, noise=0.3, seconds_of=lambda one: slow if "far" in one else 1.0)
-    later = [(one, block) for one, block, _ in played.accepted if block > race.LEAST_BLOCKS]
-    back = [{block for one, block in later if one == name} for name in ("far", "farther")]
+    later = [(one, round_number) for one, round_number, _ in played.accepted if round_number > race.LEAST_ROUNDS]
+    back = [{round_number for one, round_number in later if one == name} for name in ("far", "farther")]
     assert back[0] == back[1] and len(back[0]) > 1
     spent = slow * sum(map(len, back))
     assert 0.5 * race.BEHIND_SHARE * played.now < spent <= race.BEHIND_SHARE * played.now + 3 * 2 * slow
     assert played.leaders <= {"fast", "near"}
 
 
-def test_a_disturbed_visit_is_in_no_comparison():
-    played = Played({"a": 100.0, "b": 90.0}, blocks=6, noise=0.001, disturbed=lambda now: 50.0 * (now > 6.0))
-    assert [len(visits) for visits in played.race.made.values()] == [6, 6]
+def test_a_disturbed_run_is_in_no_comparison():
+    played = Played({"a": 100.0, "b": 90.0}, rounds=6, noise=0.001, disturbed=lambda now: 50.0 * (now > 6.0))
+    assert [len(runs) for runs in played.race.made.values()] == [6, 6]
     assert [list(speeds) for speeds in played.race.speeds()[0].values()] == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_it_stops_where_nothing_is_left_to_find_out():
     played = Played({"fast": 1000.0, "slow": 500.0}, seconds=1e6)
-    assert played.ended == "resolved" and played.race.looks == race.ALL_STAY_BLOCKS
+    assert played.ended == "resolved" and played.race.looks == race.ALL_STAY_ROUNDS
 
 
-def test_the_time_ends_it_but_not_before_three_blocks():
+def test_the_time_ends_it_but_not_before_three_rounds():
     played = Played(dict.fromkeys("abcd", 100.0), seconds=0.5, noise=0.2)
     assert played.ended == "time" and Counter(one for one, _, _ in played.accepted) == dict.fromkeys("abcd", 3)
     played = Played(dict.fromkeys("abcd", 100.0), seconds=30.0, noise=0.2)
@@ -121,75 +124,75 @@ def test_the_time_ends_it_but_not_before_three_blocks():
 
 
 def test_what_goes_on_when_its_time_is_up_makes_no_more_than_the_least():
-    made = {one: dict.fromkeys(range(3), Visit(100.0)) for one in "ab"}
-    assert Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_block=3).visited == []
-    made = {"a": dict(made["a"]), "b": {0: Visit(100.0)}}
-    played = Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_block=3)
-    assert Counter(one for one, _, _ in played.visited)["b"] == 2 and played.ended == "time"
+    made = {one: dict.fromkeys(range(3), Run(100.0)) for one in "ab"}
+    assert Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_round=3).had_run == []
+    made = {"a": dict(made["a"]), "b": {0: Run(100.0)}}
+    played = Played(dict.fromkeys("ab", 100.0), seconds=0.0, made=made, first_round=3)
+    assert Counter(one for one, _, _ in played.had_run)["b"] == 2 and played.ended == "time"
 
 
-def test_a_disturbed_visit_is_made_again_and_the_least_disturbed_counts():
+def test_a_disturbed_run_is_made_again_and_the_least_disturbed_counts():
     shares = iter([50.0, 40.0, 60.0, 70.0] + [0.0] * 99)
-    played = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: next(shares))
-    assert played.visited == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 0)]
+    played = Played({"a": 100.0}, rounds=2, disturbed=lambda _now: next(shares))
+    assert played.had_run == [("a", 0, 0), ("a", 0, 1), ("a", 0, 2), ("a", 0, 3), ("a", 1, 0)]
     assert played.accepted == [("a", 0, 1), ("a", 1, 0)] and played.race.made_again == 3
-    once = Played({"a": 100.0}, blocks=2, disturbed=lambda _now: 50.0, attempts=1)
-    assert once.visited == [("a", 0, 0), ("a", 1, 0)] == once.accepted
+    once = Played({"a": 100.0}, rounds=2, disturbed=lambda _now: 50.0, attempts=1)
+    assert once.had_run == [("a", 0, 0), ("a", 1, 0)] == once.accepted
 
 
-def test_a_disturbed_visit_is_made_again_when_the_others_have_been_visited():
-    burst = 3.0  # seconds, of a visit each
-    played = Played(dict.fromkeys("abcdef", 100.0), blocks=1, disturbed=lambda now: 50.0 * (now <= burst))
-    first = [one for one, _, attempt in played.visited if attempt == 0]
-    assert [(one, attempt) for one, _, attempt in played.visited[6:]] == [(one, 1) for one in first[:3]]
-    assert played.race.made_again == 3 and played.race.visits == 6
+def test_a_disturbed_run_is_made_again_when_the_others_have_been_run():
+    burst = 3.0  # seconds, of a run each
+    played = Played(dict.fromkeys("abcdef", 100.0), rounds=1, disturbed=lambda now: 50.0 * (now <= burst))
+    first = [one for one, _, attempt in played.had_run if attempt == 0]
+    assert [(one, attempt) for one, _, attempt in played.had_run[6:]] == [(one, 1) for one in first[:3]]
+    assert played.race.made_again == 3 and played.race.runs == 6
 
 
 def test_when_the_time_is_up_the_least_disturbed_of_what_was_made_counts():
     played = Played({"a": 100.0, "b": 90.0}, seconds=6.5, disturbed=lambda now: 50.0 * (now > 6.0))
-    assert played.ended == "time" and played.visited[-1][1:] == (3, 0) and played.accepted[-1][1:] == (3, 0)
+    assert played.ended == "time" and played.had_run[-1][1:] == (3, 0) and played.accepted[-1][1:] == (3, 0)
 
 
-def test_when_the_time_is_up_before_three_blocks_nothing_is_made_again():
+def test_when_the_time_is_up_before_three_rounds_nothing_is_made_again():
     later = [(1, 0), (1, 0), (2, 0), (2, 0)]
     played = Played(dict.fromkeys("ab", 100.0), seconds=3.0, disturbed=lambda _now: 50.0)
-    assert [(block, attempt) for _, block, attempt in played.visited][2:] == [(0, 1), (0, 1), *later]
+    assert [(round_number, attempt) for _, round_number, attempt in played.had_run][2:] == [(0, 1), (0, 1), *later]
 
 
-def test_whether_a_visit_is_made_again_does_not_depend_on_its_speed():
-    order = [[one[0] for one in Played({"a": speed, "b": 5.0}, blocks=4).visited] for speed in (1.0, 1e9)]
+def test_whether_a_run_is_made_again_does_not_depend_on_its_speed():
+    order = [[one[0] for one in Played({"a": speed, "b": 5.0}, rounds=4).had_run] for speed in (1.0, 1e9)]
     assert order[0] == order[1]
 
 
-def test_a_result_that_fails_is_not_visited_again_and_has_no_speed():
-    played = Played({"a": 100.0, "b": 90.0}, blocks=3, failing={"b"})
-    assert Counter(one for one, _, _ in played.visited) == {"a": 3, "b": 1}
+def test_a_result_that_fails_is_not_run_again_and_has_no_speed():
+    played = Played({"a": 100.0, "b": 90.0}, rounds=3, failing={"b"})
+    assert Counter(one for one, _, _ in played.had_run) == {"a": 3, "b": 1}
     assert "b" not in played.race.made and ("b", 0, 0) in played.accepted
 
 
-def test_what_was_measured_before_is_not_measured_again_in_its_block():
-    before = {"a": {0: Visit(100.0), 1: Visit(101.0)}, "b": {0: Visit(90.0)}}
-    played = Played({"a": 100.0, "b": 90.0}, blocks=2, made=before, first_block=2)
-    assert played.visited == [("b", 2, 0)]
+def test_what_was_measured_before_is_not_measured_again_in_its_round():
+    before = {"a": {0: Run(100.0), 1: Run(101.0)}, "b": {0: Run(90.0)}}
+    played = Played({"a": 100.0, "b": 90.0}, rounds=2, made=before, first_round=2)
+    assert played.had_run == [("b", 2, 0)]
 
 
-def test_trainings_are_visited_less_often():
-    played = Played({"a": 100.0, "train": 5.0}, blocks=4, most_visits={"train": 2})
-    assert Counter(one for one, _, _ in played.visited) == {"a": 4, "train": 2}
+def test_trainings_are_run_less_often():
+    played = Played({"a": 100.0, "train": 5.0}, rounds=4, most_runs={"train": 2})
+    assert Counter(one for one, _, _ in played.had_run) == {"a": 4, "train": 2}
 
 
-def test_when_the_time_is_up_before_three_blocks_a_training_has_one_visit():
-    played = Played({"a": 100.0, "train": 5.0}, seconds=0.5, most_visits={"train": 3})
-    assert Counter(one for one, _, _ in played.visited) == {"a": 3, "train": 1}
+def test_when_the_time_is_up_before_three_rounds_a_training_has_one_run():
+    played = Played({"a": 100.0, "train": 5.0}, seconds=0.5, most_runs={"train": 3})
+    assert Counter(one for one, _, _ in played.had_run) == {"a": 3, "train": 1}
 
 
-def test_results_of_different_conditions_do_not_compete():
-    played = Played({"a": 1000.0, "b": 1.0}, seconds=30.0, condition=lambda one: one)
+def test_results_of_different_scenarios_do_not_compete():
+    played = Played({"a": 1000.0, "b": 1.0}, seconds=30.0, scenario=lambda one: one)
     assert played.leaders == {"a", "b"}
 
 
 def test_nothing_to_measure():
-    assert Played({}, blocks=3).ended == "nothing to measure"
+    assert Played({}, rounds=3).ended == "nothing to measure"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -219,8 +222,8 @@ RUN = {"device": "cpu", "workers": 0}
 LOCAL = {"emulate": None, "location": {"path": "/mnt/disk"}}
 
 
-def finalists(speeds, now=None, **settings):
-    """The finalists of a race over results of these loaders."""
+def candidates(speeds, now=None, **settings):
+    """The candidates of a race over results of these loaders."""
     runs = {
         one: SimpleNamespace(
             **{"loader": one.partition("@")[0], "tier": one.partition("@")[2], "slug": ""},
@@ -229,23 +232,23 @@ def finalists(speeds, now=None, **settings):
         )
         for one in speeds
     }
-    played = Played(speeds, blocks=8, noise=0.02, condition=lambda one: run_session.condition(runs[one]))
+    played = Played(speeds, rounds=8, noise=0.02, scenario=lambda one: run_session.scenario(runs[one]))
     session = SimpleNamespace(
-        **{"runs": runs, "now": now, "_starves": lambda _one, _rate: False},
+        **{"results": runs, "now": now, "_starves": lambda _one, _rate: False},
         _expense=lambda one: runs[one].settings["workers"],
     )
-    return run_session.Session._finalists(session, played.race)
+    return run_session.Session._candidates(session, played.race)
 
 
 def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has_now():
     speeds = {"dear": 100.0, "cheap": 99.5, "far": 20.0, "now": 10.0, "gpu": 5.0}
     settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
-    assert set(finalists(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
+    assert set(candidates(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
 
 
 def test_of_a_loader_on_two_tiers_one_is_explained():
     speeds = {"a@ram": 101.0, "a@disk": 100.0, "b@ram": 50.0, "b@disk": 50.0}
-    found = finalists(speeds, **{path: {"workers": path.endswith("ram")} for path in speeds})
+    found = candidates(speeds, **{path: {"workers": path.endswith("ram")} for path in speeds})
     assert found == ["a@disk"], "the cheaper one"
 
 
@@ -258,7 +261,7 @@ def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(
     proof = {"declared": {"preloads": False, "lifetime": "lasting"}}
     for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
         bases = SimpleNamespace(proof=lambda _row: proof)
-        session = SimpleNamespace(runs=runs, bases=bases, step_ms=step_ms, starving=set())
+        session = SimpleNamespace(results=runs, bases=bases, step_ms=step_ms, starving=set())
         expense = {
             name: (run_session.Session._starves(session, name, rate), run_session.Session._expense(session, name))
             for name in runs
@@ -275,16 +278,16 @@ def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too():
         for name, workers in (("waits", 0), ("ahead", 2))
     }
     tried = []
-    session = SimpleNamespace(runs=runs, step_ms=20, starving=set(), explains=True)
+    session = SimpleNamespace(results=runs, step_ms=20, starving=set(), explains=True)
     starves = partial(run_session.Session._starves, session)
 
-    def search(_visitor, result, _leads, _rate):
+    def search(_runner, result, _leads, _rate):
         tried.append(result)
         if result == "waits":  # its trial has 87.6 %
             session.starving.add(run_session._waits(runs[result]))
 
     session._search = search
-    session._finalists = lambda _race: [min(runs, key=lambda one: (starves(one, 25_000.0), one == "ahead"))]
+    session._candidates = lambda _race: [min(runs, key=lambda one: (starves(one, 25_000.0), one == "ahead"))]
     race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{one: {0: 25_000.0} for one in runs}])
     assert run_session.Session._explained(session, None, race) == ["waits", "ahead"] == tried
 
@@ -293,9 +296,9 @@ def test_of_trainings_nothing_is_explained():
     run = SimpleNamespace(
         loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
     )
-    played = Played({"a": 100.0}, blocks=3, condition=lambda _one: run_session.condition(run))
-    session = SimpleNamespace(runs={"a": run}, now=None, _expense=lambda _one: 0)
-    assert run_session.Session._finalists(session, played.race) == []
+    played = Played({"a": 100.0}, rounds=3, scenario=lambda _one: run_session.scenario(run))
+    session = SimpleNamespace(results={"a": run}, now=None, _expense=lambda _one: 0)
+    assert run_session.Session._candidates(session, played.race) == []
 
 
 def on_two_tiers(speeds):
@@ -305,12 +308,12 @@ def on_two_tiers(speeds):
     }
 
 
-def left_after(blocks, speeds, named):
-    """How many of the results on two tiers have left after so many blocks."""
+def left_after(rounds, speeds, named):
+    """How many of the results on two tiers have left after so many rounds."""
     results = on_two_tiers(speeds)
     names = {path: name for path, (_, name) in results.items()} if named else {}
     planted = {path: speed for path, (speed, _) in results.items()}
-    played = Played(planted, seconds=(len(planted) + 1) * blocks, noise=0.15, names=names)
+    played = Played(planted, seconds=(len(planted) + 1) * rounds, noise=0.15, names=names)
     return {path for path in planted if path not in played.race.live}
 
 
@@ -321,10 +324,10 @@ def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
     assert {path for path in over if path.endswith(("first", "second"))} == set()
 
 
-def test_one_that_leads_gives_its_time_to_those_that_left_also_beside_what_is_not_visited_any_more():
-    """A training that had its visits, and what has failed."""
+def test_one_that_leads_gives_its_time_to_those_that_left_also_beside_what_is_not_run_any_more():
+    """A training that had its runs, and what has failed."""
     speeds = {"fast": 1000.0, "slow": 500.0, "wrong": 900.0, "train": 5.0, "trained": 4.0}
-    told = {"failing": ["wrong"], "most_visits": {"train": 3, "trained": 3}, "condition": lambda one: "train" in one}
+    told = {"failing": ["wrong"], "most_runs": {"train": 3, "trained": 3}, "scenario": lambda one: "train" in one}
     played = Played(speeds, seconds=30.0, **told)
     played.race.live = ["fast", "wrong", "train", "trained"]
     played.race.began = played.now
@@ -334,14 +337,14 @@ def test_one_that_leads_gives_its_time_to_those_that_left_also_beside_what_is_no
 
 
 def test_what_may_lead_over_all_tiers_goes_on_on_each_of_them():
-    """Only there is it asked whether it leads: visits of its faster tier alone would add nothing."""
+    """Only there is it asked whether it leads: runs of its faster tier alone would add nothing."""
     speeds = {("x", "ram"): 13_500, ("x", "disk"): 10_000, ("y", "ram"): 10_500, ("y", "disk"): 10_300}
     speeds |= {("z", "ram"): 8000, ("z", "disk"): 8000}
     planted = {f"{tier}/{one}": float(speed) for (one, tier), speed in speeds.items()}
     names = {f"{tier}/{one}": Name(one, tier, "w0") for one, tier in speeds}
     played = Played(planted, seconds=225.0, noise=0.05, names=names)
-    visits = Counter(one for one, _, _ in played.accepted)
-    assert abs(visits["ram/x"] - visits["disk/x"]) <= 1 and visits["ram/x"] < 2.5 * visits["ram/y"], visits
+    runs = Counter(one for one, _, _ in played.accepted)
+    assert abs(runs["ram/x"] - runs["disk/x"]) <= 1 and runs["ram/x"] < 2.5 * runs["ram/y"], runs
 
 
 @pytest.mark.parametrize(
@@ -353,6 +356,6 @@ def test_only_what_is_in_memory_is_compared_over_tiers(changed, compared):
     runs = {tier: SimpleNamespace(**{**same, "tier": tier, **changed}) for tier in ("disk", "ram")}
     assert len(run_session.compared_over_tiers(runs)) == compared
     one_of_them = {"disk": SimpleNamespace(**same, tier="disk"), "ram": runs["ram"]}
-    assert run_session.condition(one_of_them["ram"]) != run_session.condition(one_of_them["disk"]) or (
+    assert run_session.scenario(one_of_them["ram"]) != run_session.scenario(one_of_them["disk"]) or (
         len(run_session.compared_over_tiers(one_of_them)) == compared
-    ), "one that is read from elsewhere keeps its whole condition from it"
+    ), "one that is read from elsewhere keeps its whole scenario from it"

@@ -30,21 +30,21 @@ from scripts.measure import across, by_hand, nodes, one_run, training, training_
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.verify import Verifier
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from scripts.tables.records import read_record
 from tests.support.loader_cases import BATCH_SIZE, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, verb_line
 from tests.support.two_nodes import ADDRESSES, started_on, two_nodes
 
-CLIPS = 45  # 34 in train
+ITEMS = 45  # 34 in train
 WORLD = 2
 PATIENCE = 120  # seconds, of what takes one
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Corpus:
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=CLIPS, seconds=0.064)
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=ITEMS, seconds=0.064)
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,13 @@ def request_of(corpus, formats, rank: int, world: int = WORLD, loader: str = "nu
 
 
 def delivered(request, numbers=(0, 1), loader: str = "numpy_memmap") -> list[list[int]]:
-    """Return the clips of each epoch, in the order of their delivery."""
+    """Return the items of each epoch, in the order of their delivery."""
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
-        return [[clip for batch in epoch(number) for clip in batch["clip"].tolist()] for number in numbers]
+        return [[item for batch in epoch(number) for item in batch["item"].tolist()] for number in numbers]
 
 
 def checked(corpus, orders, sharing: str = "exact") -> tuple[str, dict[str, Any]]:
-    problems, counts = across.check(orders, {clip.index for clip in corpus.clips("train")}, sharing, BATCH_SIZE)
+    problems, counts = across.check(orders, {item.index for item in corpus.items("train")}, sharing, BATCH_SIZE)
     return "\n".join(problems), counts
 
 
@@ -80,16 +80,16 @@ def test_what_is_right_passes(corpus, formats):
 PLANTED = {  # what each rank is asked for instead, and what is said
     "rank 1 repeats rank 0": (
         lambda ask, _rank: delivered(ask(0)),
-        r"rank 1 delivered the clips of rank 0: the loader does not use its share \(epoch 0\)",
+        r"rank 1 delivered the items of rank 0: the loader does not use its share \(epoch 0\)",
     ),
     "a seed that differs by rank": (
         lambda ask, rank: delivered(ask(rank, seed=rank)),
-        r"\d+ clips were delivered twice: [\d, .]+, the first by ranks 0, 1: .* is their seed the same\?(.|\n)*"
-        r"\d+ of 34 clips came on no rank",
+        r"\d+ items were delivered twice: [\d, .]+, the first by ranks 0, 1: .* is their seed the same\?(.|\n)*"
+        r"\d+ of 34 items came on no rank",
     ),
     "a rank that is an epoch ahead": (
         lambda ask, rank: delivered(ask(rank), (rank, rank + 1)),
-        r"\d+ clips were delivered twice: (.|\n)* came on no rank",
+        r"\d+ items were delivered twice: (.|\n)* came on no rank",
     ),
     "a forgotten set_epoch": (
         lambda ask, rank: delivered(ask(rank), (0, 0)),
@@ -101,7 +101,7 @@ PLANTED = {  # what each rank is asked for instead, and what is said
     ),
     "a last batch that is dropped": (
         lambda ask, rank: [order[:16] for order in delivered(ask(rank))],
-        r"2 of 34 clips came on no rank: \d+, \d+ \(epoch 0\)",
+        r"2 of 34 items came on no rank: \d+, \d+ \(epoch 0\)",
     ),
     "a rank without shards": (
         lambda ask, rank: [[], []] if rank else delivered(ask(0)),
@@ -128,15 +128,15 @@ def test_a_rank_without_shards_is_told_how_many_there_are(corpus, formats):
         delivered(request_of(corpus, formats, 1, loader="webdataset"), loader="webdataset")
 
 
-def sampled(clips: list[int], world: int, drop_last: bool) -> list[list[list[int]]]:
+def sampled(items: list[int], world: int, drop_last: bool) -> list[list[list[int]]]:
     """Return what torch's own sampler gives to each rank, in two epochs."""
     orders = []
     for rank in range(world):
-        sampler = DistributedSampler(clips, world, rank, seed=1, drop_last=drop_last)
+        sampler = DistributedSampler(items, world, rank, seed=1, drop_last=drop_last)
         orders.append([])
         for epoch in range(2):
             sampler.set_epoch(epoch)
-            orders[-1].append([clips[position] for position in sampler])
+            orders[-1].append([items[position] for position in sampler])
     return orders
 
 
@@ -148,17 +148,17 @@ def sampled(clips: list[int], world: int, drop_last: bool) -> list[list[list[int
     ],
 )
 def test_padding_and_dropping_are_declared_or_faults(corpus, drop_last, sharing, other, counts):
-    """DistributedSampler of 34 clips for 3 ranks: 36, or 33."""
-    orders = sampled([clip.index for clip in corpus.clips("train")], 3, drop_last)
+    """DistributedSampler of 34 items for 3 ranks: 36, or 33."""
+    orders = sampled([item.index for item in corpus.items("train")], 3, drop_last)
     assert checked(corpus, orders, sharing) == ("", counts)
     for undeclared in ("exact", other):
         assert checked(corpus, orders, undeclared)[0]
 
 
 def test_a_loader_that_repeats_may_not_repeat_a_batch_of_each_rank(corpus):
-    orders = sampled([clip.index for clip in corpus.clips("train")], 2, False)
+    orders = sampled([item.index for item in corpus.items("train")], 2, False)
     more = [[order + order[:BATCH_SIZE] for order in of_rank] for of_rank in orders]
-    assert "16 clips were delivered twice" in checked(corpus, more, "repeats")[0]
+    assert "16 items were delivered twice" in checked(corpus, more, "repeats")[0]
 
 
 def test_each_rank_has_cores_of_its_own_node(tmp_path, monkeypatch):
@@ -241,7 +241,7 @@ def test_ranks_end_after_the_same_epoch(tmp_path):
 
 
 def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
-    """Return a training of two ranks whose shares are 34 // 9 and 34 - 34 // 9 clips, with DDP's join or without."""
+    """Return a training of two ranks whose shares are 34 // 9 and 34 - 34 // 9 items, with DDP's join or without."""
 
     def work(rank: Rank) -> Any:
         request = request_of(corpus, formats, 0, 1, batch_size=4)
@@ -255,16 +255,16 @@ def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
         request = LoaderRequest(**{**vars(request), "share": Uneven(rank.share.rank, WORLD)})
         task = training.Task(inputs=request.samples, agreed=rank.agreed)
         verifier = Verifier(corpus, "train", request.batch_size, 1, world=WORLD)
-        run = training_ddp.run_ddp
+        train = training_ddp.run_ddp
         if not joined:
             ddp = torch.nn.parallel.DistributedDataParallel
 
-            def run(opened, verifier, task, *more):
+            def train(opened, verifier, task, *more):
                 make = task.make
                 changed = {"make": lambda *sizes: ddp(make(*sizes)), "joined": nullcontext}
                 return training.run_bare(opened, verifier, replace(task, **changed), *more)
 
-        _, found = run(lambda: loader.open_epochs(request), verifier, task, 2, time.perf_counter)
+        _, found = train(lambda: loader.open_epochs(request), verifier, task, 2, time.perf_counter)
         assert verifier.ok, verifier.problems
         return found.last_loss, found.parameters, [sorted(order) for order in verifier.orders]
 
@@ -276,7 +276,7 @@ def test_ranks_with_uneven_shares_train_to_their_end(tmp_path, corpus, formats):
     assert loss > 0 and parameters == other[1]
     assert len(orders) == 3, "the verify epoch and two timed ones"
     assert all(
-        sorted(mine + his) == sorted(clip.index for clip in corpus.clips("train"))
+        sorted(mine + his) == sorted(item.index for item in corpus.items("train"))
         for mine, his in zip(orders, other[2], strict=True)
     )
 
@@ -319,20 +319,20 @@ def test_a_run_of_two_processes_is_one_record(tmp_path, corpus, formats):
     assert record["verification"] == {"ok": True, "expected": 34, "delivered": 34, "problems": []}
     ranks, epochs = record["ranks"], record["times"]["epochs"]
     assert (ranks["world"], ranks["epochs"], ranks["repeated"], ranks["missing"]) == (WORLD, 1 + len(epochs), 0, 0)
-    assert ranks["slowest_clips_per_second"] == min(ranks["clips_per_second"])
-    assert record["clips_per_second"] == pytest.approx(34 * len(epochs) / sum(epoch["seconds"] for epoch in epochs))
-    assert record["clips_per_second"] <= sum(ranks["clips_per_second"]) * 1.001
-    assert all(epoch["clips"] == sum(epoch["batch_clips"]) == 34 for epoch in epochs)
+    assert ranks["slowest_items_per_second"] == min(ranks["items_per_second"])
+    assert record["items_per_second"] == pytest.approx(34 * len(epochs) / sum(epoch["seconds"] for epoch in epochs))
+    assert record["items_per_second"] <= sum(ranks["items_per_second"]) * 1.001
+    assert all(epoch["items"] == sum(epoch["batch_items"]) == 34 for epoch in epochs)
     assert 0 < record["au_percent"] <= 100.001, "of the slowest rank"
     assert record["settings"]["world"] == WORLD and "world_2" in record["slug"]
     assert record["memory"]["pss_peak_bytes"] > record["memory"]["pss_per_worker_peak_bytes"], "of the whole tree"
-    assert min(record["ceiling"].values()) > record["clips_per_second"], "a step of 2 ms is far below any memory"
+    assert min(record["ceiling"].values()) > record["items_per_second"], "a step of 2 ms is far below any memory"
 
 
 def test_the_in_memory_ceiling_of_ranks_is_what_all_read_at_once():
-    epoch = {"seconds": 1.0, "gap_seconds": 0.1, "clips": 10, "arrivals_seconds": [1.0], "batch_clips": [10]}
+    epoch = {"seconds": 1.0, "gap_seconds": 0.1, "items": 10, "arrivals_seconds": [1.0], "batch_items": [10]}
     sampled = {"begin": 0.0, "end": 1.0, "readings": []}
-    one = {"clips_per_second": 10.0, "au_percent": None, "times": {"epochs": [epoch]}, "sampled": sampled}
+    one = {"items_per_second": 10.0, "au_percent": None, "times": {"epochs": [epoch]}, "sampled": sampled}
     left = [{**one, "ceiling": {"before": 100.0 * rank, "after": 50.0 * rank}} for rank in (1, 2)]
     shared = {"resources": {"cpu_seconds": 1.0}, "ranks": {"nodes": 1}, "times": {"epochs": [epoch]}}
     assert ranks_of_run._speeds(left, shared)["ceiling"] == {"before": 300.0, "after": 150.0}
@@ -344,8 +344,8 @@ def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, forma
     file = tmp_path / "mine.py"
     file.write_text(OWN)
     record = record_of(corpus, formats, tmp_path / "p.json", "--loader", "mine", "--file", str(file), "--mode", "proof")
-    assert record["status"] == "failed" and record["clips_per_second"] is None
-    assert "rank 1 delivered the clips of rank 0: the loader does not use its share" in record["reason"]
+    assert record["status"] == "failed" and record["items_per_second"] is None
+    assert "rank 1 delivered the items of rank 0: the loader does not use its share" in record["reason"]
 
 
 @pytest.mark.parametrize(("error", "cause"), [
@@ -357,13 +357,13 @@ def test_what_a_rank_says_that_failed_by_itself_is_told_whatever_its_words(corpu
     follower = {"status": "failed", "reason": "another was late", "reason_code": "follows"}
     failed = {"status": "failed", "reason": str(error), "reason_code": Rank.cause(error)}
     left = [{"record": follower}, {"record": failed}]
-    run = Run(settings={"world": 2}, corpus=str(corpus.root))
-    found = ranks_of_run.joined(None, run, left, Path(), (1, 1))
+    result = Result(settings={"world": 2}, corpus=str(corpus.root))
+    found = ranks_of_run.joined(None, result, left, Path(), (1, 1))
     assert found["reason"] == ("rank 0: another was late" if cause else f"rank 1: {error}")
 
 
 def test_lightnings_ddp_trains_ranks_with_as_many_batches(tmp_path, corpus, formats):
-    """17 clips each, three batches."""
+    """17 items each, three batches."""
     record = record_of(corpus, formats, tmp_path / "0.json", "--loader", "numpy_memmap", "--task", "lightning_ddp")
     assert (record["status"], record["reason"]) == ("ok", None)
     assert record["ranks"]["repeated"] == record["ranks"]["missing"] == 0
@@ -371,7 +371,7 @@ def test_lightnings_ddp_trains_ranks_with_as_many_batches(tmp_path, corpus, form
 
 
 def test_lightnings_ddp_refuses_shares_that_would_hang(tmp_path, corpus, formats):
-    """34 clips over 3 ranks are 12, 11 and 11: in batches of 11 two, one and one."""
+    """34 items over 3 ranks are 12, 11 and 11: in batches of 11 two, one and one."""
     settings = json.dumps({"batch_size": 11, "workers": 0, "world": 3})
     options = ("--loader", "numpy_memmap", "--task", "lightning_ddp", "--settings", settings)
     record = record_of(corpus, formats, tmp_path / "0.json", *options)
@@ -403,7 +403,7 @@ def test_ranks_of_two_nodes_are_proven_and_measured_together(tmp_path, corpus, f
     assert record["verification"] == {"ok": True, "expected": 34, "delivered": 34, "problems": []}
     ranks = record["ranks"]
     assert (ranks["world"], ranks["nodes"], ranks["repeated"], ranks["missing"]) == (WORLD, 2, 0, 0)
-    assert len(ranks["clips_per_second"]) == WORLD and record["clips_per_second"] > 0
+    assert len(ranks["items_per_second"]) == WORLD and record["items_per_second"] > 0
     left = [json.loads(path.read_text())["node"] for path in (tmp_path / "together").glob("*.json")]
     assert sorted(left) == [0, 1], "a rank on each"
 
@@ -412,7 +412,7 @@ def test_what_is_wrong_across_nodes_is_named(tmp_path, corpus, formats):
     file = tmp_path / "mine.py"
     file.write_text(OWN)
     found = record_of_nodes(corpus, formats, tmp_path, "--loader", "mine", "--file", str(file), "--mode", "proof")
-    assert found["status"] == "failed" and "rank 1 delivered the clips of rank 0" in found["reason"]
+    assert found["status"] == "failed" and "rank 1 delivered the items of rank 0" in found["reason"]
 
 
 def test_a_node_that_does_not_come_is_the_reason(tmp_path, corpus, formats):
@@ -459,15 +459,15 @@ def test_a_folder_of_an_earlier_run_and_odd_shares_are_refused(tmp_path, corpus)
     """What an earlier run left would be taken for this one's."""
     (tmp_path / "0.json").write_text("{}")
     two = {"count": 2, "rendezvous": "127.0.0.1:1", "together": str(tmp_path)}
-    run = Run(settings={"world": 3}, corpus=str(corpus.root), nodes=two)
-    with pytest.raises(UserError, match=r"'0\.json'"), nodes.nodes_of(run).folder():
+    result = Result(settings={"world": 3}, corpus=str(corpus.root), nodes=two)
+    with pytest.raises(UserError, match=r"'0\.json'"), nodes.nodes_of(result).folder():
         pass
     with pytest.raises(UserError, match='"world": 2'):
-        ranks_of_run.measure(None, run)
+        ranks_of_run.measure(None, result)
 
 
 def test_ranks_time_as_many_epochs_as_their_shares_need():
-    """Of 400 clips a rank of four has 10 batches, and its queues hold 4: 20 times as many are 8 epochs."""
+    """Of 400 items a rank of four has 10 batches, and its queues hold 4: 20 times as many are 8 epochs."""
     alone = LoaderRequest(None, 400, None, 1, 10, workers=2, prefetch=2)
     assert one_run.epochs_for("auto", alone) == (2, None) == one_run.epochs_for("2", alone)
     assert one_run.epochs_for("auto", replace(alone, share=Share(0, 4))) == (8, None)

@@ -22,7 +22,7 @@ DIFFERENT = {  # by what is planted
     "protocol": ["protocol"],
     "moved": ["storage"],
     "python": ["python"],
-    "receipts": ["receipts"],
+    "checksums": ["checksums"],
     "loader": [],
 }
 SPEEDS = {"numpy_memmap": 9000.0, "resident": 5000.0, "torchaudio": 900.0}
@@ -51,10 +51,10 @@ class Planted:
 
     def _record(self, run):
         failed = run.loader in (*self.failing, *self.wrong)
-        problems = ["1 clip altered"] if run.loader in self.wrong else []
+        problems = ["1 item altered"] if run.loader in self.wrong else []
         return {
             **{"status": "failed" if failed else "ok", "settings": dict(run.settings), "repeat": run.repeat},
-            **{"clips_per_second": None if failed else SPEEDS[run.loader], "resources": None, "warnings": []},
+            **{"items_per_second": None if failed else SPEEDS[run.loader], "resources": None, "warnings": []},
             **{"verification": {"problems": problems}, "asked_step": None, "reason": "lost" if failed else None},
         }
 
@@ -76,7 +76,7 @@ def plan_of(root: Path, **changes) -> Planned:
     write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json()})
     for proof in plan.proofs.values():
         declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
-        record = {"status": "ok", "started": "then", "receipts_hash": "same", "verification": {}, "declared": declared}
+        record = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
         write_json(root / proof.path, record)
         Path(proof.location["held_in"]).mkdir(parents=True, exist_ok=True)
     return Planned(plan.as_json())
@@ -89,11 +89,11 @@ def root(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def run(plan: Planned, visitor: Planted, name: str = "main", **how):
-    """Take a session to its end, or to where its visitor stops it."""
+def run(plan: Planned, runner: Planted, name: str = "main", **how):
+    """Take a session to its end, or to where its runner stops it."""
     session = Session(plan, name, **how)
     with contextlib.suppress(KeyboardInterrupt):
-        (session.explained if how.get("explain") else session.run)(visitor, lambda _race: None)
+        (session.explained if how.get("explain") else session.run)(runner, lambda _race: None)
     return session
 
 
@@ -110,8 +110,8 @@ def test_a_session_that_was_stopped_goes_on_from_its_records(root):
     again = Planted()
     session = run(plan, again)
     assert records(root).items() >= before.items() and session.facts.folder.name == "main-1"
-    assert {len(session.facts.rounds(result)) for result in session.runs} == {2}
-    assert session.facts.state["ended"] == "blocks"
+    assert {len(session.facts.rounds(result)) for result in session.results} == {2}
+    assert session.facts.state["ended"] == "rounds"
     counted = [int(Path(path).stem) for path in before if Path(path).stem.isdigit() and "bounds" not in path]
     assert min(number for _, number in again.order) > max(counted), "rounds of its own"
     assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == [], "nothing is left"
@@ -125,7 +125,7 @@ def test_a_session_that_was_stopped_goes_on_from_its_records(root):
         ("protocol", {}),
         ("moved", {"storage": {"disk": {"path": "elsewhere"}}}),
         ("python", {}),
-        ("receipts", {}),
+        ("checksums", {}),
         ("loader", {"loaders": [*LOADERS, "npy"]}),
     ],
 )
@@ -141,11 +141,11 @@ def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing
     if planted == "python":
         monkeypatch.setattr(run_session.platform, "python_version", lambda: "3.99")
     plan = plan_of(root, **change)
-    if planted == "receipts":
+    if planted == "checksums":
         for proof in plan.proofs.values():
-            write_json(root / proof.path, read_json(root / proof.path) | {"receipts_hash": "other"})
+            write_json(root / proof.path, read_json(root / proof.path) | {"checksums_hash": "other"})
     session = run(plan, again := Planted())
-    assert session.facts.folder.name == "main-2" and len({result for result, _ in again.order}) == len(session.runs)
+    assert session.facts.folder.name == "main-2" and len({result for result, _ in again.order}) == len(session.results)
     after = records(root)
     assert after.items() >= before.items()
     shown = facts.shown_by_group(plan.content, root)
@@ -153,7 +153,7 @@ def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing
     kept = list(facts.kept(plan.content, root, shown.values()))
     assert [(one["session"], one["runs"]) for one in kept] == [("main-1", 6)]
     assert kept[0]["different"] == DIFFERENT[planted], "it says in what"
-    assert kept_text({"dataset": "demo", "kept": kept}).startswith("Kept and not shown: 6 visits of 1 earlier session")
+    assert kept_text({"dataset": "demo", "kept": kept}).startswith("Kept and not shown: 6 runs of 1 earlier session")
     assert set(kept[0]["different"]) <= DIFFERS.keys()
 
 
@@ -174,7 +174,7 @@ def test_what_failed_by_the_machine_is_tried_again_and_wrong_data_is_not(root):
     session = run(plan, again := Planted())
     tried = {result.split("/")[1] for result, _ in again.order}
     assert "resident" in tried and "torchaudio" not in tried
-    assert {len(session.facts.rounds(one.id)) for one in session.runs.values() if one.loader == "torchaudio"} == {1}
+    assert {len(session.facts.rounds(one.id)) for one in session.results.values() if one.loader == "torchaudio"} == {1}
     assert not run(plan, third := Planted()).again and third.order == []
     assert facts.failures_of(root, "demo", "main") == 1
 
@@ -194,7 +194,7 @@ def test_the_seed_fixes_the_order(root):
 
 
 def test_another_step_is_tried_in_the_session_that_is_shown_and_no_trial_is_overwritten(root):
-    told = {"measure": {"bottlenecks": "finalists"}}
+    told = {"measure": {"bottlenecks": "candidates"}}
     run(plan_of(root, **told), first := Planted())
     before = records(root)
     assert {step for _, step in first.trials} - {0.0} == {20}
@@ -209,7 +209,7 @@ def test_another_step_is_tried_in_the_session_that_is_shown_and_no_trial_is_over
 
 
 def test_a_result_whose_copy_is_gone_is_not_explained_again(root):
-    told = {"measure": {"bottlenecks": "finalists"}}
+    told = {"measure": {"bottlenecks": "candidates"}}
     run(plan_of(root, **told), Planted())
     plan = plan_of(root, **told, report={"now": "torchaudio", "step_ms": 35})
     for result in plan.results.values():
@@ -239,7 +239,7 @@ def test_only_some_loaders_are_measured_where_the_config_says_so(root):
 def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
     """Three are measured where windows see them; a run that is made again sees its own anew."""
     told = []
-    seen = iter([("window", 0.3), ("window", 0.5), ("visits", 0.5), ("window", 0.1), ("window", 0.2), ("window", 9.0)])
+    seen = iter([("window", 0.3), ("window", 0.5), ("runs", 0.5), ("window", 0.1), ("window", 0.2), ("window", 9.0)])
     planted = Planted()
 
     def make(run, _out):
@@ -248,10 +248,10 @@ def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
         return planted._record(run) | {"epoch_start_from": start_from, "epoch_start_seconds": seconds}
 
     session = Session(plan_of(root), "main")
-    first, other, *_ = session.runs
-    visitor = type("Visitor", (), {"make": staticmethod(make)})
-    for block, attempt in ((0, 0), (0, 1), (1, 0), (2, 0), (3, 0)):
-        session._visit(visitor, first, block, attempt)
+    first, other, *_ = session.results
+    runner = type("Runner", (), {"make": staticmethod(make)})
+    for round_number, attempt in ((0, 0), (0, 1), (1, 0), (2, 0), (3, 0)):
+        session._run(runner, first, round_number, attempt)
     assert told == [(None, 10.0), (None, 10.0), (0.5, 3.0), (0.5, 3.0), (pytest.approx(0.3), 3.0)]
     assert session._start(first, 4) == {"start_seconds": 0.2, "start_within": 0.0}
     assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
@@ -259,17 +259,17 @@ def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
 
 @pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
 def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(root, rate, tried):
-    """A batch of 32 at 720 clips/s takes 44 ms: AU is 45 % at most."""
+    """A batch of 32 at 720 items/s takes 44 ms: AU is 45 % at most."""
     session = Session(plan_of(root), "main")
-    result, first = next(iter(session.runs.items()))
-    session.runs[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
+    result, first = next(iter(session.results.items()))
+    session.results[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
     assert session._trials(result, root / "trials-0.json", False, rate).asked_step_ms == (20 if tried else 0.0)
 
 
 def test_what_runs_rely_on(root):
     plan = plan_of(root)
     row = vars(next(iter(plan.results.values())))
-    proof = {"verification": {}, "declared": {"versions": {}}, "started": "then", "receipts_hash": "one"}
+    proof = {"verification": {}, "declared": {"versions": {}}, "started": "then", "checksums_hash": "one"}
 
     def relies(made=proof, **changes):
         return facts.relied_on({**row, **changes}, made, root)

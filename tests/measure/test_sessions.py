@@ -1,4 +1,4 @@
-"""Sessions beside earlier ones: which block is new, what is measured again, and beside what."""
+"""Sessions beside earlier ones: which round is new, what is measured again, and beside what."""
 
 import random
 from dataclasses import replace
@@ -10,11 +10,11 @@ from scripts.common.corpus import Corpus
 from scripts.common.files import read_json
 from scripts.machine import devices, page_cache
 from scripts.machine.folders import location_of
-from scripts.measure import launch, one_run, run_session, visits
+from scripts.measure import launch, one_run, run_session
 from scripts.measure.launch import Cause
-from scripts.measure.visits import TRIES, Visitor
+from scripts.measure.runner import TRIES, Runner
 from scripts.plan.experiment import Plan
-from scripts.plan.runs import Bound, Run
+from scripts.plan.results import Bound, Result
 from scripts.tables.records import read_record
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
@@ -34,24 +34,24 @@ def plan(tmp_path) -> Plan:
     return Plan(raw, project=tmp_path)
 
 
-def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, monkeypatch):
+def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monkeypatch):
     with folders() as (disk, _):
         (disk / "train").mkdir()
         (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
         shares = []
 
-        def made(_visitor, run, _out, _fork):
+        def made(_runner, result, _out, _fork):
             shares.append(page_cache.residency(page_cache.files_of(disk)).share)
-            if run.cache == "limited":
+            if result.cache == "limited":
                 page_cache.evict(page_cache.files_of(disk))
             return {"reason_code": None}
 
-        monkeypatch.setattr(Visitor, "_no_room", lambda _visitor, _run: None)
-        monkeypatch.setattr(Visitor, "made", made)
-        visitor = Visitor(plan.sample, None)
+        monkeypatch.setattr(Runner, "_no_room", lambda _runner, _run: None)
+        monkeypatch.setattr(Runner, "made", made)
+        runner = Runner(plan.sample, None)
         at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
         for cache in ("warm", "limited", "limited", "warm", "warm"):
-            visitor.make(replace(plan.runs[0], location=at, cache=cache), disk / "0.json")
+            runner.make(replace(plan.results[0], location=at, cache=cache), disk / "0.json")
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
 
 
@@ -60,33 +60,33 @@ def test_a_warm_visit_finds_its_files_in_the_cache_after_a_limited_one(plan, mon
     launch.Ended(3, Cause.LOST, "status 3"), launch.Ended(None, Cause.NO_SERVER, "gone"),
 ])  # fmt: skip
 def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch, ended):
-    corpus = make_corpus(tmp_path / "corpus", clips=8, seconds=0.1)
+    corpus = make_corpus(tmp_path / "corpus", items=8, seconds=0.1)
     monkeypatch.setattr(launch, "run", lambda *_: ended)
     bound = replace(plan.bounds[0], corpus=str(corpus.root))
-    Visitor(corpus.sample, random.Random(0)).control(bound, tmp_path / "0.json")
+    Runner(corpus.sample, random.Random(0)).control(bound, tmp_path / "0.json")
     record = read_json(tmp_path / "0.json")
-    assert (record["status"], record["reason_code"], record["clips_per_second"]) == ("failed", ended.cause, None)
+    assert (record["status"], record["reason_code"], record["items_per_second"]) == ("failed", ended.cause, None)
     assert ended.reason in record["reason"]
 
 
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
     step = {"step_ms": 20, "au_percent": 80.0}
-    run = replace(plan.runs[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
+    result = replace(plan.results[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
     trials = {"status": "ok", "asked_step": step, "minimum_step": None, "bottleneck_trials": None, "spans": None}
     trials |= {"warnings": []}
-    assert run_session._answers(trials, run)
-    assert not run_session._answers(trials | {"asked_step": None}, run), "its rate said enough, of another step"
-    assert run_session._answers(trials | {"asked_step": None}, replace(run, asked_step_ms=0.0))
+    assert run_session._answers(trials, result)
+    assert not run_session._answers(trials | {"asked_step": None}, result), "its rate said enough, of another step"
+    assert run_session._answers(trials | {"asked_step": None}, replace(result, asked_step_ms=0.0))
     broke = {"asked_step": None, "warnings": [{"code": "no-steps"}]}
-    assert run_session._answers(trials | broke, run), "it breaks with steps"
-    assert not run_session._answers(trials, replace(run, asked_step_ms=10))
-    assert not run_session._answers(trials | {"status": "failed"}, run)
+    assert run_session._answers(trials | broke, result), "it breaks with steps"
+    assert not run_session._answers(trials, replace(result, asked_step_ms=10))
+    assert not run_session._answers(trials | {"status": "failed"}, result)
     for more, said, broke in (
         ({"bottlenecks": True}, {"bottleneck_trials": {"full": 1.0}}, "no-bottleneck-trials"),
         ({"timeline": True}, {"spans": []}, "no-timeline"),
         ({"step_limit_ms": 200.0}, {"minimum_step": {"limit_ms": 200.0}}, "no-steps"),
     ):
-        asked = replace(run, **more)
+        asked = replace(result, **more)
         assert not run_session._answers(trials, asked)
         assert run_session._answers(trials | said, asked)
         assert run_session._answers(trials | {"warnings": [{"code": broke}]}, asked), "it cannot be said"
@@ -94,29 +94,29 @@ def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked
 
 
 @pytest.fixture
-def small(plan, tmp_path) -> Run:
-    """The proof of a memory map of few clips."""
-    corpus = make_corpus(tmp_path / "corpus", clips=40, seconds=0.1)
+def small(plan, tmp_path) -> Result:
+    """The proof of a memory map of few items."""
+    corpus = make_corpus(tmp_path / "corpus", items=40, seconds=0.1)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
-    run = next(run for run in plan.runs if run.loader == "numpy_memmap")
+    result = next(result for result in plan.results if result.loader == "numpy_memmap")
     path = str(tmp_path / "proof.json")
     location = location_of(tmp_path / "memmap").as_json()
-    return replace(run, corpus=str(corpus.root), location=location, mode="proof", proof=None, path=path)
+    return replace(result, corpus=str(corpus.root), location=location, mode="proof", proof=None, path=path)
 
 
 @pytest.mark.parametrize("cause", [Cause.LOST, Cause.NO_SERVER])
 @pytest.mark.parametrize(("lost", "tries"), [(0, 1), (1, 2), (TRIES, TRIES)])
-def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, small, cause, lost, tries):
+def test_a_run_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, small, cause, lost, tries):
     asked = []
 
-    def made(run, _out, _server, heap_seed):
+    def made(result, _out, _server, heap_seed):
         asked.append(heap_seed)
         if len(asked) <= lost:
             return None, launch.Ended(3, cause, "so")
-        return one_run.new_record(one_run.loader_of(run), run), launch.Ended(0)
+        return one_run.new_record(one_run.loader_of(result), result), launch.Ended(0)
 
-    monkeypatch.setattr(visits, "made", made)
-    record = Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small, tmp_path / "0.json")
+    monkeypatch.setattr("scripts.measure.runner.made", made)
+    record = Runner(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small, tmp_path / "0.json")
     assert len(set(asked)) == tries and read_json(tmp_path / "0.json") == record
     assert (record["status"], record["reason_code"]) == (("failed", cause) if lost == TRIES else ("ok", None))
 
@@ -124,25 +124,28 @@ def test_a_visit_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, sma
 def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small, tmp_path):
     """What the in-memory ceiling streams is no larger than what a loader can deliver."""
     corpus = Corpus(Path(small.corpus))
-    run = replace(small, settings={**small.settings, "batch_size": 10**9})
-    with Visitor(corpus.sample, random.Random(0)) as visitor:
-        for asked in (run, replace(run, mode="visit", proof=run.path, path=str(tmp_path / "0.json"), seconds=0.05)):
-            record = visitor.make(asked, Path(asked.path))
+    result = replace(small, settings={**small.settings, "batch_size": 10**9})
+    with Runner(corpus.sample, random.Random(0)) as runner:
+        for asked in (
+            result,
+            replace(result, mode="run", proof=result.path, path=str(tmp_path / "0.json"), seconds=0.05),
+        ):
+            record = runner.make(asked, Path(asked.path))
             assert (record["status"], record["reason"]) == ("ok", None)
-        [items] = {items for _, items in visitor.servers}
+        [items] = {items for _, items in runner.servers}
         bound = Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 10**9}, seconds=0.05)
-        visitor.control(bound, tmp_path / "1.json")
-    assert items == corpus.counts["train"] and read_json(tmp_path / "1.json")["clips_per_second"] > 0
+        runner.control(bound, tmp_path / "1.json")
+    assert items == corpus.counts["train"] and read_json(tmp_path / "1.json")["items_per_second"] > 0
 
 
 def test_a_batch_that_does_not_fit_is_a_row_with_its_reason_and_the_rest_goes_on(small, tmp_path, monkeypatch):
     free = devices.available_ram()
-    with Visitor(Corpus(Path(small.corpus)).sample, random.Random(0)) as visitor:
+    with Runner(Corpus(Path(small.corpus)).sample, random.Random(0)) as runner:
         monkeypatch.setattr(devices, "available_ram", lambda: 1000)
-        record = visitor.make(small, Path(small.path))
-        assert (record["status"], record["reason_code"], record["clips_per_second"]) == ("failed", "no-room", None)
-        assert not visitor.servers and read_record(Path(small.path))["reason"] == record["reason"]
-        visitor.control(Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8}), tmp_path / "1.json")
+        record = runner.make(small, Path(small.path))
+        assert (record["status"], record["reason_code"], record["items_per_second"]) == ("failed", "no-room", None)
+        assert not runner.servers and read_record(Path(small.path))["reason"] == record["reason"]
+        runner.control(Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8}), tmp_path / "1.json")
         assert read_json(tmp_path / "1.json")["reason_code"] == "no-room"
         monkeypatch.setattr(devices, "available_ram", lambda: free)
-        assert visitor.make(small, Path(small.path))["status"] == "ok"
+        assert runner.make(small, Path(small.path))["status"] == "ok"

@@ -26,18 +26,18 @@ from scripts.tables import spans as span_table
 from scripts.tables.columns import read_tables
 from tests.support import planted
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import clip_order, nothing_left_open, request_for, unsuited, write_format
+from tests.support.loader_cases import item_order, nothing_left_open, request_for, unsuited, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results, record_path
 from tests.support.programs import PROJECT, program_line
 
 SCHEMA = read_json(PROJECT / "docs" / "run.schema.json")
-CLIPS = 160
+ITEMS = 160
 
 
-def noted(workers=2, clips=CLIPS, step=0.0, **seconds) -> list[dict]:
-    """Return the spans of the first 12 batches, of 8 clips, of a planted loader."""
-    opened = planted.opener(planted.Planted(**seconds), planted.request(workers, clips))
+def noted(workers=2, items=ITEMS, step=0.0, **seconds) -> list[dict]:
+    """Return the spans of the first 12 batches, of 8 items, of a planted loader."""
+    opened = planted.opener(planted.Planted(**seconds), planted.request(workers, items))
     return spans.timeline(opened, Stepped(Sink("cpu"), step, time.perf_counter) if step else Sink("cpu"), 12)
 
 
@@ -115,7 +115,7 @@ def test_files_that_are_to_be_decoded_are_read_before(workers, by):
     def batch_of(positions):
         count = len(positions)
         known = {"audio": torch.zeros(count, 1, 100), "labels": torch.zeros(count, 3)}
-        return {**known, "target": torch.zeros(count, dtype=torch.int64), "clip": torch.tensor(positions)}
+        return {**known, "target": torch.zeros(count, dtype=torch.int64), "item": torch.tensor(positions)}
 
     class Files(torch.utils.data.Dataset):
         def files_to_decode(self, positions):
@@ -168,7 +168,7 @@ def test_what_torch_collates_has_a_phase_of_its_own(workers):
     class Items(torch.utils.data.Dataset):
         def __getitem__(self, position):
             whole = {"audio": torch.zeros(1, 100), "labels": torch.zeros(3)}
-            return {**whole, "target": torch.tensor(0), "clip": torch.tensor(position)}
+            return {**whole, "target": torch.tensor(0), "item": torch.tensor(position)}
 
     @contextmanager
     def opened(**changes):
@@ -228,7 +228,7 @@ def test_the_epoch_begins_as_a_timed_one_and_is_left_when_its_first_batches_are_
 
 
 def test_a_short_epoch_is_noted_whole():
-    found = noted(clips=20)
+    found = noted(items=20)
     assert_main_is_tiled(found, 3)
     assert set(by_batch(found, "read")) == {0, 1, 2}
 
@@ -242,7 +242,7 @@ def test_as_many_batches_as_are_some_for_each_worker_and_a_bounded_number_of_spa
 def placed(tmp_path_factory):
     """A corpus and a format of it."""
     folder = tmp_path_factory.mktemp("spans")
-    corpus = make_corpus(folder / "corpus", clips=40, seconds=0.1)
+    corpus = make_corpus(folder / "corpus", items=40, seconds=0.1)
     write_format(corpus, "memmap", folder / "memmap", readers=1)
     return corpus, folder
 
@@ -263,9 +263,9 @@ def test_the_batches_are_the_same_as_without(placed, tmp_path, workers):
 
 
 def three_epochs(request) -> list[list[list[int]]]:
-    """Return the clips of each batch of three epochs."""
+    """Return the items of each batch of three epochs."""
     with plugins.load("loaders", "numpy_memmap").open_epochs(request) as epoch:
-        return [clip_order(epoch, number) for number in range(3)]
+        return [item_order(epoch, number) for number in range(3)]
 
 
 FROM_FILES = [
@@ -315,7 +315,7 @@ def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
         pytest.skip(record["reason"])
     assert record["status"] == "ok", record["reason"]
     assert not [warning for warning in record["warnings"] if warning["code"] in ("no-timeline", "no-bottleneck-trials")]
-    batches = -(-record["clips"] // 8)
+    batches = -(-record["items"] // 8)
     assert_main_is_tiled(record["spans"], batches)
     assert {span["track"] for span in record["spans"]} == {"main", "worker 0"}
     assert set(by_batch(record["spans"], "read")) == set(range(batches))
@@ -337,7 +337,7 @@ def test_the_number_stands_where_the_loader_breaks_in_that_epoch(placed, tmp_pat
 from contextlib import contextmanager
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
-OPTIONS = {"gather": {"enum": ["batch", "clip"], "default": "clip"}}
+OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
 
 @contextmanager
 def open_epochs(request):
@@ -349,7 +349,7 @@ def open_epochs(request):
     done = run(placed, tmp_path, "--timeline", "--file", tmp_path / "mine.py", name="mine")
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
-    assert record["status"] == "ok" and record["clips_per_second"] > 0 and record["spans"] is None
+    assert record["status"] == "ok" and record["items_per_second"] > 0 and record["spans"] is None
     [warning] = [warning for warning in record["warnings"] if warning["code"] == "no-timeline"]
     assert warning["seen"] == "opened once more for the batch timeline it broke: ValueError: not again"
 
@@ -445,4 +445,4 @@ def test_without_workers_the_axis_ends_with_the_main_process(drawn):
 def test_without_spans_it_says_what_it_would_need(drawn):
     _, figure = drawn((Made("a", "ram", [900.0]), None))
     [text] = figure.axes[0].texts
-    assert "timeline: finalists below measure" in " ".join(text.get_text().split())
+    assert "timeline: candidates below measure" in " ".join(text.get_text().split())

@@ -17,7 +17,7 @@ import torch
 
 from scripts.kinds import array, image
 from scripts.measure.tensors import taking
-from scripts.measure.tensors.clips import RESERVE_BATCHES, RESIDENT_BYTES, Bench
+from scripts.measure.tensors.items import RESERVE_BATCHES, RESIDENT_BYTES, Bench
 from scripts.measure.tensors.methods import Method, opened
 from scripts.measure.tensors.worker_pool import DIED
 from scripts.tables import tensors as tensors_table
@@ -71,7 +71,7 @@ def named(methods, device="cpu"):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", clips=30, seconds=0.05)
+    return make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=30, seconds=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def memmap(corpus, tmp_path_factory):
 
 @contextmanager
 def ways_of(corpus, data=None, workers=2):
-    """The methods to operation clips of the corpus on the CPU, and their bench."""
+    """The methods to operation items of the corpus on the CPU, and their bench."""
     bench = Bench(12, corpus.sample, BATCH_SIZE, [0, 0])
     with opened(bench, corpus, data, workers, "cpu") as methods:
         yield {(method.operation, method.name, method.device): method for method in methods}, bench
@@ -92,7 +92,7 @@ def ways_of(corpus, data=None, workers=2):
 def taken(methods, seconds=0.005):
     """What is recorded of these methods."""
     found = taking.take_turns(methods, seconds, random.Random(0), time.perf_counter, lambda _: None)
-    return [taking.as_json(clip_bytes=3200) for taking in found]
+    return [taking.as_json(item_bytes=3200) for taking in found]
 
 
 def run_program(corpus, out, *more, settings=None):
@@ -138,7 +138,7 @@ def test_program_measures_every_way_and_leaves_nothing(tmp_path, short_folder, c
     record = read_record(out)
     jsonschema.Draft202012Validator(SCHEMA).validate(record)
     assert (record["status"], record["dataset"], record["slug"]) == ("ok", "made", "cpu-b4")
-    assert (record["clip_bytes"], record["workers"]) == (3200, 3)
+    assert (record["item_bytes"], record["workers"]) == (3200, 3)
     found = {
         (operation["operation"], operation["method"], operation["device"]): operation for operation in record["tensors"]
     }
@@ -149,11 +149,11 @@ def test_program_measures_every_way_and_leaves_nothing(tmp_path, short_folder, c
     assert {found[key]["reason"] for key in named(CUDA_METHODS, "cuda")} == {"the settings ask for cpu"}
     for key in here:
         operation = found[key]
-        assert operation["clips"] == (1 if operation["operation"] == "one" else BATCH_SIZE)
+        assert operation["items"] == (1 if operation["operation"] == "one" else BATCH_SIZE)
         assert sum(operation["seconds"]) >= 0.0199
-        moved = operation["clips"] * operation["series"] * len(operation["seconds"])
-        assert operation["clips_per_second"] == pytest.approx(moved / sum(operation["seconds"]), rel=1e-3)
-        assert operation["megabytes_per_second"] == pytest.approx(operation["clips_per_second"] * 3200 / 1e6)
+        moved = operation["items"] * operation["series"] * len(operation["seconds"])
+        assert operation["items_per_second"] == pytest.approx(moved / sum(operation["seconds"]), rel=1e-3)
+        assert operation["megabytes_per_second"] == pytest.approx(operation["items_per_second"] * 3200 / 1e6)
     still = {key for key, operation in found.items() if not operation["delivers"] and operation["device"] == "cpu"}
     assert {method for _, method, _ in still} == {
         "empty, untouched",
@@ -174,15 +174,15 @@ def test_without_workers_and_file_there_are_reasons(corpus):
 
 
 def test_a_file_of_another_corpus_is_caught(tmp_path, memmap):
-    """A file of another shape is refused; one of the same shape with other clips in it delivers wrong values."""
-    longer = make_corpus(tmp_path / "longer", clips=30, seconds=0.1)
+    """A file of another shape is refused; one of the same shape with other items in it delivers wrong values."""
+    longer = make_corpus(tmp_path / "longer", items=30, seconds=0.1)
     with ways_of(longer, memmap, workers=0) as (methods, _):
         reasons = {methods[key].reason for key in named(FILE_METHODS)}
     assert reasons == {"audio.npy holds float32 (23, 1, 800), the corpus has float32 (23, 1, 1600)"}
-    other = make_corpus(tmp_path / "other", clips=30, seconds=0.05, seed=1)
+    other = make_corpus(tmp_path / "other", items=30, seconds=0.05, seed=1)
     with ways_of(other, memmap, workers=0) as (methods, _):
         for operation in taken([methods[key] for key in named(FILE_METHODS)]):
-            assert (operation["status"], operation["clips_per_second"], operation["seconds"]) == ("failed", None, [])
+            assert (operation["status"], operation["items_per_second"], operation["seconds"]) == ("failed", None, [])
             assert operation["reason"].startswith("delivers other values: ")
 
 
@@ -201,17 +201,17 @@ GATHERS = sorted(named(RAM_METHODS) | named(POOL_METHODS) | named(FILE_METHODS))
 
 @pytest.mark.parametrize("key", [key for key in GATHERS if key[0] in ("copy", "one", "many", "send")], ids=str)
 def test_a_wrong_gather_is_caught(corpus, memmap, key):
-    """Every method that operations clips fails and has no number when it delivers others, at once or only later."""
+    """Every method that operations items fails and has no number when it delivers others, at once or only later."""
     with ways_of(corpus, memmap) as (methods, _):
         method = methods[key]
         broken = [dataclasses.replace(method, run=run, prepare=prepare) for run, prepare in wrong(method)]
         for operation in taken([method, *broken])[1:]:
-            assert (operation["status"], operation["clips_per_second"], operation["seconds"]) == ("failed", None, [])
+            assert (operation["status"], operation["items_per_second"], operation["seconds"]) == ("failed", None, [])
             assert operation["reason"].startswith("delivers other values: ")
 
 
 def wrong(method):
-    """What a method does with the clips of another turn, or with others after its first check."""
+    """What a method does with the items of another turn, or with others after its first check."""
     if method.prepare:
         yield method.run, lambda turn: method.prepare(turn + 1)
         yield method.run, lambda turn: method.prepare(turn + (turn > 0))
@@ -243,8 +243,8 @@ def broken(_, turn):
 
 
 FAULTS = {
-    one_value: "delivers other values: 1 of 4 clips, the first is number 3",
-    stale: "delivers other values: 4 of 4 clips, the first is number 0",
+    one_value: "delivers other values: 1 of 4 items, the first is number 3",
+    stale: "delivers other values: 4 of 4 items, the first is number 0",
     halved: "delivers torch.float32 (2, 1, 800), expected is torch.float32 (4, 1, 800)",
     doubled: "delivers torch.float64 (4, 1, 800), expected is torch.float32 (4, 1, 800)",
     broken: "IndexError: turn 0",
@@ -280,7 +280,7 @@ def test_created_values_are_checked(corpus):
 )
 def test_images_and_arrays_are_moved_as_they_are(tmp_path, kind):
     """In their own type and shape, out of their own file; what moves other bytes is caught."""
-    corpus = make_corpus(tmp_path / "made", clips=30, kind=kind)
+    corpus = make_corpus(tmp_path / "made", items=30, kind=kind)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     with ways_of(corpus, tmp_path / "memmap") as (methods, bench):
         assert bench.data[0].nbytes == corpus.sample.bytes and len(bench.data.unique(dim=0)) == bench.count
@@ -385,7 +385,7 @@ def test_times_are_enough_and_not_too_many(seconds):
     taking = machine.take([machine.method("a", seconds)], 0.2)["a"]
     assert 5 <= len(taking.seconds) <= 300
     assert sum(taking.seconds) >= 0.2 - 1e-9
-    assert taking.as_json(1)["clips_per_second"] == pytest.approx(BATCH_SIZE / seconds, rel=1e-3)
+    assert taking.as_json(1)["items_per_second"] == pytest.approx(BATCH_SIZE / seconds, rel=1e-3)
 
 
 def test_preparing_is_not_timed_and_waiting_is():
@@ -448,19 +448,19 @@ def test_mistakes_are_told(tmp_path, corpus, more, expected):
 
 def test_memory_is_bounded():
     """All methods together stay within a quarter of what is free; where a batch does not fit, nothing is measured."""
-    clip, batch, gigabytes = 640_000, 32, 10**9
+    item, batch, gigabytes = 640_000, 32, 10**9
     for available in (3 * gigabytes, 8 * gigabytes, 500 * gigabytes):
-        clips = taking.resident_clips(10**6, batch, clip, available)
-        assert batch <= clips <= RESIDENT_BYTES // clip
-        assert (clips + RESERVE_BATCHES * batch) * clip <= available / 4
-    assert taking.resident_clips(461, batch, clip, 500 * gigabytes) == 461
-    assert taking.resident_clips(3, batch, clip, 500 * gigabytes) == batch
-    assert taking.resident_clips(10**6, batch, clip, 1 * gigabytes) == 0
+        items = taking.resident_items(10**6, batch, item, available)
+        assert batch <= items <= RESIDENT_BYTES // item
+        assert (items + RESERVE_BATCHES * batch) * item <= available / 4
+    assert taking.resident_items(461, batch, item, 500 * gigabytes) == 461
+    assert taking.resident_items(3, batch, item, 500 * gigabytes) == batch
+    assert taking.resident_items(10**6, batch, item, 1 * gigabytes) == 0
 
 
-def made(method, speed, operation="many", status="ok", delivers=True, clips=4, device="cpu", reason=None):
-    rates = {"clips_per_second": speed, "megabytes_per_second": speed and speed / 100}
-    what = {"operation": operation, "method": method, "device": device, "clips": clips, "delivers": delivers}
+def made(method, speed, operation="many", status="ok", delivers=True, items=4, device="cpu", reason=None):
+    rates = {"items_per_second": speed, "megabytes_per_second": speed and speed / 100}
+    what = {"operation": operation, "method": method, "device": device, "items": items, "delivers": delivers}
     return {**what, **rates, "status": status, "reason": reason}
 
 
@@ -470,9 +470,9 @@ def test_rows_are_medians_compared_with_the_fastest():
         {"tensors": [made("take", 200.0), made("stack", speed), made("nothing", 9e9, delivers=False)]}
         for speed in (40.0, 50.0, 100.0)
     ]
-    runs.append({"tensors": [made("take", 300.0, clips=8), made("send it", 7.0, operation="send")]})
+    runs.append({"tensors": [made("take", 300.0, items=8), made("send it", 7.0, operation="send")]})
     rows = tensors_table.rows(runs)
-    shown = [(row["method"], row["clips"], row["clips_per_second"], row["runs"], row["times_slower"]) for row in rows]
+    shown = [(row["method"], row["items"], row["items_per_second"], row["runs"], row["times_slower"]) for row in rows]
     assert shown == [
         ("take", 4, 200.0, 3, 1.0),
         ("stack", 4, 50.0, 3, 4.0),

@@ -42,7 +42,7 @@ class Scene:
     """A corpus as a memory map, and what its loader is asked for."""
 
     def __init__(self, folder: Path) -> None:
-        self.corpus = make_corpus(folder / "made", clips=56, seconds=0.05)
+        self.corpus = make_corpus(folder / "made", items=56, seconds=0.05)
         self.folder = folder / "memmap"
         write_format(self.corpus, "memmap", self.folder, readers=1)
         self.loader = plugins.load("loaders", "numpy_memmap")
@@ -117,16 +117,16 @@ def test_only_the_first_inputs_of_the_audio_count():
 
 @both
 @pytest.mark.parametrize("workers", [0, 2])
-def test_every_clip_once_an_epoch_and_what_a_training_gives(scene, loop, workers):
+def test_every_item_once_an_epoch_and_what_a_training_gives(scene, loop, workers):
     phases = []
     with nothing_left_open():
         times, training, verifier = scene.train(
             loop, scene.task(), workers=workers, validated=iter, around=phases.append
         )
     assert verifier.ok, verifier.problems
-    clips = scene.corpus.counts["train"]
-    sizes = [BATCH_SIZE] * (clips // BATCH_SIZE) + [clips % BATCH_SIZE] * bool(clips % BATCH_SIZE)
-    assert [epoch.batch_clips for epoch in times.epochs] == [sizes] * EPOCHS
+    items = scene.corpus.counts["train"]
+    sizes = [BATCH_SIZE] * (items // BATCH_SIZE) + [items % BATCH_SIZE] * bool(items % BATCH_SIZE)
+    assert [epoch.batch_items for epoch in times.epochs] == [sizes] * EPOCHS
     assert phases == ["before", "after"]
     for epoch in times.epochs:
         assert 0 < epoch.compute_seconds < epoch.seconds
@@ -149,7 +149,7 @@ def test_both_loops_see_the_same_and_learn_the_same(scene, workers):
 
     def noted(loop, number, batches):
         for batch in batches:
-            seen[loop].append((number, batch["clip"].tolist()))
+            seen[loop].append((number, batch["item"].tolist()))
             yield batch
 
     for loop in LOOPS:
@@ -193,8 +193,8 @@ def test_tensorrt_compiles_whole_batches_and_the_last_one_before_any_comes(scene
     inference = infer_tensorrt.sink(request)
     assert len(compiled) == 2
     with scene.opened() as epoch:
-        sizes = [len(inference.consume(batch).clip) for batch in epoch(0)]
-    assert set(sizes) == {BATCH_SIZE, request.clips % BATCH_SIZE} - {0} and len(set(sizes)) == 2
+        sizes = [len(inference.consume(batch).item) for batch in epoch(0)]
+    assert set(sizes) == {BATCH_SIZE, request.items % BATCH_SIZE} - {0} and len(set(sizes)) == 2
     assert len(compiled) == 2
 
 
@@ -281,7 +281,7 @@ def test_a_slow_validation_is_not_in_the_time_of_an_epoch(scene, loop):
     times, _, _ = scene.train(loop, scene.task(), opened, epochs=2, validated=slow, clock=clock)
     for epoch in times.epochs:
         assert epoch.validation_seconds == 100 * -(-scene.corpus.counts["validation"] // BATCH_SIZE)
-        assert epoch.seconds == len(epoch.batch_clips)
+        assert epoch.seconds == len(epoch.batch_items)
         assert epoch.gap_seconds == 1
 
 
@@ -292,7 +292,7 @@ def test_a_slow_start_is_not_in_the_time_of_an_epoch(scene, loop):
     task = scene.task(make=partial(Sleeping, sleep=clock.sleep, late=1, more=100.0))
     opened = slowed(scene, clock.sleep, loading=1.0, first=100.0)
     times, _, _ = scene.train(loop, task, opened, epochs=2, clock=clock)
-    timed = [len(epoch.batch_clips) for epoch in times.epochs]
+    timed = [len(epoch.batch_items) for epoch in times.epochs]
     assert [epoch.seconds for epoch in times.epochs] == timed
     assert clock.now == 200 + sum(timed), "both were slow"
     assert times.construct_seconds + times.verify_seconds + times.teardown_seconds == 0
@@ -306,7 +306,7 @@ def test_utilisation_is_what_was_planted(scene, loop, loading, computing):
     times, training, _ = scene.train(loop, task, slowed(scene, clock.sleep, loading), epochs=2, clock=clock)
     assert training.au_percent == pytest.approx(100 * computing / (loading + computing))
     for epoch in times.epochs:
-        batches = len(epoch.batch_clips)
+        batches = len(epoch.batch_items)
         assert epoch.compute_seconds == pytest.approx(batches * computing)
         assert epoch.seconds == pytest.approx(batches * (loading + computing))
 
@@ -314,7 +314,7 @@ def test_utilisation_is_what_was_planted(scene, loop, loading, computing):
 # What is wrong is caught
 
 
-def lost_clip(number, batches):
+def lost_item(number, batches):
     for index, batch in enumerate(batches):
         lost = number == 3 and index == 2
         yield {name: tensor[1:] for name, tensor in batch.items()} if lost else batch
@@ -332,20 +332,20 @@ def doubled_batch(number, batches):
 
 
 @both
-@pytest.mark.parametrize("fault", [lost_clip, lost_batch])
-def test_clips_lost_in_a_timed_epoch_are_caught(scene, loop, fault):
+@pytest.mark.parametrize("fault", [lost_item, lost_batch])
+def test_items_lost_in_a_timed_epoch_are_caught(scene, loop, fault):
     """Epoch 3 of the loader is the second timed one."""
     times, _, verifier = scene.train(loop, scene.task(), partial(changed, scene.opened, fault), validated=iter)
     assert not verifier.ok
-    assert any("missing clips in timed epoch 2" in problem for problem in verifier.problems), verifier.problems
-    lost = [scene.corpus.counts["train"] - epoch.clips for epoch in times.epochs]
-    assert lost == [0, 1 if fault is lost_clip else lost[1], 0] and lost[1] > 0
+    assert any("missing items in timed epoch 2" in problem for problem in verifier.problems), verifier.problems
+    lost = [scene.corpus.counts["train"] - epoch.items for epoch in times.epochs]
+    assert lost == [0, 1 if fault is lost_item else lost[1], 0] and lost[1] > 0
 
 
-def test_clips_doubled_in_a_timed_epoch_are_caught(scene):
+def test_items_doubled_in_a_timed_epoch_are_caught(scene):
     opened = partial(changed, scene.opened, doubled_batch)
     _, _, verifier = scene.train("bare", scene.task(), opened)
-    assert any("doubled clips in timed epoch 2" in problem for problem in verifier.problems)
+    assert any("doubled items in timed epoch 2" in problem for problem in verifier.problems)
     with nothing_left_open(), pytest.raises(RuntimeError, match="more batches than the 6 of the first"):
         scene.train("lightning", scene.task(), opened)
 
@@ -436,7 +436,7 @@ def test_logs_hold_the_curves_of_this_run_alone(scene, loop, tmp_path):
     expected = {
         "loss/train": training.epoch_losses,
         "loss/validation": training.validation_losses,
-        "clips_per_second": [epoch.clips / epoch.seconds for epoch in times.epochs],
+        "items_per_second": [epoch.items / epoch.seconds for epoch in times.epochs],
         "au_percent": [100 * epoch.compute_seconds / epoch.seconds for epoch in times.epochs],
     }
     assert sorted(curves.Tags()["scalars"]) == sorted(expected)
@@ -482,7 +482,7 @@ def test_steps_on_a_gpu_are_timed_by_events_and_never_waited_for(monkeypatch):
     sink = TrainingSink("cpu", 50, 0, CLOCK)
     sink.device = sink._steps.device = "cuda"  # the tensors stay where they are
     for number in range(3):
-        sink.consume({"audio": torch.rand(2, 1, 60), "clip": torch.arange(2), "target": torch.arange(2)})
+        sink.consume({"audio": torch.rand(2, 1, 60), "item": torch.arange(2), "target": torch.arange(2)})
         cuda.now_ms += 1000 * number  # between steps: none of it is computing
     assert cuda.asked == ["record", "record"] * 3
     sink.finish()

@@ -1,4 +1,4 @@
-"""The timed window of a visit, by a planted clock: what is timed, what an epoch start costs, when it ends."""
+"""The timed window of a run, by a planted clock: what is timed, what an epoch start costs, when it ends."""
 
 from types import SimpleNamespace
 
@@ -8,9 +8,9 @@ import torch
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
 from scripts.measure import run, window
-from scripts.measure.sink import Receipt
+from scripts.measure.sink import Checksums
 
-CLIPS = 8  # a batch
+ITEMS = 8  # a batch
 
 
 class Machine:
@@ -35,7 +35,7 @@ class Machine:
             raise
 
     def consume(self, _batch):
-        return Receipt(torch.arange(CLIPS), None, None, None)
+        return Checksums(torch.arange(ITEMS), None, None, None)
 
     def finish(self):
         pass
@@ -56,8 +56,8 @@ def test_the_rate_is_that_of_whole_epochs_wherever_the_window_ends(batches, seco
     found = machine.timed(seconds, warm_up_seconds=0.5)
     cost = start if found.start_seconds() is None else found.start_seconds()
     assert found.start_seconds() in (None, pytest.approx(start))
-    assert found.steady_rate(cost) == pytest.approx(CLIPS)
-    assert found.rate(cost, batches * CLIPS) == pytest.approx(batches * CLIPS / (batches + start))
+    assert found.steady_rate(cost) == pytest.approx(ITEMS)
+    assert found.rate(cost, batches * ITEMS) == pytest.approx(batches * ITEMS / (batches + start))
     assert found.seconds >= seconds and found.utilisation() is None
     (before, began), (after, ended) = machine.phases
     assert (before, after) == ("before", "after") and ended - began == pytest.approx(found.seconds)
@@ -68,8 +68,8 @@ def test_short_epochs_are_whole_before_the_window_and_as_many_as_it_takes(second
     short = Machine(10)
     found = short.timed(15.0, warm_up_seconds=seconds)
     assert short.phases[0] == ("before", 10.0 * epochs)
-    assert [part.clips for part in found.parts] == [80, 40]
-    assert [whole for whole, _ in found.receipts] == [True] * (epochs + 1) + [False]
+    assert [part.items for part in found.parts] == [80, 40]
+    assert [whole for whole, _ in found.checksums] == [True] * (epochs + 1) + [False]
 
 
 def test_what_a_second_epoch_takes_from_the_system_is_not_timed():
@@ -81,27 +81,27 @@ def test_what_a_second_epoch_takes_from_the_system_is_not_timed():
             return super().epoch(number)
 
     found = Growing(10).timed(100.0, warm_up_seconds=20.0)
-    assert found.rate(found.start_seconds(), 10 * CLIPS) == pytest.approx(CLIPS)
+    assert found.rate(found.start_seconds(), 10 * ITEMS) == pytest.approx(ITEMS)
 
 
 def test_a_long_first_epoch_is_left_within():
     long = Machine(1000)
     found = long.timed(20.0, warm_up_seconds=5.0)
-    assert [part.clips for part in found.parts] == [20 * CLIPS] and found.start_seconds() is None
-    assert len(found.receipts[0][1].sizes) == 25 and long.asked == [0] and long.closed == 1
+    assert [part.items for part in found.parts] == [20 * ITEMS] and found.start_seconds() is None
+    assert len(found.checksums[0][1].sizes) == 25 and long.asked == [0] and long.closed == 1
 
 
 @pytest.mark.parametrize("batches", [1, 10])
 def test_a_window_has_a_batch_however_short_it_is_asked_to_be(batches):
     found = Machine(batches).timed(0.0, warm_up_seconds=0.5 if batches > 1 else 1.0)
-    assert found.clips == CLIPS and found.rate(0.0, batches * CLIPS) == pytest.approx(CLIPS)
+    assert found.items == ITEMS and found.rate(0.0, batches * ITEMS) == pytest.approx(ITEMS)
 
 
 def test_queues_are_brought_to_their_steady_state_and_the_window_is_long_beside_them():
     machine = Machine(1000)
     found = machine.timed(1.0, held=6, warm_up_seconds=0.0)
-    assert sum(len(part.batch_clips) for part in found.parts) == window.QUEUES * 6
-    assert len(found.receipts[0][1].sizes) == window.QUEUES * 6 + 2 * 6 + 1
+    assert sum(len(part.batch_items) for part in found.parts) == window.QUEUES * 6
+    assert len(found.checksums[0][1].sizes) == window.QUEUES * 6 + 2 * 6 + 1
 
 
 @pytest.mark.parametrize("start", [0.0, 3.0, 20.0])
@@ -120,10 +120,10 @@ def test_with_workers_an_epoch_start_costs_less_than_its_first_batch(batches, st
     machine = Workers(batches, start=start)
     found = machine.timed(8.0, held=8, warm_up_seconds=0.0, known=window.Known(batches, 0.0, 1e9, 1e9))
     assert found.start_seconds() == pytest.approx(start, abs=1.5)
-    assert found.rate(found.start_seconds(), batches * CLIPS) == pytest.approx(
-        batches * CLIPS / (batches + start), rel=4 / batches
+    assert found.rate(found.start_seconds(), batches * ITEMS) == pytest.approx(
+        batches * ITEMS / (batches + start), rel=4 / batches
     )
-    last = len(found.receipts[-1][1].sizes)
+    last = len(found.checksums[-1][1].sizes)
     assert last == batches or last >= 16, "it does not end while queues are being filled"
 
 
@@ -137,9 +137,9 @@ def test_a_window_goes_on_for_an_epoch_start_that_is_near_and_counts(within, exp
     found = machine.timed(10.0, warm_up_seconds=-1.0, known=window.Known(100, 0.0, within, expected))
     assert machine.asked == ([0, 1] if waited else [0])
     assert found.edges == ([(False, True), (True, False)] if waited else [(False, False)])
-    assert [part.clips for part in found.parts] == ([98 * CLIPS, CLIPS] if waited else [10 * CLIPS])
+    assert [part.items for part in found.parts] == ([98 * ITEMS, ITEMS] if waited else [10 * ITEMS])
     assert found.start_seconds() == (pytest.approx(7.0) if waited else None)
-    assert found.rate(7.0, 100 * CLIPS) == pytest.approx(100 * CLIPS / 107)
+    assert found.rate(7.0, 100 * ITEMS) == pytest.approx(100 * ITEMS / 107)
 
 
 @pytest.mark.parametrize(("batches", "whole"), [(5, True), (6, True), (9, False)])
@@ -154,21 +154,21 @@ def test_a_first_epoch_is_untimed_as_a_whole_unless_it_is_long(batches, whole):
     machine = Mapping(batches)
     found = machine.timed(2.0, known=window.Known(batches, 5.0))
     assert machine.phases[0] == ("before", float(batches) if whole else 2.0)
-    assert found.rate(found.start_seconds() or 0.0, batches * CLIPS) == pytest.approx(CLIPS * (2 if whole else 1))
+    assert found.rate(found.start_seconds() or 0.0, batches * ITEMS) == pytest.approx(ITEMS * (2 if whole else 1))
 
 
 @pytest.mark.parametrize(
-    ("clips", "clip_bytes", "seconds"), [(1000, 640_000, 1.28), (20_000, 640_000, 5.0), (60_000, 784, 0.094)]
+    ("items", "item_bytes", "seconds"), [(1000, 640_000, 1.28), (20_000, 640_000, 5.0), (60_000, 784, 0.094)]
 )
-def test_a_first_epoch_that_is_read_slowly_is_no_slower_than_others(clips, clip_bytes, seconds):
+def test_a_first_epoch_that_is_read_slowly_is_no_slower_than_others(items, item_bytes, seconds):
     """Below 500 MB/s: what a page costs the first time is then little beside the rest."""
-    request = SimpleNamespace(clips=clips, batch_size=32, sample=SimpleNamespace(bytes=clip_bytes))
+    request = SimpleNamespace(items=items, batch_size=32, sample=SimpleNamespace(bytes=item_bytes))
     known = window.Known.of(request, 3.0, 0.5)
-    assert known == window.Known(-(-clips // 32), pytest.approx(seconds, rel=0.01), 3.0, 0.5)
+    assert known == window.Known(-(-items // 32), pytest.approx(seconds, rel=0.01), 3.0, 0.5)
 
 
 def test_a_shuffle_buffer_is_full_before_the_window_and_its_filling_is_made_up_for_by_its_end():
-    """Two clips are read for each that is given until it is full, and none at the end of an epoch."""
+    """Two items are read for each that is given until it is full, and none at the end of an epoch."""
 
     class Buffered(Machine):
         def epoch(self, number):
@@ -177,15 +177,15 @@ def test_a_shuffle_buffer_is_full_before_the_window_and_its_filling_is_made_up_f
                 self.now += 2.0 if batch < 30 else 0.0 if batch >= self.batches - 30 else 1.0
                 yield {}
 
-    for held, rate in ((0, CLIPS / 2), (30, CLIPS)):
+    for held, rate in ((0, ITEMS / 2), (30, ITEMS)):
         assert Buffered(300).timed(10.0, held, known=window.Known(300)).steady_rate(0.0) == pytest.approx(rate)
     found = Buffered(300).timed(10.0, 30, known=window.Known(300, 0.0, 1e9, 1e9))
     assert found.start_seconds() == pytest.approx(0.0) and found.edges == [(False, True), (True, False)]
-    assert found.rate(0.0, 300 * CLIPS) == pytest.approx(CLIPS, rel=0.2), "the window ends with a buffer that is full"
+    assert found.rate(0.0, 300 * ITEMS) == pytest.approx(ITEMS, rel=0.2), "the window ends with a buffer that is full"
 
 
 def test_the_batches_of_shuffle_buffers_are_those_that_a_loader_declares():
-    request = SimpleNamespace(clips=500, batch_size=32)
+    request = SimpleNamespace(items=500, batch_size=32)
     assert window.buffered_batches(SimpleNamespace(), request) == 0
     assert window.buffered_batches(SimpleNamespace(buffered=lambda _request: 100), request) == 4
     assert window.buffered_batches(SimpleNamespace(buffered=lambda _request: 2000), request) == 16, "no more than all"
@@ -199,7 +199,7 @@ def test_what_an_epoch_does_at_its_end_is_part_of_what_the_next_start_costs():
 
     found = Ending(100, start=2.0).timed(10.0, warm_up_seconds=0.0, known=window.Known(100, 0.0, 1e9, 1.0))
     assert found.start_seconds() == pytest.approx(7.0)
-    assert found.rate(7.0, 100 * CLIPS) == pytest.approx(100 * CLIPS / 107)
+    assert found.rate(7.0, 100 * ITEMS) == pytest.approx(100 * ITEMS / 107)
 
 
 def test_the_first_batch_is_said_once():
@@ -219,7 +219,7 @@ def test_au_is_that_of_whole_epochs_as_the_speed_is():
 
     found = Computing(1000, 1.0).timed(50.0, warm_up_seconds=0.5)
     assert found.start_seconds() is None and found.utilisation() == pytest.approx(50.0, abs=1)
-    rate = found.rate(1000.0, 1000 * CLIPS)  # a start takes as long as all batches
+    rate = found.rate(1000.0, 1000 * ITEMS)  # a start takes as long as all batches
     assert found.utilisation(rate) == pytest.approx(25.0, abs=1)
 
 
@@ -234,7 +234,7 @@ def test_a_proof_notes_what_an_epoch_start_costs_beyond_a_batch(batches, start, 
     assert run._Run._second_epoch(asked, machine.epoch(1), machine) == pytest.approx(found)
     assert machine.closed == (batches == 100), "it takes no more batches than it needs"
     [(order, where)] = looked_at
-    assert len(order) == CLIPS * min(batches, 8) and where == " in epoch 1"
+    assert len(order) == ITEMS * min(batches, 8) and where == " in epoch 1"
 
 
 def test_an_epoch_that_delivers_nothing_is_an_error():
@@ -276,7 +276,7 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
 
     asked = SimpleNamespace(
         clock=machine.clock,
-        request=LoaderRequest(None, batches * CLIPS, sample, 1, CLIPS),
+        request=LoaderRequest(None, batches * ITEMS, sample, 1, ITEMS),
         wanted=SimpleNamespace(asked_step_ms=1000 * step, step_limit_ms=0.0, start_seconds=batches * 2.5),
         record={},
         _held=held,
@@ -312,11 +312,11 @@ def test_a_trial_that_others_disturb_is_made_again(monkeypatch, shares, found):
 
 @pytest.mark.parametrize(
     ("start_from", "seconds", "told"),
-    [("proof", 1.0, True), ("proof", 0.3, False), ("visits", 1.0, False), ("window", 1.0, False), (None, None, False)],
+    [("proof", 1.0, True), ("proof", 0.3, False), ("runs", 1.0, False), ("window", 1.0, False), (None, None, False)],
 )
 def test_an_epoch_start_that_counts_and_that_only_the_proof_has_seen_is_a_warning(start_from, seconds, told):
     """Of epochs of 20 seconds; a run of whole epochs has none to add."""
-    record = {"epoch_start_from": start_from, "epoch_start_seconds": seconds, "clips_per_second": 50.0, "clips": 1000}
+    record = {"epoch_start_from": start_from, "epoch_start_seconds": seconds, "items_per_second": 50.0, "items": 1000}
     found = run.start_of_proof(record)
     assert bool(found) == told and all("5.0 % of an epoch" in one["seen"] for one in found)
     assert all("{seconds: 20}" in one["hint"] for one in found)
@@ -324,7 +324,7 @@ def test_an_epoch_start_that_counts_and_that_only_the_proof_has_seen_is_a_warnin
 
 @pytest.mark.parametrize(("speed", "told"), [(2000.0, True), (500.0, False)])
 def test_a_fast_result_that_was_seen_in_its_first_epoch_alone_says_so(speed, told):
-    """Of clips of 640,000 bytes."""
-    found = run.first_epoch({"clip_bytes": 640_000, "clips_per_second": speed})
+    """Of items of 640,000 bytes."""
+    found = run.first_epoch({"item_bytes": 640_000, "items_per_second": speed})
     assert [one["code"] for one in found] == ["first-epoch"] * told
     assert all("at 1,280 MB/s" in one["seen"] for one in found)

@@ -28,7 +28,7 @@ from tests.support.programs import PROJECT
 
 SECTIONS = ("audio", "split", "sweep", "measure")
 OPTIONS = {"torchaudio": {"decoder": ["load", "soundfile"]}, "dali_external": {"source": ["serial", "parallel"]}}
-OPTIONS |= {name: {"gather": ["batch", "clip"]} for name in ("numpy_memmap", "lazy_memmap")}
+OPTIONS |= {name: {"gather": ["batch", "item"]} for name in ("numpy_memmap", "lazy_memmap")}
 
 
 OF_FILES = [
@@ -73,7 +73,7 @@ def test_the_shipped_config_makes_a_plan(shipped):
     """Of 20,371 segments in 80 shards, with every task, on both tiers."""
     plan = Plan(yaml.safe_load(shipped))
     assert plan.shards == 80 and set(plan.tiers) == {"ram", "disk"}
-    assert {run.task for run in plan.runs} == {"read", "train", "lightning"}
+    assert {result.task for result in plan.results} == {"read", "train", "lightning"}
 
 
 def refused_with(raw, overrides) -> UserError:
@@ -187,10 +187,10 @@ def test_settings_that_make_no_difference_are_run_once(raw):
 
 
 def test_a_loader_may_override_the_sweep(raw):
-    raw["loaders"] = ["torchaudio", {"name": "numpy_memmap", "workers": [0], "gather": ["batch", "clip"]}]
+    raw["loaders"] = ["torchaudio", {"name": "numpy_memmap", "workers": [0], "gather": ["batch", "item"]}]
     raw["sweep"] = {"device": ["cpu"], "workers": [0, 2]}
     plan = Plan(raw)
-    assert [slug(s) for s in plan.settings("numpy_memmap")] == ["cpu-b32-w0-gather_batch", "cpu-b32-w0-gather_clip"]
+    assert [slug(s) for s in plan.settings("numpy_memmap")] == ["cpu-b32-w0-gather_batch", "cpu-b32-w0-gather_item"]
     assert len(list(plan.settings("torchaudio"))) == 2
 
 
@@ -234,13 +234,17 @@ def test_workers_all_but_one_leave_a_core_to_the_training(raw, monkeypatch, core
 def test_every_combination_is_a_result_on_each_tier_with_one_proof_for_all_tasks(raw):
     plan = Plan(raw)
     proofs = sum(len(list(plan.settings(name))) for name in plan.loaders) * len(plan.tiers)
-    assert len(plan.runs) == len({run.id for run in plan.runs}) == proofs * 3, "3 tasks"
-    assert {run.task for run in plan.runs} == {"read", "train", "lightning"}
-    assert len(plan.proofs) == proofs and {run.proof for run in plan.runs} == set(plan.proofs)
-    assert {(run.mode, run.task, run.cache) for run in plan.proofs.values()} == {("proof", "read", "warm")}
-    assert {(run.task, run.mode) for run in plan.runs} == {("read", "visit"), ("train", "run"), ("lightning", "run")}
+    assert len(plan.results) == len({result.id for result in plan.results}) == proofs * 3, "3 tasks"
+    assert {result.task for result in plan.results} == {"read", "train", "lightning"}
+    assert len(plan.proofs) == proofs and {result.proof for result in plan.results} == set(plan.proofs)
+    assert {(result.mode, result.task, result.cache) for result in plan.proofs.values()} == {("proof", "read", "warm")}
+    assert {(result.task, result.mode) for result in plan.results} == {
+        ("read", "run"),
+        ("train", "epochs"),
+        ("lightning", "epochs"),
+    }
     raw["measure"]["epochs"] = 3
-    assert {run.mode for run in Plan(raw).runs} == {"run"}, "so many whole epochs"
+    assert {result.mode for result in Plan(raw).results} == {"epochs"}, "so many whole epochs"
 
 
 def test_copies_in_ram_that_are_there_one_at_a_time_have_sessions_of_their_own(raw, tmp_path):
@@ -257,7 +261,7 @@ def test_copies_in_ram_that_are_there_one_at_a_time_have_sessions_of_their_own(r
 def test_gpu_rows_without_a_gpu_are_skipped_with_a_reason(raw, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", False)
     plan = Plan(raw)
-    assert {run.settings["device"] for run in plan.runs} == {"cpu"}
+    assert {result.settings["device"] for result in plan.results} == {"cpu"}
     assert [entry["loader"] for entry in plan.skipped] == list(plan.loaders)
 
 
@@ -280,7 +284,7 @@ def test_with_a_gpu_every_loader_runs_on_both(raw, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     plan = Plan(raw)
     for loader in plan.loaders:
-        assert {run.settings["device"] for run in plan.runs if run.loader == loader} == {"cpu", "cuda"}
+        assert {result.settings["device"] for result in plan.results if result.loader == loader} == {"cpu", "cuda"}
     assert plan.skipped == []
 
 
@@ -312,16 +316,16 @@ def test_a_cold_cache_is_asked_of_disks_alone(raw, tmp_path):
     plan = Plan(raw)
     in_memory = [tier for tier in plan.tiers if plan.in_memory(tier)]
     assert in_memory[0] == "ram"
-    states = {(run.tier, run.cache) for run in plan.runs}
+    states = {(result.tier, result.cache) for result in plan.results}
     assert states == {(tier, cache) for tier in plan.tiers for cache in ("warm", "cold")} - {
         (tier, "cold") for tier in in_memory
     }
-    assert all(run.slug.endswith("-cold") == (run.cache == "cold") for run in plan.runs)
+    assert all(result.slug.endswith("-cold") == (result.cache == "cold") for result in plan.results)
     lost = [entry for entry in plan.skipped if entry["tier"] == "ram"]
     assert [entry["loader"] for entry in lost] == list(plan.loaders)
 
 
-def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tmp_path):
+def test_scenarios_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tmp_path):
     raw["storage"] = {"disk": {"path": str(tmp_path)}}
     raw["sweep"] |= {
         "cache": ["warm", "cold", "limited"],
@@ -330,30 +334,32 @@ def test_conditions_are_swept_for_what_traverses_and_trainings_stay_warm(raw, tm
         "task": ["read", "iterate"],
     }
     raw["loaders"] = ["numpy_memmap", {"name": "lazy_memmap", "task": ["lightning"], "workers": [0]}]
-    runs = Plan(raw).runs
-    found = {(run.loader, run.task, run.cache, run.step_ms) for run in runs}
+    results = Plan(raw).results
+    found = {(result.loader, result.task, result.cache, result.step_ms) for result in results}
     caches = [("warm", 0), ("warm", 2.5), ("cold", 0), ("cold", 2.5), ("limited", 0), ("limited", 2.5)]
     assert found == {("numpy_memmap", "read", cache, step) for cache, step in caches} | {
         ("numpy_memmap", "iterate", "warm", 0),
         ("lazy_memmap", "lightning", "warm", 0),
     }
-    assert len({run.id for run in runs}) == len(runs)
-    assert any(run.slug.endswith("-cold-step2_5") for run in runs)
-    assert {run.slug for run in runs if run.task == "iterate"} == {"cpu-b32-w0-gather_batch-iterate"}
+    assert len({result.id for result in results}) == len(results)
+    assert any(result.slug.endswith("-cold-step2_5") for result in results)
+    assert {result.slug for result in results if result.task == "iterate"} == {"cpu-b32-w0-gather_batch-iterate"}
 
 
 def test_trainings_may_take_the_last_of_each_list_alone(raw):
     raw["measure"]["train_sweep"] = "last"
-    runs = Plan(raw).runs
-    assert {run.settings["workers"] for run in runs if run.task == "read"} == {0, 1, 2, None}, "DALI needs a thread"
-    assert {run.settings["workers"] for run in runs if run.task == "lightning"} == {2, None}
+    results = Plan(raw).results
+    assert {result.settings["workers"] for result in results if result.task == "read"} == {0, 1, 2, None}, (
+        "DALI needs a thread"
+    )
+    assert {result.settings["workers"] for result in results if result.task == "lightning"} == {2, None}
 
 
 def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
     raw["storage"] = {"slow": {"path": str(tmp_path), "emulate": "hdd_7200"}}
     raw["sweep"] |= {"cache": ["warm", "cold"], "workers": [0]}
     plan = Plan(raw)
-    assert {(run.task, run.cache) for run in plan.runs} == {("read", "cold")}
+    assert {(result.task, result.cache) for result in plan.results} == {("read", "cold")}
     assert plan.as_json()["emulated"] == ["slow"]
     preloading = [name for name in plan.loaders if plan.loaders[name].__dict__.get("PRELOADS")]
     by_cache = {
@@ -364,7 +370,7 @@ def test_emulated_storage_is_measured_where_it_is_read_from(raw, tmp_path):
 
 def test_a_tier_is_left_out_on_the_command_line(raw):
     plan = Plan(raw | {"storage": {**raw["storage"], "ram": "null"}}, {"storage": {"ram": "null"}})
-    assert list(plan.tiers) == ["disk"] and {run.tier for run in plan.runs} == {"disk"}
+    assert list(plan.tiers) == ["disk"] and {result.tier for result in plan.results} == {"disk"}
 
 
 def test_a_preset_leaves_out_a_tier_that_is_not_there(raw):
@@ -412,7 +418,7 @@ def test_a_preset_overrides_the_file_and_the_command_line_the_preset(raw):
     raw["preset"] = "tensordict"
     plan = Plan(raw)
     assert (plan.config["measure"]["epochs"], plan.config["measure"]["repeats"]) == (5, 20)
-    assert {run.task for run in plan.runs} == {"iterate", "train", "lightning"}
+    assert {result.task for result in plan.results} == {"iterate", "train", "lightning"}
     assert Plan(raw, {"measure": {"repeats": 2}}).config["measure"]["repeats"] == 2
     assert Plan({**raw, "preset": "none"}, {"preset": "publishable"}).config["measure"]["minutes"] == "none"
     assert Plan(raw, {"preset": "none"}).config["measure"]["repeats"] == raw["measure"].get("repeats", 10)
@@ -441,11 +447,13 @@ def test_a_preset_leaves_out_no_loader_that_is_asked_for_by_name(raw, own):
     raw["preset"] = "quick"
     plan = Plan(raw)
     assert "mine" in plan.loaders and "torchaudio" in plan.loaders
-    assert {run.settings["workers"] for run in plan.runs if run.loader == "mine"} == {1}
+    assert {result.settings["workers"] for result in plan.results if result.loader == "mine"} == {1}
     assert plan.left_out == ["zarr", "npy"]
     asked = Plan(raw, asked=["zarr", "hdf5"])
     assert {"mine", "zarr", "hdf5"} <= set(asked.loaders) and asked.left_out == ["npy"]
-    assert {run.settings["workers"] for run in asked.runs if run.loader == "zarr"} == {3}, "as config.yaml has it"
+    assert {result.settings["workers"] for result in asked.results if result.loader == "zarr"} == {3}, (
+        "as config.yaml has it"
+    )
     assert set(Plan(raw, {"loaders": ["npy"]}).loaders) == {"npy"}, "the command line names all"
     assert Plan({**raw, "preset": "none"}).left_out == []
 
@@ -454,8 +462,8 @@ def test_a_ladder_measures_its_steps_and_what_is_a_target(raw, own):
     raw["loaders"] = [*raw["loaders"], own]
     assert set(Plan(raw, {"preset": "ladder"}).loaders) == {"torchaudio", "npy", "numpy_memmap"}
     asked = Plan(raw, {"preset": "ladder"}, asked=["mine"])
-    assert {run.task for run in asked.runs if run.loader == "mine"} == {"read"}
-    assert {run.loader for run in asked.runs} == {"torchaudio", "npy", "numpy_memmap", "mine"}
+    assert {result.task for result in asked.results if result.loader == "mine"} == {"read"}
+    assert {result.loader for result in asked.results} == {"torchaudio", "npy", "numpy_memmap", "mine"}
 
 
 @pytest.mark.parametrize("loaders", [None, "npy", 3, [], {}, [3], [None], [{"file": "x.py"}], [{"name": 3}]], ids=str)
@@ -468,7 +476,7 @@ def test_wrong_loaders_are_refused_with_a_preset_or_a_target_too(raw, loaders):
 
 @pytest.mark.parametrize("preset", sorted(path.stem for path in configuration.PRESETS.glob("*.yaml")))
 def test_every_preset_is_a_valid_config_and_says_what_it_is_for(raw, preset):
-    assert Plan({**raw, "preset": preset}).runs
+    assert Plan({**raw, "preset": preset}).results
     assert (configuration.PRESETS / f"{preset}.yaml").read_text().startswith("# ")
 
 
@@ -488,22 +496,22 @@ def test_a_preset_measures_each_row_of_the_published_tables_that_it_names(raw, p
         for row in table.rows:
             if row.loader and row.settings.get("workers") in (None, *plan.config["sweep"]["workers"]):
                 compared += 1
-                assert any(is_like(row, run, plan) for run in plan.runs), row
+                assert any(is_like(row, result, plan) for result in plan.results), row
     assert compared >= 4
 
 
-def is_like(row, run, plan) -> bool:
+def is_like(row, result, plan) -> bool:
     """Return whether a planned run is what a published row is compared with."""
-    settings = {**plugins.declared(plan.loaders[run.loader])["options"], **run.settings}
-    of_row = (row.loader, row.task, row.tier or run.tier)
-    return of_row == (run.loader, run.task, run.tier) and row.settings.items() <= settings.items()
+    settings = {**plugins.declared(plan.loaders[result.loader])["options"], **result.settings}
+    of_row = (row.loader, row.task, row.tier or result.tier)
+    return of_row == (result.loader, result.task, result.tier) and row.settings.items() <= settings.items()
 
 
 def test_the_tensor_micro_benchmarks_are_made_where_they_are_asked_for(raw):
     least = {key: value for key, value in raw.items() if key != "measure"}
     assert Plan(least).tensors == [] == Plan(least, {"preset": "quick"}).tensors
     plan = Plan(least, {"preset": "tensor_loading"})
-    asked = {(run.settings["device"], run.settings["batch_size"]) for run in plan.runs}
+    asked = {(result.settings["device"], result.settings["batch_size"]) for result in plan.results}
     assert len(plan.tensors) == 5 * len(asked) and plan.single_file == ["memmap"]
 
 
@@ -548,18 +556,6 @@ def test_every_plugin_has_what_its_contract_asks_for(kind):
     assert all(plugins.load(kind, name) for name in plugins.names(kind))
 
 
-def test_old_names_go_on_working_with_a_notice(raw):
-    """On the command line too, where the old name overrides what config.yaml says by the new one."""
-    raw["sweep"]["task"] = ["traverse", "loop"]
-    raw["loaders"] = [{"name": "numpy_memmap", "task": ["loop"]}, "resident"]
-    plan = Plan(raw, {"measure": {"explain": "none", "moves": True}})
-    assert {run.task for run in plan.runs if run.loader == "resident"} == {"read", "iterate"}
-    assert {run.task for run in plan.runs if run.loader == "numpy_memmap"} == {"iterate"}
-    assert plan.config["measure"]["bottlenecks"] == "none" and plan.config["measure"]["tensors"] is True
-    assert len(plan.notices) == 5
-    assert raw["sweep"]["task"] == ["traverse", "loop"] and Plan(plan.config).notices == []
-
-
 def test_data_that_is_far_away_is_measured_warm_and_called_emulated(raw, tmp_path):
     """The preset `far`, which leaves out RAM; what cannot be read on a tier is a row with its reason."""
     raw |= {"preset": "far", "dataset": "demo"}
@@ -568,10 +564,10 @@ def test_data_that_is_far_away_is_measured_warm_and_called_emulated(raw, tmp_pat
     assert list(plan.tiers) == ["disk", "s3_0ms", "s3_20ms"]
     written = plan.as_json()
     assert written["emulated"] == ["s3_20ms"]
-    far = [run for run in plan.runs if run.tier == "s3_20ms"]
-    assert {(run.cache, run.mode, run.emulate) for run in far} == {("warm", "visit", None)}
-    assert {run.loader for run in far} >= {"s3_boto3", "ring_s3"}
-    assert {run.settings["fetchers"] for run in far if run.loader == "s3_boto3"} == {0, 5, 20}
+    far = [result for result in plan.results if result.tier == "s3_20ms"]
+    assert {(result.cache, result.mode, result.emulate) for result in far} == {("warm", "run", None)}
+    assert {result.loader for result in far} >= {"s3_boto3", "ring_s3"}
+    assert {result.settings["fetchers"] for result in far if result.loader == "s3_boto3"} == {0, 5, 20}
     reasons = {(one["loader"], one["tier"], one["settings"].get("cache")): one["reason"] for one in written["skipped"]}
     assert reasons["npy", "s3_0ms", None] == "it reads path, and data on this tier is read by s3"
     assert reasons["s3_boto3", "disk", None] == "it reads s3, and data on this tier is read by path"

@@ -26,11 +26,11 @@ def plan(tmp_path) -> Plan:
 
 def test_a_session_takes_its_minutes_and_the_rest_is_assumed(plan):
     found = estimate(plan)
-    assert (found.results, found.left, found.clips, found.download_hours) == (4, 4, 180, None)
+    assert (found.results, found.left, found.items, found.download_hours) == (4, 4, 180, None)
     assert found.session_minutes == plan.config["measure"]["minutes"] < found.minutes
 
 
-def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
+def test_more_rounds_items_and_formats_take_longer(plan, tmp_path):
     fixed = {**plan.config["measure"], "minutes": "none"}
     plan = Plan({**plan.config, "measure": fixed}, project=tmp_path)
     longer = [
@@ -47,7 +47,7 @@ def test_more_blocks_clips_and_formats_take_longer(plan, tmp_path):
         assert estimate(other).minutes > estimate(plan).minutes, change
 
 
-def test_the_first_block_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
+def test_the_first_round_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     short = {**plan.config["measure"], "minutes": 0.5, "seconds": 3}
     asked = {"task": ["read"], "batch_size": [8, 16, 32, 64], "pin_memory": [False]}
@@ -59,8 +59,8 @@ def test_the_first_block_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tm
     assert [one.session_minutes for one in found] == pytest.approx([8 * (1 + 3) / 60, 8 * (2.2 + 3) / 60], rel=0.05)
 
 
-def test_whole_epochs_are_part_of_the_first_block(plan, tmp_path):
-    """A training of 20,000 clips goes over 13 GB four times, whatever `measure.minutes` says."""
+def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):
+    """A training of 20,000 items goes over 13 GB four times, whatever `measure.minutes` says."""
     large = {**plan.config, "datasets": {"demo": {"source": "synthetic", "clips": 20_000}}}
     each = {}
     for task in ("read", "train", "ddp"):
@@ -69,23 +69,23 @@ def test_whole_epochs_are_part_of_the_first_block(plan, tmp_path):
     assert each["read"] == plan.config["measure"]["minutes"] < 15 < each["train"] == each["ddp"]
 
 
-def test_what_has_a_visit_is_done(plan):
+def test_what_has_a_run_is_done(plan):
     def now(**measure):
         """What is left for a call that is typed now."""
         raw = plan.config | {"measure": plan.config["measure"] | measure}
         return estimate(Plan(raw, project=plan.project))
 
-    measured(plan, plan.runs[:3])
+    measured(plan, plan.results[:3])
     assert now().left == 1 and now().session_minutes == plan.config["measure"]["minutes"] / 4
-    session = measured(plan, plan.runs)
+    session = measured(plan, plan.results)
     assert now().left == 0
     assert now(seconds=7).left == 4, "what was measured otherwise does not count"
-    first = session.folder / plan.runs[0].id / "0.json"
+    first = session.folder / plan.results[0].id / "0.json"
     first.rename(first.with_name("7.json"))
     assert now().left == 0, "a run of a later round, where a session went on"
     first.with_name("7.json").rename(first.with_name("7.attempt-0.json"))
     assert now().left == 1, "an attempt that does not count"
-    failed = plan.project / plan.runs[0].proof
+    failed = plan.project / plan.results[0].proof
     failed.write_text(json.dumps(json.loads(failed.read_text()) | {"status": "failed"}))
     assert now().left == 0, "what cannot be proven takes no time"
 
@@ -95,11 +95,11 @@ def test_a_loader_by_itself_is_its_own_runs(plan):
     assert estimate(plan, ["npy"]).minutes < estimate(plan).minutes
 
 
-def test_the_clips_of_the_corpus_are_counted_where_it_is_there(plan):
+def test_the_items_of_the_corpus_are_counted_where_it_is_there(plan):
     corpus = plan.project / "results" / "corpus" / "demo" / "corpus.json"
     corpus.parent.mkdir(parents=True)
-    corpus.write_text(json.dumps({"clips": {"train": 77, "validation": 9}}))
-    assert estimate(plan).clips == 77
+    corpus.write_text(json.dumps({"items": {"train": 77, "validation": 9}}))
+    assert estimate(plan).items == 77
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def raw(tmp_path) -> dict:
         "ladder": [
             {"change": "naive", "loader": "torchaudio", "workers": 0, "prefetch": 1, "pin_memory": False},
             {"change": "fast decode", "decoder": "soundfile"},
-            {"change": "memory map", "loader": "numpy_memmap", "gather": "clip"},
+            {"change": "memory map", "loader": "numpy_memmap", "gather": "item"},
             {"change": "workers", "workers": 4},
         ],
     }
@@ -49,7 +49,7 @@ def test_a_rung_is_the_one_below_but_for_what_it_says(raw):
         None,
         None,
     ]
-    assert [ladder_step.settings.get("gather") for ladder_step in plan.ladder_steps] == [None, None, "clip", "clip"]
+    assert [ladder_step.settings.get("gather") for ladder_step in plan.ladder_steps] == [None, None, "item", "item"]
     assert [ladder_step.reason for ladder_step in plan.ladder_steps] == [""] * 4
 
 
@@ -75,32 +75,32 @@ def test_what_the_first_rung_leaves_out_is_the_first_of_its_loaders_list(raw, mo
 
 def test_without_a_sweep_the_rungs_alone_are_run(raw):
     plan = Plan(raw)
-    assert {(run.loader, run.slug, run.tier) for run in plan.runs} == {
+    assert {(result.loader, result.slug, result.tier) for result in plan.results} == {
         (entry["loader"], entry["slug"], "first") for entry in plan.as_json()["ladder"]
     }
-    assert len(plan.runs) == len({run.id for run in plan.runs}) == 4
-    assert {(run.task, run.cache, run.step_ms) for run in plan.runs} == {("read", "warm", 0)}
+    assert len(plan.results) == len({result.id for result in plan.results}) == 4
+    assert {(result.task, result.cache, result.step_ms) for result in plan.results} == {("read", "warm", 0)}
     assert plan.readers_at_once == [1, 4] and len(plan.bounds) == 1
 
 
 def test_no_run_is_made_twice(raw):
     """Neither with a sweep that makes some of the steps, nor where the ladder comes by a step again."""
     raw["sweep"] |= {"task": ["read"], "workers": [0, 2]}
-    swept = {run.id for run in Plan({**raw, "ladder": []}).runs}
+    swept = {result.id for result in Plan({**raw, "ladder": []}).results}
     raw["ladder"].append({"change": "without them again", "workers": 0})
     plan = Plan(raw)
-    paths = [run.id for run in plan.runs]
+    paths = [result.id for result in plan.results]
     ladder_steps = {(entry["loader"], entry["slug"]) for entry in plan.as_json()["ladder"]}
     assert len(ladder_steps) == 4 and len(plan.as_json()["ladder"]) == 5
     assert len(paths) == len(set(paths)) and swept < set(paths)
-    assert ladder_steps <= {(run.loader, run.slug) for run in plan.runs if run.tier == "first"}
-    added = {(run.loader, run.slug) for run in plan.runs if run.id not in swept}
+    assert ladder_steps <= {(result.loader, result.slug) for result in plan.results if result.tier == "first"}
+    added = {(result.loader, result.slug) for result in plan.results if result.id not in swept}
     assert added == ladder_steps - {("torchaudio", "cpu-b32-w0-decoder_load")}
 
 
 def test_the_ladder_stands_on_the_first_tier_that_is_not_emulated(raw):
     raw["storage"]["first"]["emulate"] = "hdd_7200"
-    assert {run.tier for run in Plan(raw).runs} == {"second"}
+    assert {result.tier for result in Plan(raw).results} == {"second"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_change_without_meaning_is_skipped_with_its_reason(raw, ladder_step):
     entries = plan.as_json()["ladder"]
     assert [entry["reason"] != "" for entry in entries] == [False, False, False, True, False]
     assert entries[3]["slug"] is None and entries[3]["loader"] == "numpy_memmap"
-    assert len(plan.runs) == 4
+    assert len(plan.results) == 4
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -125,9 +125,9 @@ def test_the_preset_measures_its_rungs_and_nothing_else(monkeypatch, gpu):
     assert len(plan.ladder_steps) == 10 and plan.config["measure"]["repeats"] == 7
     skipped = [ladder_step for ladder_step in plan.ladder_steps if ladder_step.reason]
     assert len(skipped) == (0 if gpu else 2)
-    assert len(plan.runs) == 10 - len(skipped)
-    assert {run.settings["device"] for run in plan.runs} == {"cuda" if gpu else "cpu"}
-    assert {run.tier for run in plan.runs} == {next(iter(plan.tiers))}
+    assert len(plan.results) == 10 - len(skipped)
+    assert {result.settings["device"] for result in plan.results} == {"cuda" if gpu else "cpu"}
+    assert {result.tier for result in plan.results} == {next(iter(plan.tiers))}
     assert list(plan.loaders) == list(dict.fromkeys(ladder_step.loader for ladder_step in plan.ladder_steps))
 
 
@@ -168,9 +168,9 @@ def in_ladder(tmp_path):
     return tables
 
 
-def ladder_step(loader, speed, change="a change", runs=SPREAD, **more):
-    turn = ord(loader[0]) % len(runs)  # in other blocks than those of the other loaders
-    return change, Made(loader, "ram", [speed * factor for factor in (*runs[turn:], *runs[:turn])], **more), ""
+def ladder_step(loader, speed, change="a change", results=SPREAD, **more):
+    turn = ord(loader[0]) % len(results)  # in other rounds than those of the other loaders
+    return change, Made(loader, "ram", [speed * factor for factor in (*results[turn:], *results[:turn])], **more), ""
 
 
 def lost(outcomes, loader="lost"):
@@ -185,7 +185,7 @@ def test_gains_are_over_the_rung_below_with_their_interval(in_ladder):
         (1, "naive", "a"),
         (2, "a change", "b"),
     ]
-    assert [row["clips_per_second"] for row in rows] == pytest.approx([100, 1000, 500, 505])
+    assert [row["items_per_second"] for row in rows] == pytest.approx([100, 1000, 500, 505])
     assert [row["times_faster"] for row in rows[1:]] == pytest.approx([10, 0.5, 1.01])
     assert [row["times_faster_than_first"] for row in rows] == pytest.approx([1, 10, 5, 5.05])
     assert 970 < rows[1]["interval_low"] < 1000 < rows[1]["interval_high"] < 1030
@@ -212,13 +212,13 @@ def test_over_a_rung_without_a_speed_the_gain_is_over_the_last_one_with_one(in_l
     assert [row["times_faster"] for row in rows[:5]] == [None] * 5
     assert [row["times_faster"] for row in rows[5:]] == pytest.approx([4, 2])
     assert [row["times_faster_than_first"] for row in rows if row["status"] == "ok"] == pytest.approx([1, 4, 8])
-    assert [row["clips_per_second"] for row in rows[1:5]] == [None] * 4
+    assert [row["items_per_second"] for row in rows[1:5]] == [None] * 4
     assert (rows[2]["reason"], rows[2]["slug"], rows[2]["runs"]) == (NO_COPY, "", 0)
     assert all(row["reason"] for row in rows[1:6]) and rows[6]["reason"] == ""
 
 
 def test_a_single_run_has_a_gain_without_an_interval(in_ladder):
-    rows = in_ladder([ladder_step("a", 100.0, runs=[1.0]), ladder_step("b", 300.0, runs=[1.0])])["ladder"]
+    rows = in_ladder([ladder_step("a", 100.0, results=[1.0]), ladder_step("b", 300.0, results=[1.0])])["ladder"]
     assert rows[1]["times_faster"] == pytest.approx(3) and rows[1]["runs"] == 1
     blank = ("interval_low", "interval_high", "faster_low", "faster_high")
     assert [row[column] for row in rows for column in blank] == [None] * 8
@@ -241,16 +241,25 @@ def test_from_the_config_to_the_table(raw, tmp_path):
     plan = Plan(raw, project=tmp_path)
     speeds = {entry["slug"]: 100.0 * 2**step for step, entry in enumerate(plan.as_json()["ladder"])}
 
-    def made(run):
-        return Made(run.loader, run.tier, [speeds[run.slug] * (1 + block / 1000) for block in range(7)], run.format)
+    def made(result):
+        return Made(
+            result.loader,
+            result.tier,
+            [speeds[result.slug] * (1 + round_number / 1000) for round_number in range(7)],
+            result.format,
+        )
 
-    def own(run):
-        return {"slug": run.slug, "settings": dict(run.settings)}
+    def own(result):
+        return {"slug": result.slug, "settings": dict(result.settings)}
 
-    session = measured(plan, plan.runs, rounds=0, proof_of=lambda run: proof_record(made(run)) | own(run))
-    for run in plan.runs:
-        for block in range(7):
-            session.note(run.id, session.folder / run.id / f"{block}.json", run_record(made(run), block) | own(run))
+    session = measured(plan, plan.results, rounds=0, proof_of=lambda result: proof_record(made(result)) | own(result))
+    for result in plan.results:
+        for round_number in range(7):
+            session.note(
+                result.id,
+                session.folder / result.id / f"{round_number}.json",
+                run_record(made(result), round_number) | own(result),
+            )
     write_json(tmp_path / "plan.json", plan.as_json())
     make_tables.make_tables(read_plan(tmp_path / "plan.json"), tmp_path, tmp_path / "tables")
     rows = read_tables(tmp_path / "tables")["ladder"]
@@ -266,7 +275,7 @@ def test_snakemake_runs_the_rungs_on_one_tier():
         plan = Plan(project.config, project=project.root)
     assert (
         rules_of(jobs)["prove_loader"]
-        == len(plan.runs)
+        == len(plan.results)
         == sum(not ladder_step.reason for ladder_step in plan.ladder_steps)
     )
     assert values(jobs, "prove_loader", "tier") == {"ram"}

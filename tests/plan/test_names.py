@@ -92,7 +92,7 @@ def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
         planned += 1
         for name in (plan.dataset, *plan.tiers, *plan.loaders):
             assert NAME.fullmatch(name) and not PERIODIC.search(name), repr(name)
-        paths = [run.location["path"] for run in plan.runs]
+        paths = [result.location["path"] for result in plan.results]
         assert not [path for path in paths if set(path) & set("{}\n\0")], paths
     assert planned > 100, "the words are too wild to say anything of those that are allowed"
 

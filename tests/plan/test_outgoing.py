@@ -46,7 +46,7 @@ def test_what_was_profiled_and_measured_counts(tmp_path):
     write_json(tmp_path / "results/placed/demo/far.json", {"fio": {"reads": [{"megabytes_per_second": 10.0}]}})
     (found,) = outgoing(plan)
     assert found.gigabytes == pytest.approx((180 * 640_000 * 2 + 40 * 10e6) / 1e9)
-    measured(plan, plan.runs)
+    measured(plan, plan.results)
     (found,) = outgoing(plan_of(tmp_path))
     assert (found.gets, found.gigabytes) == (0, 0)
 

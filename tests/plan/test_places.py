@@ -41,7 +41,7 @@ def place(options, source, location):
     """Write nothing."""
 
 
-def profile(options, clip_bytes, readers, seconds):
+def profile(options, item_bytes, readers, seconds):
     """Return why nothing is measured."""
     return {"kind": "network", "reason": "fio reads mounted file systems"}
 '''
@@ -79,7 +79,7 @@ def raw(tmp_path):
 @pytest.mark.usefixtures("bucket")
 def test_a_tier_without_a_path_is_planned_and_what_cannot_read_it_is_a_row(raw):
     plan = Plan(raw)
-    assert {(run.loader, run.tier, run.cache) for run in plan.runs} == {
+    assert {(result.loader, result.tier, result.cache) for result in plan.results} == {
         ("npy", "disk", "warm"),
         ("npy", "disk", "cold"),
         ("objects", "far", "warm"),
@@ -114,7 +114,7 @@ def test_a_tier_without_a_path_is_placed_and_profiled(tmp_path, monkeypatch):
     places = ["--source", tmp_path / "npy", "--copy", "demo/npy", "--record", tmp_path / "copy.json"]
     monkeypatch.setattr(sys, "argv", list(map(str, ["place_format", *options, *places])))
     place_format.main()
-    profiles = ["--clip-bytes", "100", "--out", tmp_path / "tier.json"]
+    profiles = ["--item-bytes", "100", "--out", tmp_path / "tier.json"]
     monkeypatch.setattr(sys, "argv", list(map(str, ["profile_tier", *options, *profiles])))
     profile_tier.main()
     copy, tier = (json.loads((tmp_path / name).read_text()) for name in ("copy.json", "tier.json"))
@@ -139,7 +139,7 @@ def test_a_sample_has_its_bytes_as_delivered_and_as_stored():
     found = sample.audio(160_000)
     assert (found.bytes, found.stored_bytes, found.shape) == (640_000, 320_000, (1, 160_000))
     assert sample.from_json(json.loads(json.dumps(found.as_json()))) == found
-    sizes = {name: plugins.load("formats", name).BYTES_PER_CLIP(found) for name in ("memmap", "int16")}
+    sizes = {name: plugins.load("formats", name).BYTES_PER_ITEM(found) for name in ("memmap", "int16")}
     assert sizes == {"memmap": 640_000, "int16": 320_000}
 
 
@@ -155,23 +155,23 @@ def test_shares_are_disjoint_and_complete(world):
 def test_a_row_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     """By its id; a flag beside it overrides a field."""
     del raw["storage"]["far"], raw["loaders"][1]
-    [planned] = [run for run in Plan(raw).runs if run.cache == "warm"]
+    [planned] = [result for result in Plan(raw).results if result.cache == "warm"]
     corpus = make_corpus(tmp_path / "corpus")
     write_format(corpus, "npy", tmp_path / "npy", 1)
-    run = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0}
-    run |= {"mode": "run", "proof": None}
+    result = json.loads(json.dumps(vars(planned))) | {"corpus": str(corpus.root), "seconds": 0.0}
+    result |= {"mode": "epochs", "proof": None}
     there = location.from_json({**planned.location, "path": str(tmp_path / "npy"), "held_in": str(tmp_path / "npy")})
-    elsewhere = {**run, "id": "elsewhere", "location": {**there.as_json(), "path": None}}
-    rows = [{**run, "location": there.as_json()}, elsewhere]
+    elsewhere = {**result, "id": "elsewhere", "location": {**there.as_json(), "path": None}}
+    rows = [{**result, "location": there.as_json()}, elsewhere]
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(Plan(raw).as_json() | {"results": rows}))
     command = [*program_line("run_loader"), "--plan", plan]
-    more = ["--result", run["id"], "--out", tmp_path / "run.json"]
+    more = ["--result", result["id"], "--out", tmp_path / "run.json"]
     subprocess.run([*command, *more], check=True, capture_output=True)
     record = json.loads((tmp_path / "run.json").read_text())
     assert (record["status"], record["reason"]) == ("ok", None)
     keys = ("slug", "settings", "loader", "tier", "format", "task", "cache", "repeat", "dataset")
-    assert {key: record[key] for key in keys} == {key: run[key] for key in keys}
+    assert {key: record[key] for key in keys} == {key: result[key] for key in keys}
     assert record["location"] == there.uri
     more = ["--result", "elsewhere", "--seed", "5", "--out", tmp_path / "other.json"]
     subprocess.run([*command, *more], check=True, capture_output=True)

@@ -94,7 +94,7 @@ def test_a_loader_by_itself_has_a_session_of_its_own_until_there_is_one_of_all(c
     assert plan.sessions_of("resident", []) == plan.sessions_of("resident", ["all"]) == ["main"]
     assert plan.sessions_of("resident", one) == [by_itself("resident")]
     assert {plan.results[one].loader for one in plan.sessions[by_itself("resident")]} == {"resident", "torchaudio"}
-    session = measured(plan.plan, plan.plan.runs)
+    session = measured(plan.plan, plan.plan.results)
     assert typed(config).sessions_of("resident", one) == [by_itself("resident")], "it has not ended"
     session.say(ended="time")
     assert typed(config).sessions_of("resident", one) == []

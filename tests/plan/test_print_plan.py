@@ -22,9 +22,9 @@ def test_it_prints_each_result_and_writes_what_the_tables_read(tmp_path, capsys)
     first, *lines = capsys.readouterr().out.splitlines()
     plan = read_plan(out)
     assert first.startswith("Results: ") and plan["dataset"] == "demo" and list(plan["tiers"]) == ["disk"]
-    named = [f"  {run['loader']} on {run['tier']}: {run['slug']}" for run in plan["results"]]
+    named = [f"  {result['loader']} on {result['tier']}: {result['slug']}" for result in plan["results"]]
     assert named and [line for line in lines if line in named] == named
-    assert {run["loader"] for run in plan["results"]} == {"npy", "ring"}
+    assert {result["loader"] for result in plan["results"]} == {"npy", "ring"}
 
 
 def test_a_preset_is_as_snakemake_has_it(tmp_path):
@@ -32,7 +32,7 @@ def test_a_preset_is_as_snakemake_has_it(tmp_path):
     plan = read_json(tmp_path / "plan.json")
     raw = print_plan.yaml.safe_load((PROJECT / "config.yaml").read_text())
     expected = Plan(raw | {"dataset": "demo"}, {"dataset": "demo", "preset": "quick"})
-    assert [run["slug"] for run in plan["results"]] == [run.slug for run in expected.runs]
+    assert [result["slug"] for result in plan["results"]] == [result.slug for result in expected.results]
     assert plan["config"]["preset"] == "quick"
 
 

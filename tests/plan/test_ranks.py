@@ -21,23 +21,23 @@ def raw(tmp_path) -> dict:
 
 def test_one_process_is_what_it_was(raw):
     """Neither paths nor settings say that there is such a choice: what was measured stays."""
-    plain = [run for run in Plan(raw).runs if run.task == "read" and run.cache == "warm"]
-    assert all("world" not in run.settings and "world" not in run.id and run.mode == "visit" for run in plain)
+    plain = [result for result in Plan(raw).results if result.task == "read" and result.cache == "warm"]
+    assert all("world" not in result.settings and "world" not in result.id and result.mode == "run" for result in plain)
     raw["sweep"]["world"] = [1]
-    assert [vars(run) for run in Plan(raw).runs if run in plain] == [vars(run) for run in plain]
+    assert [vars(result) for result in Plan(raw).results if result in plain] == [vars(result) for result in plain]
 
 
 def test_ranks_have_results_and_proofs_of_their_own(raw, monkeypatch):
     monkeypatch.setattr(experiment, "cores_allowed", lambda: 4)
-    one = {run.id for run in Plan(raw).runs}
+    one = {result.id for result in Plan(raw).results}
     raw["sweep"]["world"] = [1, 2]
     plan = Plan(raw)
-    more = [run for run in plan.runs if run.id not in one]
-    assert {(run.task, run.cache, run.settings["world"], run.mode) for run in more} == {
-        ("read", "warm", 2, "run"),
-        ("ddp", "warm", 2, "run"),
+    more = [result for result in plan.results if result.id not in one]
+    assert {(result.task, result.cache, result.settings["world"], result.mode) for result in more} == {
+        ("read", "warm", 2, "epochs"),
+        ("ddp", "warm", 2, "epochs"),
     }
-    assert all("world_2" in run.proof and plan.proofs[run.proof].settings == run.settings for run in more)
+    assert all("world_2" in result.proof and plan.proofs[result.proof].settings == result.settings for result in more)
     assert plan.notices == [], "2 ranks with 2 workers each have 4 cores"
     reasons = {(one["settings"]["task"], one["settings"]["cache"]): one["reason"] for one in plan.skipped}
     assert reasons == {

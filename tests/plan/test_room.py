@@ -10,7 +10,7 @@ from scripts.plan import room
 from scripts.plan.experiment import Plan
 from tests.support.made_runs import measured
 
-CLIPS, SAMPLES = 200, 160_000
+ITEMS, SAMPLES = 200, 160_000
 FLOAT, PCM = 4 * SAMPLES, 2 * SAMPLES
 
 
@@ -19,7 +19,7 @@ def raw(tmp_path) -> dict:
     """Two loaders of two formats on a disk and in RAM."""
     return {
         "dataset": "demo",
-        "datasets": {"demo": {"source": "synthetic", "clips": CLIPS}},
+        "datasets": {"demo": {"source": "synthetic", "clips": ITEMS}},
         "storage": {"disk": {"path": str(tmp_path / "tier")}, "ram": {"path": "/dev/shm"}},
         "loaders": ["npy", "soundfile"],
         "sweep": {"device": ["cpu"], "workers": [0], "task": ["read"]},
@@ -34,23 +34,23 @@ def needed(plan: Plan, *loaders: str) -> dict[str, int]:
 def test_corpus_formats_and_copies_are_added_up_by_file_system(raw, tmp_path):
     plan = Plan(raw, project=tmp_path)
     both = FLOAT + PCM
-    assert needed(plan) == {"results tier disk": CLIPS * (PCM + 2 * both), "tier ram": CLIPS * both}
-    assert needed(plan, "soundfile") == {"results tier disk": CLIPS * 3 * PCM, "tier ram": CLIPS * PCM}
+    assert needed(plan) == {"results tier disk": ITEMS * (PCM + 2 * both), "tier ram": ITEMS * both}
+    assert needed(plan, "soundfile") == {"results tier disk": ITEMS * 3 * PCM, "tier ram": ITEMS * PCM}
     one = Plan({**raw, "measure": {"ram_copies": "one"}}, project=tmp_path)
-    assert needed(one)["tier ram"] == CLIPS * FLOAT
+    assert needed(one)["tier ram"] == ITEMS * FLOAT
 
 
 def test_what_is_there_is_not_written_again(raw, tmp_path):
     plan = Plan(raw, project=tmp_path)
     for name, content in (
-        ("corpus/demo/corpus", {"clips": {"train": 150, "validation": 30}}),
+        ("corpus/demo/corpus", {"items": {"train": 150, "validation": 30}}),
         ("formats/demo/wav", {}),
     ):
         (tmp_path / f"results/{name}.json").parent.mkdir(parents=True)
         (tmp_path / f"results/{name}.json").write_text(json.dumps(content))
     Path(plan.location("disk", "npy").held_in).mkdir(parents=True)
     assert needed(plan)["results tier disk"] == 180 * (FLOAT + PCM), "one format, and one copy"
-    measured(plan, plan.runs)
+    measured(plan, plan.results)
     plan = Plan(raw, project=tmp_path)
     assert needed(plan) == {} and room.words(plan) == ""
 
@@ -58,7 +58,7 @@ def test_what_is_there_is_not_written_again(raw, tmp_path):
 @pytest.mark.parametrize(("free", "fits"), [(1.0, True), (0.8, True), (0.7, False)])
 def test_too_little_room_is_refused_before_anything_is_made(raw, tmp_path, monkeypatch, free, fits):
     plan = Plan(raw, project=tmp_path)
-    monkeypatch.setattr(room, "free_bytes", lambda _path: round(free * CLIPS * (PCM + 2 * (FLOAT + PCM))))
+    monkeypatch.setattr(room, "free_bytes", lambda _path: round(free * ITEMS * (PCM + 2 * (FLOAT + PCM))))
     if fits:
         return room.check(plan)
     with pytest.raises(UserError, match=r"0\.4 GB .* \(0\.3 GB free"):
@@ -71,7 +71,7 @@ def test_memory_that_is_left_is_the_room_of_a_tier_in_ram(raw, tmp_path, monkeyp
         room.check(Plan(raw, project=tmp_path))
 
 
-def test_of_an_unknown_number_of_clips_nothing_is_refused(raw, tmp_path, monkeypatch):
+def test_of_an_unknown_number_of_items_nothing_is_refused(raw, tmp_path, monkeypatch):
     monkeypatch.setattr(room, "free_bytes", lambda _path: 1)
     mine = {"dataset": "mine", "datasets": {"mine": {"source": "folder", "path": str(tmp_path)}}}
     room.check(Plan({**raw, **mine}, project=tmp_path))

@@ -9,7 +9,7 @@ from scripts.measure import one_run
 from scripts.plan import experiment
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import NO_GPU, Plan
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from scripts.plan.suited import never, request_of
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
@@ -55,9 +55,9 @@ def test_what_can_never_run_is_a_row_and_not_planned(raw, changes, loaders, sett
     raw |= {**changes, "loaders": loaders, "sweep": {**raw["sweep"], **changes.get("sweep", {})}}
     plan = Plan(raw)
     assert [row[2] for row in lost(plan)] == [settings], "one row, whatever else is swept"
-    assert estimate(plan).results == len(plan.runs) > 0
-    for run in plan.runs:
-        of_run = {**run.settings, "task": run.task, "cache": run.cache}
+    assert estimate(plan).results == len(plan.results) > 0
+    for result in plan.results:
+        of_run = {**result.settings, "task": result.task, "cache": result.cache}
         assert {key: of_run.get(key) for key in settings} != settings
 
 
@@ -82,7 +82,7 @@ def test_where_nothing_is_left_it_is_said_at_once_with_what_to_type(raw, sweep, 
 def test_results_on_a_gpu_that_is_not_there_are_a_row(raw):
     raw["sweep"]["device"] = ["cpu", "cuda"]
     plan = Plan(raw)
-    assert {run.settings["device"] for run in plan.runs} == {"cpu"} and estimate(plan).results == 2
+    assert {result.settings["device"] for result in plan.results} == {"cpu"} and estimate(plan).results == 2
     assert lost(plan) == [("npy", None, {"device": "cuda"}), ("numpy_memmap", None, {"device": "cuda"})]
     assert {row["reason"] for row in plan.skipped} == {NO_GPU.reason}
 
@@ -90,7 +90,7 @@ def test_results_on_a_gpu_that_is_not_there_are_a_row(raw):
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 def test_a_cluster_whose_login_node_has_no_gpu_says_so(raw, device):
     raw["sweep"]["device"], raw["measure"] = [device], {"gpu": "present"}
-    assert "cuda" in {run.settings["device"] for run in Plan(raw).runs} and Plan(raw).skipped == []
+    assert "cuda" in {result.settings["device"] for result in Plan(raw).results} and Plan(raw).skipped == []
 
 
 def test_a_ladders_step_on_a_gpu_that_is_not_there_has_its_reason(raw):
@@ -101,16 +101,16 @@ def test_a_ladders_step_on_a_gpu_that_is_not_there_has_its_reason(raw):
         {"change": "other files", "loader": "numpy_memmap", "device": "cpu"},
     ]
     plan = Plan(raw)
-    assert [step.reason for step in plan.ladder_steps] == ["", NO_GPU.reason, ""] and len(plan.runs) == 2
+    assert [step.reason for step in plan.ladder_steps] == ["", NO_GPU.reason, ""] and len(plan.results) == 2
 
 
 def test_a_run_by_hand_gives_the_same_reason(tmp_path):
-    corpus = make_corpus(tmp_path / "made", clips=8)
+    corpus = make_corpus(tmp_path / "made", items=8)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     module = plugins.load("loaders", "numpy_memmap")
     place = Location(uri=f"file://{tmp_path}/memmap", path=tmp_path / "memmap", held_in=tmp_path / "memmap")
     given = {"loader": "numpy_memmap", "task": "augment", "corpus": str(corpus.root), "location": place.as_json()}
-    run = one_run.completed_run(module, Run(**given, settings={}))
-    record = one_run.measure(module, run)
-    found = never(module, request_of(module, run.settings, place, corpus.sample), "augment", "warm")
+    result = one_run.completed_result(module, Result(**given, settings={}))
+    record = one_run.measure(module, result)
+    found = never(module, request_of(module, result.settings, place, corpus.sample), "augment", "warm")
     assert (record["status"], record["reason"]) == ("skipped", found.reason)

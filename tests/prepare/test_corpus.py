@@ -18,7 +18,7 @@ import soundfile
 import torch
 from torchcodec.encoders import AudioEncoder
 
-from scripts.common.corpus import Corpus, clip_hash, pad_or_cut
+from scripts.common.corpus import Corpus, item_hash, pad_or_cut
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, write_ledger
 from scripts.kinds import array
@@ -46,16 +46,16 @@ def tone(hertz, seconds, rate=RATE, level=0.5):
     return (level * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
 
 
-def row(path, clip_id=None, **fields):
-    return LedgerRow(clip_id or path.name, "fetched", path=str(path), **{"labels": ["x"]} | fields)
+def row(path, item_id=None, **fields):
+    return LedgerRow(item_id or path.name, "fetched", path=str(path), **{"labels": ["x"]} | fields)
 
 
 def build(rows, out, jobs=1, settings=SETTINGS):
-    """Build a shard in this process and return its clips and its rejections as dictionaries by id."""
+    """Build a shard in this process and return its items and its rejections as dictionaries by id."""
     ledger = out.with_name(f"{out.name}-ledger.csv")
     write_ledger(ledger, rows)
     build_corpus.build(ledger, settings, jobs, out.parent, out)
-    return read_rows(out / "clips.csv"), read_rows(out / "rejected.csv")
+    return read_rows(out / "items.csv"), read_rows(out / "rejected.csv")
 
 
 def read_rows(path):
@@ -71,11 +71,11 @@ def read_wav(path):
 
 
 def built_audio(path, tmp_path, **fields):
-    clips, rejected = build([row(path, **fields)], tmp_path / "0000")
+    items, rejected = build([row(path, **fields)], tmp_path / "0000")
     assert not rejected
-    (clip,) = clips.values()
-    audio = read_wav(tmp_path / clip["path"].removeprefix("shards/"))
-    assert len(audio) == int(clip["frames"])
+    (item,) = items.values()
+    audio = read_wav(tmp_path / item["path"].removeprefix("shards/"))
+    assert len(audio) == int(item["frames"])
     return audio
 
 
@@ -138,9 +138,9 @@ def test_channels_are_averaged_before_resampling(tmp_path):
 def test_16_khz_pcm_comes_through_bit_by_bit(tmp_path):
     pcm = np.random.default_rng(0).integers(-32768, 32768, 20_000).astype(np.int16)
     soundfile.write(tmp_path / "a.wav", pcm, 16_000, subtype="PCM_16")
-    clips, _ = build([row(tmp_path / "a.wav")], tmp_path / "0000")
+    items, _ = build([row(tmp_path / "a.wav")], tmp_path / "0000")
     assert np.array_equal(read_wav(tmp_path / "0000" / "000000.wav") * 32768, pcm)
-    assert clips["a.wav"]["hash"] == clip_hash(pad_or_cut(pcm, SETTINGS.samples))
+    assert items["a.wav"]["hash"] == item_hash(pad_or_cut(pcm, SETTINGS.samples))
 
 
 def test_what_is_beyond_full_scale_saturates(tmp_path):
@@ -183,10 +183,10 @@ def test_a_long_recording_is_cut_without_a_seam(tmp_path, ending):
 )
 def test_ids_of_cut_recordings(tmp_path, seconds, ids):
     source = encode(tmp_path / "a.flac", tone(300, seconds))
-    clips, rejected = build([row(source, "a", cut=True)], tmp_path / "0000")
-    assert list(clips) == ids
+    items, rejected = build([row(source, "a", cut=True)], tmp_path / "0000")
+    assert list(items) == ids
     assert not rejected
-    assert sum(int(clip["frames"]) for clip in clips.values()) == min(round(seconds * 16_000), len(ids) * 160_000)
+    assert sum(int(item["frames"]) for item in items.values()) == min(round(seconds * 16_000), len(ids) * 160_000)
 
 
 def test_a_segment_of_a_recording(tmp_path):
@@ -197,8 +197,8 @@ def test_a_segment_of_a_recording(tmp_path):
         row(source, "parts", start_seconds=4.0, stop_seconds=26.0, cut=True),
         row(source, "late", start_seconds=40.0, stop_seconds=50.0),
     ]
-    clips, rejected = build(rows, tmp_path / "0000")
-    frames = {clip_id: int(clip["frames"]) for clip_id, clip in clips.items()}
+    items, rejected = build(rows, tmp_path / "0000")
+    frames = {item_id: int(item["frames"]) for item_id, item in items.items()}
     assert frames == {
         "part": 48_000,
         "first": 160_000,
@@ -227,8 +227,8 @@ def test_pieces_are_called_by_their_kind_or_by_their_number(tmp_path, monkeypatc
     np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))
     if named:
         monkeypatch.setattr(Halves, "part", lambda _, start, number: f"{start:g}+{number}", raising=False)
-    clips, rejected = build([row(tmp_path / "a.npy", "a", start_seconds=2.0)], tmp_path / "0000", 1, Halves((6,)))
-    assert list(clips) == (["a#2+0", "a#2+1"] if named else ["a#000000", "a#000001"]) and not rejected
+    items, rejected = build([row(tmp_path / "a.npy", "a", start_seconds=2.0)], tmp_path / "0000", 1, Halves((6,)))
+    assert list(items) == (["a#2+0", "a#2+1"] if named else ["a#000000", "a#000001"]) and not rejected
 
 
 def test_a_fault_costs_what_follows_it(tmp_path):
@@ -237,8 +237,8 @@ def test_a_fault_costs_what_follows_it(tmp_path):
     place = len(content) * 23 // 25
     content[place : place + 500] = bytes(500)
     source.write_bytes(content)
-    clips, rejected = build([row(source, "a", cut=True)], tmp_path / "0000")
-    assert list(clips) == ["a#00000.000", "a#00010.000"]
+    items, rejected = build([row(source, "a", cut=True)], tmp_path / "0000")
+    assert list(items) == ["a#00000.000", "a#00010.000"]
     assert list(rejected) == ["a#00020.000"]
     assert rejected["a#00020.000"]["reason"].startswith("decoding failed: at 2")
 
@@ -252,7 +252,7 @@ def truncated(path, share=0.6):
 
 
 def make_bad_files(folder):
-    """Return {path: how its reason begins} of files that are no clips."""
+    """Return {path: how its reason begins} of files that are no items."""
     noise = 0.3 * np.random.default_rng(0).standard_normal(RATE * 5)
     bad = {}
 
@@ -307,8 +307,8 @@ def test_every_rejection_has_its_reason(tmp_path):
         LedgerRow("private", "unavailable", "Video\nunavailable"),
         LedgerRow("odd", "failed"),
     ]
-    clips, rejected = build(rows, tmp_path / "0000", jobs=2)
-    assert list(clips) == ["good.wav"]
+    items, rejected = build(rows, tmp_path / "0000", jobs=2)
+    assert list(items) == ["good.wav"]
     for path, reason in bad.items():
         assert rejected[path.name]["reason"].startswith(reason), (path.name, rejected[path.name])
         assert rejected[path.name]["status"] == "rejected"
@@ -330,25 +330,25 @@ def wav_of_rate(path, rate, frames=80_000):
 
 
 @pytest.mark.parametrize("rate", [1, 999, 1_000_001, 2**31 - 1])
-def test_a_rate_that_no_recorder_has_makes_no_thousands_of_clips(tmp_path, rate):
-    clips, rejected = build([row(wav_of_rate(tmp_path / "a.wav", rate), cut=True)], tmp_path / "0000")
-    assert not clips
+def test_a_rate_that_no_recorder_has_makes_no_thousands_of_items(tmp_path, rate):
+    items, rejected = build([row(wav_of_rate(tmp_path / "a.wav", rate), cut=True)], tmp_path / "0000")
+    assert not items
     assert rejected["a.wav"]["reason"].startswith(f"sample rate out of limits: {rate} Hz, allowed are audio.lowest")
 
 
 @pytest.mark.parametrize(
     ("limit", "reason", "left"),
     [
-        ({"clips_per_file": 3}, "too many clips: audio.clips_per_file allows 3", 3),
-        ({"growth": 4.0}, "grows too much: 3 clips of 160044 bytes, audio.growth allows 4 times", 2),
+        ({"items_per_file": 3}, "too many items: audio.items_per_file allows 3", 3),
+        ({"growth": 4.0}, "grows too much: 3 items of 160044 bytes, audio.growth allows 4 times", 2),
     ],
 )
 def test_a_recording_grows_within_limits_and_what_is_whole_is_kept(tmp_path, limit, reason, left):
     source = wav_of_rate(tmp_path / "a.wav", 1000)  # 80 s
     assert len(build([row(source, cut=True)], tmp_path / "whole")[0]) == 8
     settings = Kind(16_000, 10.0, 0.5, **limit)
-    clips, rejected = build([row(source, cut=True)], tmp_path / "0000", settings=settings)
-    assert list(clips) == [f"a.wav#{10 * number:09.3f}" for number in range(left)]
+    items, rejected = build([row(source, cut=True)], tmp_path / "0000", settings=settings)
+    assert list(items) == [f"a.wav#{10 * number:09.3f}" for number in range(left)]
     (found,) = rejected.values()
     assert found["reason"].startswith(reason)
 
@@ -374,8 +374,8 @@ def test_headers_without_a_length_are_no_truncation(tmp_path):
     ]:
         command = ["ffmpeg", "-v", "error", "-i", source, *options, "-"]
         (tmp_path / name).write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
-    clips, rejected = build([row(tmp_path / name) for name in ("pipe.wav", "no.mp3", "a.aac")], tmp_path / "0000")
-    assert len(clips) == 3, rejected
+    items, rejected = build([row(tmp_path / name) for name in ("pipe.wav", "no.mp3", "a.aac")], tmp_path / "0000")
+    assert len(items) == 3, rejected
 
 
 STEREO = ("adpcm_ms", "adpcm_ima_wav", "adpcm_yamaha", "adpcm_swf", "pcm_mulaw", "wmav2")
@@ -390,18 +390,18 @@ def test_a_compressed_wav_is_as_long_as_its_samples(tmp_path, codec, channels):
     encode(tmp_path / "noise.wav", 0.3 * np.random.default_rng(0).standard_normal((channels, rate * 5)), rate)
     command = ["ffmpeg", "-v", "error", "-i", tmp_path / "noise.wav", "-c:a", codec, tmp_path / "a.wav"]
     subprocess.run(command, check=True)
-    (clip,) = build([row(tmp_path / "a.wav")], tmp_path / "0000")[0].values()
-    assert abs(int(clip["frames"]) - 80_000) < 1600
-    clips, rejected = build([row(truncated(tmp_path / "a.wav"))], tmp_path / "cut")
-    assert not clips
+    (item,) = build([row(tmp_path / "a.wav")], tmp_path / "0000")[0].values()
+    assert abs(int(item["frames"]) - 80_000) < 1600
+    items, rejected = build([row(truncated(tmp_path / "a.wav"))], tmp_path / "cut")
+    assert not items
     assert rejected["a.wav"]["reason"].startswith(("truncated: the header announces 5.0", "decoding failed: at "))
 
 
 def test_only_what_is_needed_must_be_there(tmp_path):
     """The first ten seconds of a download that broke off later are as good as ever."""
     path = truncated(encode(tmp_path / "a.wav", tone(300, 20)), 0.7)
-    clips, rejected = build([row(path), row(path, "cut", cut=True)], tmp_path / "0000")
-    assert list(clips) == ["a.wav", "cut#00000.000"]
+    items, rejected = build([row(path), row(path, "cut", cut=True)], tmp_path / "0000")
+    assert list(items) == ["a.wav", "cut#00000.000"]
     assert list(rejected) == ["cut#00010.000"]
 
 
@@ -467,7 +467,7 @@ def make_set(folder, count=24):
     for number in range(count):
         path = folder / f"{number}.{('wav', 'flac', 'mp3', 'm4a')[number % 4]}"
         encode(path, 0.2 * rng.standard_normal((1 + number % 2, round(RATE * rng.uniform(0.6, 1.5)))))
-        rows.append(row(path, f"clip {number}", labels=[f"label {number % 5}"]))
+        rows.append(row(path, f"item {number}", labels=[f"label {number % 5}"]))
     rows[3:3] = [row(encode(folder / "long.flac", tone(300, 25)), "long", cut=True), LedgerRow("no", "failed", "why")]
     rows[9:9] = [row(folder / "gone.wav", "gone")]
     return rows
@@ -486,34 +486,34 @@ def test_order_and_bytes_do_not_depend_on_jobs(tmp_path):
             "build_corpus.py", "--ledger", tmp_path / "ledger.csv", "--store", tmp_path, "--jobs", jobs, "--out", out
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout == "27 clips, 2 rejected\n"
+        assert done.stdout == "27 items, 2 rejected\n"
         assert [path.name for path in out.parent.iterdir()] == ["0000"]
     one, three = (digests(tmp_path / name / "shards" / "0000") for name in ("one", "three"))
     assert one == three
-    assert set(one) == {f"{number:06d}.wav" for number in range(27)} | {"clips.csv", "rejected.csv"}
-    clips = read_rows(tmp_path / "one" / "shards" / "0000" / "clips.csv")
-    assert list(clips)[:6] == ["clip 0", "clip 1", "clip 2", "long#00000.000", "long#00010.000", "long#00020.000"]
-    assert [clip["path"] for clip in clips.values()] == [f"shards/0000/{number:06d}.wav" for number in range(27)]
+    assert set(one) == {f"{number:06d}.wav" for number in range(27)} | {"items.csv", "rejected.csv"}
+    items = read_rows(tmp_path / "one" / "shards" / "0000" / "items.csv")
+    assert list(items)[:6] == ["item 0", "item 1", "item 2", "long#00000.000", "long#00010.000", "long#00020.000"]
+    assert [item["path"] for item in items.values()] == [f"shards/0000/{number:06d}.wav" for number in range(27)]
 
 
-def test_a_clip_that_crashes_the_decoder_is_named(tmp_path, monkeypatch):
+def test_an_item_that_crashes_the_decoder_is_named(tmp_path, monkeypatch):
     cut_recording = build_corpus.cut_recording
 
     def crash(job):
-        if job.row.id in ("clip 4", "clip 5", "clip 20"):
+        if job.row.id in ("item 4", "item 5", "item 20"):
             Path(f"{job.prefix}-0.wav").write_bytes(b"half a file")
             os._exit(9)
         return cut_recording(job)
 
     monkeypatch.setattr(build_corpus, "cut_recording", crash)
-    clips, rejected = build(make_set(tmp_path), tmp_path / "0000", jobs=2)
-    assert list(rejected) == ["no", "clip 4", "clip 5", "gone", "clip 20"]
-    assert rejected["clip 5"]["reason"] == build_corpus.CRASHED
-    assert len(clips) == 24
+    items, rejected = build(make_set(tmp_path), tmp_path / "0000", jobs=2)
+    assert list(rejected) == ["no", "item 4", "item 5", "gone", "item 20"]
+    assert rejected["item 5"]["reason"] == build_corpus.CRASHED
+    assert len(items) == 24
     assert len(list((tmp_path / "0000").iterdir())) == 24 + 2
 
 
-def test_a_fault_of_ours_is_not_the_clips(tmp_path, monkeypatch):
+def test_a_fault_of_ours_is_not_the_items(tmp_path, monkeypatch):
     def full_disk(_job):
         raise OSError(28, "No space left on device")
 
@@ -525,7 +525,7 @@ def test_a_fault_of_ours_is_not_the_clips(tmp_path, monkeypatch):
 
 def test_a_killed_build_leaves_nothing_that_looks_finished(tmp_path):
     source = encode(tmp_path / "a.flac", 0.2 * np.random.default_rng(0).standard_normal(RATE * 10))
-    write_ledger(tmp_path / "ledger.csv", [row(source, f"clip {number}") for number in range(3000)])
+    write_ledger(tmp_path / "ledger.csv", [row(source, f"item {number}") for number in range(3000)])
     out = tmp_path / "shards" / "0000"
     arguments = ["--ledger", tmp_path / "ledger.csv", "--store", tmp_path, "--jobs", "2", "--out", out]
     program = subprocess.Popen([*program_line("build_corpus"), *arguments], stderr=subprocess.DEVNULL)
@@ -542,12 +542,12 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(tmp_path):
     done = run("build_corpus.py", *arguments)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in out.parent.iterdir()] == ["0000"]
-    assert len(read_rows(out / "clips.csv")) == 1
+    assert len(read_rows(out / "items.csv")) == 1
 
 
-def wait_for(condition, seconds=300):
+def wait_for(scenario, seconds=300):
     end = time.monotonic() + seconds
-    while not condition():
+    while not scenario():
         assert time.monotonic() < end
         time.sleep(0.05)
 
@@ -557,12 +557,12 @@ def wait_for(condition, seconds=300):
 
 def write_shard(folder, ids, labels=("x",), rejected=()):
     folder.mkdir(parents=True)
-    with open(folder / "clips.csv", "w", encoding="utf-8", newline="") as file:
+    with open(folder / "items.csv", "w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerow(build_corpus.CLIP_COLUMNS)
-        for number, clip_id in enumerate(ids):
+        table.writerow(build_corpus.ITEM_COLUMNS)
+        for number, item_id in enumerate(ids):
             path = f"shards/{folder.name}/{number:06d}.wav"
-            table.writerow([clip_id, 16_000, f"{number:016x}", path, json.dumps(list(labels))])
+            table.writerow([item_id, 16_000, f"{number:016x}", path, json.dumps(list(labels))])
     with open(folder / "rejected.csv", "w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(build_corpus.REJECTED_COLUMNS)
@@ -586,44 +586,44 @@ def test_the_whole_way_from_files_to_a_corpus(tmp_path):
     done = index(corpus_dir, 1, validation=0.3)
     assert done.returncode == 0, done.stderr
     corpus = Corpus(corpus_dir)
-    clips = list(index_corpus_clips(corpus))
-    assert [clip.index for clip in clips] == list(range(27))
-    assert [clip.id for clip in clips] == sorted(clip.id for clip in clips)
-    for clip in clips:
-        pcm = corpus.stored(clip)
-        assert len(pcm) == clip.frames
-        assert clip_hash(corpus.padded(clip)) == clip.hash
+    items = list(index_corpus_items(corpus))
+    assert [item.index for item in items] == list(range(27))
+    assert [item.id for item in items] == sorted(item.id for item in items)
+    for item in items:
+        pcm = corpus.stored(item)
+        assert len(pcm) == item.frames
+        assert item_hash(corpus.padded(item)) == item.hash
     names = [found["name"] for found in csv.DictReader((corpus_dir / "classes.csv").read_text().splitlines())]
     assert names == sorted(names) == [*(f"label {number}" for number in range(5)), "x"]
-    assert {names[clip.classes[0]] for clip in clips if clip.id.startswith("long#")} == {"x"}
-    assert len({clip.split for clip in clips if clip.id.startswith("long#")}) == 1
+    assert {names[item.classes[0]] for item in items if item.id.startswith("long#")} == {"x"}
+    assert len({item.split for item in items if item.id.startswith("long#")}) == 1
     info = json.loads((corpus_dir / "corpus.json").read_text())
     assert (info["samples"], info["classes"]) == (160_000, 6)
     assert (info["rejected"], info["unavailable"], info["failed"]) == (1, 0, 1)
-    assert sum(info["clips"].values()) == 27
-    assert info["audio_seconds"] == sum(clip.frames for clip in clips) / 16_000
+    assert sum(info["items"].values()) == 27
+    assert info["audio_seconds"] == sum(item.frames for item in items) / 16_000
     assert (corpus_dir / "rejected.csv").read_text().splitlines() == ["id,reason", "no,why", "gone,file vanished"]
 
 
-def index_corpus_clips(corpus):
+def index_corpus_items(corpus):
     from scripts.common.corpus import read_manifest
 
     return read_manifest(corpus.root / "manifest.csv")
 
 
-def test_split_has_its_share_and_adding_clips_moves_none(tmp_path):
-    ids = [f"clip {number}" for number in range(4000)]
+def test_split_has_its_share_and_adding_items_moves_none(tmp_path):
+    ids = [f"item {number}" for number in range(4000)]
     write_shard(tmp_path / "few" / "shards" / "0000", ids[:1000])
     write_shard(tmp_path / "many" / "shards" / "0000", ids[500:])
     write_shard(tmp_path / "many" / "shards" / "0001", ids[:500])
     assert index(tmp_path / "few", 1).returncode == index(tmp_path / "many", 2).returncode == 0
     few, many = (
-        {clip.id: clip.split for clip in index_corpus_clips(_Root(tmp_path / name))} for name in ("few", "many")
+        {item.id: item.split for item in index_corpus_items(_Root(tmp_path / name))} for name in ("few", "many")
     )
-    assert {clip_id: many[clip_id] for clip_id in few} == few
+    assert {item_id: many[item_id] for item_id in few} == few
     share = sum(split == "validation" for split in many.values()) / len(many)
     assert 0.08 < share < 0.12
-    other = {clip_id: index_corpus.split_of(clip_id, 0.1, 1) for clip_id in many}
+    other = {item_id: index_corpus.split_of(item_id, 0.1, 1) for item_id in many}
     assert other != many
 
 
@@ -644,7 +644,7 @@ def test_ids_in_code_point_order_and_the_hash_of_the_set(tmp_path):
         write_shard(tmp_path / name / "shards" / "0000", order)
         assert index(tmp_path / name, 1, validation=0).returncode == 0
     for name in ("one", "two"):
-        assert [clip.id for clip in index_corpus_clips(_Root(tmp_path / name))] == sorted(ids)
+        assert [item.id for item in index_corpus_items(_Root(tmp_path / name))] == sorted(ids)
     one, two = (json.loads((tmp_path / name / "corpus.json").read_text()) for name in ("one", "two"))
     assert one["ids_hash"] == two["ids_hash"]
 

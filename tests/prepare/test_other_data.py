@@ -46,12 +46,12 @@ def test_from_a_source_to_a_format(tmp_path, kind):
     written = ["--format", name, "--corpus", corpus.root, "--out", tmp_path / name, "--record", tmp_path / "r.json"]
     run("write_format", *written)
     record = json.loads((tmp_path / "r.json").read_text())
-    assert record["clips"] == 60 and record["clip_bytes"] == corpus.sample.bytes
+    assert record["items"] == 60 and record["item_bytes"] == corpus.sample.bytes
     found = sorted((tmp_path / name / "train").glob(f"0*.{corpus.sample.ending}"))
     assert len(found) == corpus.counts["train"]
-    for path, clip in zip(found, corpus.clips("train"), strict=True):
+    for path, item in zip(found, corpus.items("train"), strict=True):
         values = np.load(path) if kind == "array" else np.asarray(Image.open(path)).transpose(2, 0, 1)
-        assert np.array_equal(values, corpus.delivered(clip))
+        assert np.array_equal(values, corpus.delivered(item))
 
 
 def test_bad_images_of_a_folder_are_named_and_the_rest_goes_on(tmp_path):

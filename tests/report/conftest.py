@@ -17,13 +17,13 @@ def chromium() -> Iterator:
 @pytest.fixture
 def visit(chromium) -> Iterator[Callable[..., browser.Visit]]:
     """A function that opens a page, which must have nothing to complain of and ask for nothing; it is closed after."""
-    visits = []
+    runs = []
 
     def open_page(path, width=1000, **options):
-        visits.append(browser.Visit(chromium, path, width, **options))
-        return visits[-1]
+        runs.append(browser.Visit(chromium, path, width, **options))
+        return runs[-1]
 
     yield open_page
-    for one in visits:
+    for one in runs:
         one.close()
-    assert [one.complaints + one.foreign for one in visits] == [[] for _ in visits]
+    assert [one.complaints + one.foreign for one in runs] == [[] for _ in runs]

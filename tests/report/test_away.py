@@ -41,7 +41,7 @@ def tables(root, *made, **more):
 
 
 def test_streaming_that_is_slower_has_its_epochs_of_break_even(tmp_path):
-    """461 clips: 4.61 s an epoch streamed at 100 items/s, 0.11525 s locally, 0.461 s to fetch all at 1,000 items/s."""
+    """461 items: 4.61 s an epoch streamed at 100 items/s, 0.11525 s locally, 0.461 s to fetch all at 1,000 items/s."""
     found, _, html = rendered(tmp_path, planned(tmp_path, LOCAL, streamed(25.0, 1), streamed(100.0, 5)))
     [one] = away(found)
     assert one["row"]["options"] == '{"in_flight": 5}' and one["local"]["loader"] == "numpy_memmap"
@@ -71,7 +71,7 @@ def test_the_users_own_gigabytes_scale_times_and_not_the_break_even(tmp_path):
 
 @pytest.mark.parametrize(("mbps", "speed", "pays"), [(128.0, 200.0, True), (32.0, 50.0, False)])
 def test_larger_data_than_memory_is_read_from_the_local_disk_too(tmp_path, mbps, speed, pays):
-    """Clips of 640,000 bytes as float32; what keeps all of it in memory does not fit."""
+    """Items of 640,000 bytes as float32; what keeps all of it in memory does not fit."""
     resident = Made("resident", "disk", [9000.0, 9040.0, 8960.0, 9020.0, 8980.0])
     own = {"gigabytes": 300, "ram_gigabytes": 64, "storage_mbps": mbps}
     [one] = away(tables(tmp_path, LOCAL, resident, streamed(100.0, 5), **own))
@@ -114,4 +114,4 @@ def test_requests_in_flight_are_drawn_beside_raw_gets(tmp_path):
         *(("s3_obstore", 5), ("s3_obstore", 20), ("s3_boto3", 1), ("s3_boto3", 5)),
         *((BOUND, count) for count in GETS),
     ], "a single number is no line"
-    assert [row["clips_per_second"] for row in rows[-4:]] == pytest.approx(list(GETS.values()))
+    assert [row["items_per_second"] for row in rows[-4:]] == pytest.approx(list(GETS.values()))

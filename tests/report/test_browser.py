@@ -115,7 +115,7 @@ def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, cam
     drawn = hero(tables, "cpu", None)
     model = drawn["model"]._replace(storage_mbps=given[4])  # that it is unknown the config cannot say
     answers = [
-        (one["row"]["loader"], one["candidate"].answer(model, drawn["unit"].stored_bytes, drawn["clips"]))
+        (one["row"]["loader"], one["candidate"].answer(model, drawn["unit"].stored_bytes, drawn["items"]))
         for one in drawn["rows"]
     ]
     said = [needs_text(model, drawn["unit"]), fits_text(model, drawn["unit"], drawn["smallest"]), feeds_text(answers)]
@@ -125,7 +125,7 @@ def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, cam
     place = float(page.evaluate("document.getElementById('hero').style.getPropertyValue('--need')"))
     axis = drawn["axis"]
     low, high = (float(page.get_attribute("#hero", f"data-{end}")) for end in ("low", "high"))
-    assert place == pytest.approx(Axis(low, high).share(model.clips_per_second), abs=0.01) and axis.low > 0
+    assert place == pytest.approx(Axis(low, high).share(model.items_per_second), abs=0.01) and axis.low > 0
 
 
 def fed(answer):
@@ -231,7 +231,7 @@ def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
     page = visit(campaign_page).page
     page.evaluate(UNFOLD)
     page.locator("#figure-cold").scroll_into_view_if_needed()
-    for name, beginning in (("cold.csv", b"condition,loader"), ("trace.json", b'{"displayTimeUnit":"ms"')):
+    for name, beginning in (("cold.csv", b"scenario,loader"), ("trace.json", b'{"displayTimeUnit":"ms"')):
         with page.expect_download() as found:
             page.get_by_role("link", name=name).click()
         found.value.save_as(tmp_path / name)
@@ -339,7 +339,7 @@ def test_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, repor
     assert [text for text in pages if text.endswith(tuple(titles))] == [], "a heading stays with what follows"
     results = [text for text in pages if "✓ yes" in text]
     assert results
-    assert [text for text in results if "Verified" not in text or "Visits" not in text] == []
+    assert [text for text in results if "Verified" not in text or "Runs" not in text] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -44,7 +44,7 @@ def test_a_machine_that_slowed_down_is_no_change_of_a_loader(tmp_path):
     now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
     for tables, ceiling in ((now, 900.0), (then, 1000.0)):  # by as much as `slow` is slower
         for run in tables["runs"]:
-            run["ceiling_clips_per_second"] = ceiling
+            run["ceiling_items_per_second"] = ceiling
     said = found(now, then)
     assert {name: said[name].kind for name in ("steady", "slow", "fast")} == {
         "steady": "same",
@@ -53,7 +53,7 @@ def test_a_machine_that_slowed_down_is_no_change_of_a_loader(tmp_path):
     }
 
 
-def test_a_result_that_lost_its_speed_and_one_of_few_visits(tmp_path):
+def test_a_result_that_lost_its_speed_and_one_of_few_runs(tmp_path):
     now = session(tmp_path / "now", {"steady": [1000.0, "failed", 990.0], "slow": [450.0, 451.0]})
     said = found(now, session(tmp_path / "then", SPEEDS))
     assert {name: one.kind for name, one in said.items()} == {
@@ -99,14 +99,14 @@ def test_sessions_that_do_not_compare_are_refused(tmp_path):
         changes(now, then)
 
 
-def test_clips_of_another_kind_do_not_compare_though_they_are_as_many(tmp_path):
+def test_items_of_another_kind_do_not_compare_though_they_are_as_many(tmp_path):
     now, then = session(tmp_path / "now", LATER), session(tmp_path / "then", SPEEDS)
     then["dataset"]["corpus"] = {**then["dataset"]["corpus"], "sample_rate": 48_000}
     with pytest.raises(UserError, match="48000 Hz"):
         changes(now, then)
 
 
-def test_a_session_is_not_compared_with_a_copy_of_its_own_visits(tmp_path):
+def test_a_session_is_not_compared_with_a_copy_of_its_own_runs(tmp_path):
     now = session(tmp_path / "now", LATER)
     shutil.copytree(tmp_path / "now" / "tables", tmp_path / "saved")
     with pytest.raises(UserError, match="results/runs/demo"):

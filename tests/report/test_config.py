@@ -73,9 +73,9 @@ def test_the_config_in_a_report_asks_for_the_same_runs():
 
 
 def test_what_stands_behind_an_address_is_no_secret_to_show():
-    url = "https://mirror.example/a%20b/%(id)s.m4a?key=hunter2&clip=%(id)s&expires=12;sig=abc"
+    url = "https://mirror.example/a%20b/%(id)s.m4a?key=hunter2&item=%(id)s&expires=12;sig=abc"
     shown = yaml.safe_load(config_text({"datasets": {"x": {"url": url, "yt_dlp": ["--add-header", "a=b", url]}}}))
-    hidden = "https://mirror.example/a%20b/%(id)s.m4a?key=…&clip=%(id)s&expires=…;sig=…"
+    hidden = "https://mirror.example/a%20b/%(id)s.m4a?key=…&item=%(id)s&expires=…;sig=…"
     assert shown["datasets"]["x"] == {"url": hidden, "yt_dlp": ["--add-header", "a=b", hidden]}
     youtube = "https://www.youtube.com/watch?v=%(id)s"
     assert youtube in config_text({"datasets": {"x": {"url": youtube}}})

@@ -173,7 +173,7 @@ def noted(tables, times):
         {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": "main", "batch": 0, "phase": phase}
         | {"start_ms": start, "end_ms": end}
         for row in tables["best"]
-        if row["condition"] == "CPU" and row["tier"] == "ram" and (time := times.get(row["loader"]))
+        if row["scenario"] == "CPU" and row["tier"] == "ram" and (time := times.get(row["loader"]))
         for phase, start, end in (("wait", 0.0, time), ("read", 0.0, time), ("step", time, time + 1))
     ]
     return {**tables, "spans": spans}

@@ -79,16 +79,16 @@ def test_each_loader_stands_with_its_best_result_on_each_machine(here, there):
     assert [one.name for one in machines(tables)] == ["Here CPU, 8 cores, 64.0 GB", "There CPU, 8 cores, 64.0 GB"]
     rows = {row["loader"]: row["cells"] for row in loader_rows(machines(tables))}
     assert list(rows) == ["alpha", "beta", "gamma", "delta"], "the fastest here first, then what only others have"
-    speeds = {name: [cell and round(cell["clips_per_second"]) for cell in cells] for name, cells in rows.items()}
+    speeds = {name: [cell and round(cell["items_per_second"]) for cell in cells] for name, cells in rows.items()}
     assert speeds == {"alpha": [1000, 800], "beta": [500, 1600], "gamma": [100, None], "delta": [None, 50]}
     assert [one["fastest"]["loader"] for one in compared(tables)["machines"]] == ["alpha", "beta"]
 
 
-def test_only_conditions_that_two_machines_share_are_compared(tmp_path, here):
+def test_only_scenarios_that_two_machines_share_are_compared(tmp_path, here):
     made = [Made("alpha", "ram", [300.0] * 3, cache="cold"), Made("beta", "ram", [70.0] * 3)]
     tables_of(tmp_path / "cold", made)
     found = compared(with_others(asking(here, [str(tmp_path / "cold" / "tables")])))
-    assert found["conditions"] == ["CPU"] == [found["condition"]]
+    assert found["scenarios"] == ["CPU"] == [found["scenario"]]
     cold = measured(tmp_path / "colder", {"alpha": 1.0}, cache="cold")
     found = compared(with_others(asking(here, [str(cold)])))
     assert found["rows"] == [] and [one["fastest"] for one in found["machines"]] == [None, None]
@@ -124,7 +124,7 @@ def test_what_differs_beside_the_machine_is_said(tmp_path, here, there):
     changed(there, "dataset", lambda dataset: dataset["corpus"].update(ids_hash="0"))
     assert len(notes(here, there)) == 1
     other = measured(tmp_path / "other", {"alpha": 1.0}, batch_size=64)
-    changed(other, "dataset", lambda dataset: dataset["corpus"]["clips"].update(train=400))
+    changed(other, "dataset", lambda dataset: dataset["corpus"]["items"].update(train=400))
     changed(other, "dataset", lambda dataset: dataset["report"].update(step_ms=15))
     changed(other, "host", lambda host: host["versions"].update(torch=["2.10.0", "2.9.0"], more=["1"]))
     seen = (("400", "461"), ("64", "32"), ("15 ms", "20 ms"), ("2.10.0", "2.9.0", "2.11.0"))
@@ -149,7 +149,7 @@ def test_another_protocol_is_refused_with_both_numbers_whatever_its_columns(here
         with_others(tables)
 
 
-def test_clips_of_another_length_are_refused(here, there):
+def test_items_of_another_length_are_refused(here, there):
     changed(there, "dataset", lambda dataset: dataset["corpus"].update(seconds=5))
     with pytest.raises(UserError, match=r" 5 s at 16000 Hz, .* 10 s at 16000 Hz"):
         with_others(asking(here, [str(there)]))
@@ -213,7 +213,7 @@ def test_the_chart_has_the_loaders_that_stand_on_two_machines(chart, here, there
     assert [(row["loader"], row["machine_number"], row["tier"]) for row in rows] == [
         *(("alpha", 0, "ram"), ("alpha", 1, "nvme"), ("beta", 0, "ram"), ("beta", 1, "nvme"))
     ]
-    assert all(row["interval_low"] < row["clips_per_second"] < row["interval_high"] for row in rows)
+    assert all(row["interval_low"] < row["items_per_second"] < row["interval_high"] for row in rows)
     figure = chart(tables)
     assert "1,000 ram" in words(figure) and "1,600 nvme" in words(figure) and "gamma" not in words(figure)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Here CPU, 8 cores, 64.0 GB", "lab"]
@@ -255,13 +255,13 @@ def heads(page):
     return page.locator("#across thead th:visible").count()
 
 
-def test_machines_and_conditions_are_chosen_by_keyboard(visit, page_file):
+def test_machines_and_scenarios_are_chosen_by_keyboard(visit, page_file):
     page = visit(page_file, 1280).page
     summary = page.get_by_text("Each loader on each machine")
     summary.press("Enter")
     rows = page.locator("#across tbody tr:visible")
     assert heads(page) == 4 and rows.count() > 4
-    page.get_by_label("Condition", exact=True).select_option("CPU")
+    page.get_by_label("Scenario", exact=True).select_option("CPU")
     assert rows.count() == 5
     for box in ("#across-0", "#across-1"):
         page.locator(box).press("Space")

@@ -8,10 +8,10 @@ from tests.support.made_runs import Made
 from tests.support.report_pages import tables_of
 
 PCM = 320_000  # bytes: 10 s at 16 kHz as 16-bit samples
-CLIPS = 320  # ten batches of 32
+ITEMS = 320  # ten batches of 32
 FLOATS = Candidate(3200.0, 0.05, True, 2.0 * PCM, False)  # a batch takes 10 ms
-SHORTS, WAITS = FLOATS._replace(clip_bytes=float(PCM)), FLOATS._replace(works_ahead=False)
-KEEPS, PACKED = FLOATS._replace(keeps=True), FLOATS._replace(clip_bytes=PCM / 2)
+SHORTS, WAITS = FLOATS._replace(item_bytes=float(PCM)), FLOATS._replace(works_ahead=False)
+KEEPS, PACKED = FLOATS._replace(keeps=True), FLOATS._replace(item_bytes=PCM / 2)
 SMALL = Model(32, 20.0, None, 25.0, 100.0)
 LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
 
@@ -24,13 +24,13 @@ LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
         (FLOATS._replace(share=0.9), SMALL, 3200.0, 72.0, "memory"),
         (FLOATS._replace(measured=(32, 20.0, 77.0)), SMALL, 3200.0, 77.0, "memory"),
         (FLOATS._replace(measured=(32, 10.0, 77.0)), SMALL, 3200.0, 80.0, "memory"),
-        # 300 GB, 937,500 clips, 14,649 batches; storage gives 100 MB/s: 156.25 items/s as float32, 409.6 ms a batch
+        # 300 GB, 937,500 items, 14,649 batches; storage gives 100 MB/s: 156.25 items/s as float32, 409.6 ms a batch
         (FLOATS, LARGE, 156.25, 100 * 15 / 409.6, "storage"),
         (SHORTS, LARGE, 312.5, 100 * 15 / 204.8, "storage"),
         (PACKED, LARGE, 625.0, 100 * 15 / 102.4, "storage"),
         (KEEPS, LARGE, None, None, "does not fit"),
         (FLOATS, LARGE._replace(storage_mbps=None), None, None, "unknown"),
-        (FLOATS._replace(clip_bytes=None), LARGE, None, None, "unknown"),
+        (FLOATS._replace(item_bytes=None), LARGE, None, None, "unknown"),
         (FLOATS._replace(rate=None), SMALL, None, None, "unknown"),  # it was measured in a training
         (FLOATS, LARGE._replace(storage_mbps=1e6), 3200.0, 75.0, "memory"),  # faster than the loader: 20 ms a batch
         # 20 GB fit as 16-bit samples, and do not as float32
@@ -40,7 +40,7 @@ LARGE = Model(64, 15.0, 300.0, 25.0, 100.0)
     ],
 )
 def test_what_a_result_gives_to_a_model(candidate, model, rate, au, source):
-    found = candidate.answer(model, PCM, CLIPS)
+    found = candidate.answer(model, PCM, ITEMS)
     assert (found.rate, found.source) == (rate, source)
     assert found.au == (None if au is None else pytest.approx(au, rel=5e-3))
     assert found.sustains == (None if source == "unknown" else au is not None and au >= 90)
@@ -62,8 +62,8 @@ def test_other_data_has_other_units():
     assert unit_of({"sample": item}).sizes == (("uint8", size),)
     floats = unit_of({"sample": item | {"dtype": "float32"}})
     assert floats.sizes == (("float32", 4 * size), ("uint8", size)) and floats.stored_bytes == size
-    encoded = smallest([PACKED._replace(clip_bytes=size / 6), PACKED._replace(clip_bytes=None)], floats)
-    assert encoded == size / 6 and smallest([], floats) == smallest([PACKED._replace(clip_bytes=9e9)], floats) == size
+    encoded = smallest([PACKED._replace(item_bytes=size / 6), PACKED._replace(item_bytes=None)], floats)
+    assert encoded == size / 6 and smallest([], floats) == smallest([PACKED._replace(item_bytes=9e9)], floats) == size
     array = item | {"key": "array", "kind": "array", "dtype": "float16", "stored": "float16", "shape": [80, 300]}
     assert unit_of({"sample": array}).data == "arrays of float16"
     assert unit_of({"sample": array}).stored_bytes == 48_000

@@ -18,7 +18,7 @@ from tests.support.report_pages import report_of, section, tables_of
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """Tables, figures and page of one loader that was visited once."""
+    """Tables, figures and page of one loader that was run once."""
     return report_of(tmp_path_factory.mktemp("bare"), [Made("a", "disk", [100.0])])
 
 

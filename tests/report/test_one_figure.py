@@ -45,7 +45,7 @@ def figures(html):
 
 
 def different(found):
-    """Those whose occurrences differ; seconds for 1,000 clips are milliseconds a clip."""
+    """Those whose occurrences differ; seconds for 1,000 items are milliseconds an item."""
     return {name: texts for name, texts in found.items() if len({text.removesuffix(" s") for text in texts}) > 1}
 
 
@@ -73,7 +73,7 @@ def test_a_figure_is_the_same_wherever_it_stands(found):
 def test_a_figure_that_differs_is_found(measured):
     """Planted: the table of all results has another speed and another rounding than the verdict."""
     tables, pictures, _ = measured
-    ranking = [{**row, "clips_per_second": row["clips_per_second"] * 1.01} for row in tables["ranking"]]
+    ranking = [{**row, "items_per_second": row["items_per_second"] * 1.01} for row in tables["ranking"]]
     html = render_report.render({**tables, "ranking": ranking}, pictures)
     first = verdicts(tables)[0]["row"]
     assert named("speed", first) in different(figures(html))
@@ -88,7 +88,7 @@ def test_sentences_say_the_figures_of_the_table(measured, found):
         assert goal["reason"] in words
         if named("speed", row) in found:
             [speed], [interval] = ({*found[named(kind, row)]} for kind in ("speed", "interval"))
-            assert f"{speed} items/s (95 % interval {interval} of {row['runs']} visits)" in goal["reason"]
+            assert f"{speed} items/s (95 % interval {interval} of {row['runs']} runs)" in goal["reason"]
             assert (
                 found[named("bound", row)][0] in goal["reason"] and found[named("bottleneck", row)][0] in goal["reason"]
             )
@@ -112,7 +112,7 @@ def test_how_many_times_faster_is_the_same_in_all_places(measured):
 def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, found):
     """`times slower` of the table is the verdict's comparison turned round, and that among all settings."""
     tables, _, _ = measured
-    best = [row for row in tables["best"] if row["condition"] == "CPU"]
+    best = [row for row in tables["best"] if row["scenario"] == "CPU"]
     had = next(row for row in best if row["loader"] == "torchaudio" and row["tier"] == "ram")
     [interval] = found[named("slower-interval", had)]
     assert interval == f"{number_text(had['slower_low'])} to {number_text(had['slower_high'])}"
@@ -122,13 +122,13 @@ def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, fo
         if row["slug"] == had["slug"] and row["tier"] == "ram" and row["loader"] == "torchaudio"
     )
     assert everything["slower_high"] == had["slower_high"]
-    assert len(best) < sum(row["condition"] == "CPU" for row in tables["ranking"]), "some settings are not the best"
+    assert len(best) < sum(row["scenario"] == "CPU" for row in tables["ranking"]), "some settings are not the best"
 
 
 def test_the_terminal_says_the_figures_of_the_page(measured, found):
     tables, _, _ = measured
     lines = ranking_lines(tables, colour=False)
-    rows = [row for row in tables["best"] if row["condition"] == "CPU"]
+    rows = [row for row in tables["best"] if row["scenario"] == "CPU"]
     head = lines.index(next(line for line in lines if line.startswith("CPU, data set")))
     for line, row in zip(lines[head + 2 :], rows, strict=False):
         rank, speed, interval, bound = (found[named(kind, row)][0] for kind in ("rank", "speed", "interval", "bound"))

@@ -26,9 +26,9 @@ def test_figures_come_with_their_numbers(measured):
     files = links(measured[2])
     assert {f"{name}.csv" for name, chart in charts.every().items() if chart.rows(measured[0])} < files.keys()
     throughput = rows_in(files["throughput.csv"])
-    speeds = [row["clips_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
+    speeds = [row["items_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
     assert speeds == [
-        str(run["clips_per_second"])
+        str(run["items_per_second"])
         for row in measured[0]["best"]
         if row["loader"] == "dali_npy" and row["task"] not in ("train", "lightning")
         for run in measured[0]["runs"]
@@ -44,7 +44,7 @@ def test_raw_records_come_along_without_names(tmp_path, monkeypatch):
     html = report_of(tmp_path, [Made("a", "ram", [1.0, 2.0], warnings=[warning])])[2]
     content = gzip.decompress(base64.b64decode(links(html)["records.jsonl.gz"].split(",")[1])).decode()
     records = [json.loads(line) for line in content.splitlines()]
-    assert [record["clips_per_second"] for record in records] == [1.0, 2.0]
+    assert [record["items_per_second"] for record in records] == [1.0, 2.0]
     assert records[0]["warnings"][0]["seen"] == "read /scratch/USER/a of ~"
     assert "wilhelmina" not in content + html
     monkeypatch.setattr(downloads, "MOST", 100)
@@ -64,7 +64,7 @@ def ladder_step(step, speed, times=None, low=None, high=None, status="ok"):
     common |= {"interval_low": speed, "interval_high": speed, "status": status, "reason": ""}
     return {
         **common,
-        **{"clips_per_second": speed, "times_faster": times, "faster_low": low, "faster_high": high},
+        **{"items_per_second": speed, "times_faster": times, "faster_low": low, "faster_high": high},
         "times_faster_than_first": speed and speed / 10,
     }
 

@@ -11,9 +11,9 @@ from scripts.tables.make_tables import make_tables
 from tests.support.made_runs import Made, make_results
 from tests.support.report_pages import rendered, row_of, section, sections
 
-HEAD = dict.fromkeys(("source", "hardware", "settings", "differs"), "x") | {"title": "Theirs", "item": "clips"}
+HEAD = dict.fromkeys(("source", "hardware", "settings", "differs"), "x") | {"title": "Theirs", "item": "items"}
 ROWS = [
-    {"name": "Map", "loader": "numpy_memmap", "settings": {"gather": "clip"}, "per_second": 4000, "printed": 7000},
+    {"name": "Map", "loader": "numpy_memmap", "settings": {"gather": "item"}, "per_second": 4000, "printed": 7000},
     {"name": "Files", "loader": "npy", "per_second": 2000},
     {"name": "Tar", "loader": "webdataset", "per_second": 1000},
     {"name": "Odd", "lacking": "nobody has it", "per_second": 10},
@@ -25,7 +25,7 @@ def made(loader, speed, tier="disk", **more):
     return Made(loader, tier, outcomes, **more)
 
 
-MAP = made("numpy_memmap", 9000.0, options={"gather": "clip"})
+MAP = made("numpy_memmap", 9000.0, options={"gather": "item"})
 FASTER_MAP = made("numpy_memmap", 20000.0, options={"gather": "batch"})
 
 
@@ -53,7 +53,7 @@ def test_the_same_order_the_other_one_and_what_cannot_be_told(tmp_path):
     [one] = published(found)
     [panel] = one["panels"]
     assert panel["text"].startswith("Of 3 pairs 2 ") and "Tar before Files (3.0 times)" in panel["text"]
-    assert [row["row"]["clips_per_second"] for row in panel["rows"]] == pytest.approx([9000, 1000, 3000], rel=0.01)
+    assert [row["row"]["items_per_second"] for row in panel["rows"]] == pytest.approx([9000, 1000, 3000], rel=0.01)
     assert [row["times"] for row in panel["rows"]] == [4, 2, 1]
     assert [row["own_times"] for row in panel["rows"]] == pytest.approx([3, 1 / 3, 1], rel=0.01)
     assert [row["cores"] for row in panel["rows"]] == pytest.approx([1.5] * 3, rel=0.05)

@@ -90,9 +90,9 @@ WITH_DATA |= {"roofline", "noise"}
 NEEDED = (  # of one loader that was run once: what it would need, below "Not measured"
     *(
         "preset=ladder",
-        "bottlenecks: finalists",
+        "bottlenecks: candidates",
         "sweep.workers",
-        "timeline: finalists",
+        "timeline: candidates",
         "sweep.task",
     ),
     *("preset=tensordict", "control runs", "tensors: true", "cache: [warm, cold]", "results with a bound"),
@@ -134,13 +134,13 @@ def test_the_bar_of_a_result_is_its_interval(tmp_path, runs, low, high):
     assert any(bar == pytest.approx([low, high], abs=0.06) for bar in bars)
 
 
-def test_a_result_outside_the_range_of_its_visits_is_drawn(tmp_path):
-    """A speed is that of the mean block: of what left in slow blocks it may be above all of its visits."""
+def test_a_result_outside_the_range_of_its_runs_is_drawn(tmp_path):
+    """A speed is that of the mean round: of what left in slow rounds it may be above all of its runs."""
     made = [Made("a", "ram", [10.0, 10.0, 10.0, 90.0, 95.0, 99.0], workers=workers) for workers in (0, 2)]
     early = [Made("b", "ram", [8.0, 8.0, 8.0, None, None, None], workers=workers) for workers in (0, 2)]
     tables, figures, _ = report_of(tmp_path, [*made, *early], drawn=True)
     left = [row for row in tables["ranking"] if row["loader"] == "b"]
-    assert all(row["clips_per_second"] > row["highest"] for row in left)
+    assert all(row["items_per_second"] > row["highest"] for row in left)
     assert (figures / "scaling.svg").stat().st_size > 0
 
 

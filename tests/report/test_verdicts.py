@@ -132,7 +132,7 @@ def test_where_it_is_too_noisy_there_is_no_winner_but_what_is_certain(tmp_path, 
     assert 10 < least < ratio, "the lower end of an interval, not a ratio of means"
 
 
-def test_single_visits_distinguish_nothing(tmp_path):
+def test_single_runs_distinguish_nothing(tmp_path):
     verdict = chosen(tmp_path, single(), "b")
     assert named(verdict)[1] != [] and verdict["form"] == "noisy" and verdict["certain"] == ""
     assert verdict["lacking"] == "" and verdict["against"]["faster_low"] is None, "b has a speed, and no rank"
@@ -153,7 +153,7 @@ def test_a_single_loader_is_to_be_used_and_without_any_speed_there_is_nothing_to
         {"declared": "preloads"},
         {"batch_lifetime": "next"},
         {"workers": 3},
-        {"cpu_seconds_per_1000_clips": 1e6},
+        {"cpu_seconds_per_1000_items": 1e6},
         {"pss_peak_bytes": 10**12},
     ],
 )
@@ -162,7 +162,7 @@ def test_among_equals_the_cheapest_is_first(tmp_path, expense):
     tables = tables_of(tmp_path, made)
     for row in tables["best"]:
         row |= {"batch_lifetime": "lasting", "step_au_from": "measured", "step_au_percent": 95.0}
-        row["cpu_seconds_per_1000_clips"] = 1.0
+        row["cpu_seconds_per_1000_items"] = 1.0
         if row["loader"] == "dear":
             kept = {key: value for key, value in expense.items() if key not in ("declared", "tier")}
             row |= kept | ({"declared": {**row["declared"], "preloads": True}} if "declared" in expense else {})
@@ -219,7 +219,7 @@ def test_what_counts_most_of_an_expense_comes_first(tmp_path):
     assert by_goal(tables)["fastest"]["row"]["loader"] == "slow", "two workers are cheaper than a copy in RAM"
 
 
-def test_few_and_disturbed_visits_are_said(tmp_path):
+def test_few_and_disturbed_runs_are_said(tmp_path):
     made = [
         Made("a", "disk", [100.0, 101.0, 102.0], warnings=[DISTURBED, WARNING]),
         Made("b", "disk", [9.0, None, 9.0]),
@@ -262,7 +262,7 @@ def test_what_holds_everything_in_memory_says_so_and_how_much(tmp_path):
     assert "328 MB" in lean and "812 MB" not in lean
 
 
-def test_an_order_that_is_no_permutation_of_all_clips_is_said_to_be_none(tmp_path):
+def test_an_order_that_is_no_permutation_of_all_items_is_said_to_be_none(tmp_path):
     made = [
         Made("webdataset", "disk", runs(900.0), cache="cold"),
         Made("webdataset", "ram", runs(30.0), cache="cold"),
@@ -509,7 +509,7 @@ def test_a_headline_leaves_out_options_that_are_as_by_default():
     row["declared"] = plugins.declared(plugins.load("loaders", "numpy_memmap"))
     settings = {
         value: verdict_texts.unusual_settings({**row, "options": json.dumps({"gather": value})})
-        for value in ("batch", "clip")
+        for value in ("batch", "item")
     }
     default = plugins.load("loaders", "numpy_memmap").OPTIONS["gather"]["default"]
     assert settings.pop(default) == "batch 32, 2 workers, prefetch 2"
@@ -541,7 +541,7 @@ def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_b
         ("none", "lightning", "train_repeats: 5"),
     ],
 )
-def test_what_gives_a_result_more_visits_is_a_command_of_its_own_session(minutes, task, key):
+def test_what_gives_a_result_more_runs_is_a_command_of_its_own_session(minutes, task, key):
     """Without its data set and preset another session would begin, and a preset stands above config.yaml."""
     measure = {"minutes": minutes, "repeats": 4, "train_repeats": 3}
     tables = {"dataset": {"dataset": "demo", "config": {"preset": "quick"}, "measure": measure}}
@@ -554,13 +554,13 @@ def test_what_gives_a_result_more_visits_is_a_command_of_its_own_session(minutes
     [({}, True), ({"batch": 32}, True), ({"batch": 64}, False), ({"batch": 16}, True), ({"gigabytes": 300}, False)],
 )
 def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, asked, fed):
-    """2,000 items/s feed 32 clips each 20 ms, not 64; 300 GB do not fit into 64 GB, and the disk gives 60 MB/s."""
+    """2,000 items/s feed 32 items each 20 ms, not 64; 300 GB do not fit into 64 GB, and the disk gives 60 MB/s."""
     tables = tables_of(tmp_path, [Made("a", "disk", [2000.0, 2010.0, 1990.0, 2005.0, 1995.0])])
     own = {"step_ms": 20, "ram_gigabytes": 64, "storage_mbps": 60, **asked}
     tables["dataset"]["report"] = {**(tables["dataset"]["report"] or {}), **own}
     for row in (*tables["best"], *tables["ranking"]):
         row |= {"step_au_from": "by its rate", "step_au_percent": 98.0, "step_au_low": 96.0}
-        row |= {"steady_clips_per_second": 2000.0, "epoch_start_seconds": 0.0}
+        row |= {"steady_items_per_second": 2000.0, "epoch_start_seconds": 0.0}
     simplest = next(one for one in verdicts(tables) if one["goal"] == "simplest")
     assert (simplest["row"] is not None) == fed, simplest["lacking"]
     if not fed:  # and says so with the AU of one's own batch and data, not with 98 %
@@ -588,7 +588,7 @@ def test_an_au_below_the_target_says_so_with_its_lower_end():
     assert verdict_texts.least_au_text(row | {"step_au_percent": 89.96, "step_au_low": 89.96}) == "89.9 %"
 
 
-def test_a_page_begins_with_a_condition_that_has_a_speed(tmp_path):
+def test_a_page_begins_with_a_scenario_that_has_a_speed(tmp_path):
     made = [Made("a", "disk", ["failed"]), Made("a", "disk", [100.0, 101.0, 99.0], task="train", au=50.0)]
     tables = tables_of(tmp_path, made)
     assert {row["task"] for row in main_panel(tables["best"], "cpu")} == {"train"}

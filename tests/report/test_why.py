@@ -30,9 +30,9 @@ def test_another_loader_of_the_same_files_is_an_opportunity_with_its_interval(tm
     "rival",
     [
         Made("soundfile", "disk", [60.0, 300.0, 90.0, 160.0, 99.0], "wav"),  # not distinguishable
-        Made("soundfile", "disk", [900.0], "wav"),  # a single visit
+        Made("soundfile", "disk", [900.0], "wav"),  # a single run
         Made("soundfile", "ram", SAME_FILES.outcomes, "wav"),  # on another tier
-        Made("soundfile", "disk", SAME_FILES.outcomes, "wav", cache="cold"),  # in another condition
+        Made("soundfile", "disk", SAME_FILES.outcomes, "wav", cache="cold"),  # in another scenario
         Made("soundfile", "disk", ["failed"] * 5, "wav"),
         Made("soundfile", "disk", [50.0, 51.0, 49.0, 50.5, 49.5], "wav"),  # slower
     ],

@@ -31,7 +31,8 @@ from tests.support.programs import PROJECT
 from tests.support.report_pages import blank_pictures, report_of
 
 HERE = Path(__file__).parent
-SLOWER = [1000.0 - run for run in range(10)] + [900.0 - run for run in range(10)]  # clips/s of the control run
+# items/s of the control run
+SLOWER = [1000.0 - result for result in range(10)] + [900.0 - result for result in range(10)]
 
 
 def terminal() -> str:
@@ -41,7 +42,7 @@ def terminal() -> str:
         root = Path(folder)
         tables = {
             "everything, ten times": tables_of(root / "whole", whole.pop("made"), "torchaudio", **whole),
-            "three visits, some failed and skipped": tables_of(root / "short", short, bounds=bounds),
+            "three runs, some failed and skipped": tables_of(root / "short", short, bounds=bounds),
             **{name: tables_of(root / name, made(), "c") for name, made in FORMS.items()},
             "a machine that became slower": tables_of(root / "slower", FORMS["clear"](), bounds={("cpu", 32): SLOWER}),
             "beside an earlier session and another machine": beside_others(root),
@@ -61,7 +62,7 @@ def page() -> str:
     no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
     sessions = {
         "everything, ten times": session(),
-        "three visits": {"made": short, "bounds": bounds, "skipped": [no_gpu]},
+        "three runs": {"made": short, "bounds": bounds, "skipped": [no_gpu]},
     }
     for name, made in sessions.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -95,12 +96,12 @@ def errors(text: str) -> str:
     An input is of the lines that begin with `>`; above it, behind `==`, stands what it is given to.
     """
     out: list[str] = []
-    for block in re.split(r"\n{2,}", text.strip()):
-        if block.startswith("== "):
-            out.append(block)
-            kind = block.split()[1]
+    for round_number in re.split(r"\n{2,}", text.strip()):
+        if round_number.startswith("== "):
+            out.append(round_number)
+            kind = round_number.split()[1]
             continue
-        given = [line for line in block.splitlines() if line.startswith(">")]
+        given = [line for line in round_number.splitlines() if line.startswith(">")]
         source = "\n".join(line[2:] for line in given)
         with tempfile.TemporaryDirectory() as folder:
             out.append("\n".join([*given, plain(refusal(READERS[kind], source, Path(folder)), Path(folder)).rstrip()]))
@@ -214,7 +215,7 @@ def of_published(source: str, folder: Path) -> None:
 
 
 def of_program(source: str, folder: Path) -> None:
-    """Call a program, by its module and its arguments, in a folder with an empty ledger and a corpus without clips."""
+    """Call a program, by its module and its arguments, in a folder with an empty ledger and a corpus without items."""
     write_ledger(folder / "ledger.csv", [])
     (folder / "recording.wav").touch()
     (folder / "labels.csv").write_text("name,label\n")
@@ -237,7 +238,7 @@ READERS = {
 
 
 class Visible(HTMLParser):
-    """Gathers the text of a page that a reader sees, a line for each block; cells of a row stand beside each other."""
+    """Gathers the text of a page that a reader sees, a line for each round; cells of a row stand beside each other."""
 
     LINES = ("p", "h1", "h2", "h3", "h4", "li", "tr", "dt", "dd", "summary", "figcaption", "label", "option", "div")
     UNSEEN = ("script", "style", "head", "pre", "svg")

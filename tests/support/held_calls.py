@@ -31,10 +31,10 @@ def held_project() -> Iterator[tuple[ProjectCopy, Path]]:
         (python.parent / "released").touch()
 
 
-def until(condition: Callable[[], bool], process: Popen | None = None) -> None:
-    """Wait until a condition holds, as long as a process that is needed for it lives."""
+def until(scenario: Callable[[], bool], process: Popen | None = None) -> None:
+    """Wait until a scenario holds, as long as a process that is needed for it lives."""
     end = time.monotonic() + PATIENCE
-    while not condition():
+    while not scenario():
         assert process is None or process.poll() is None, process.communicate()[0][-3000:]
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)

@@ -27,9 +27,9 @@ RANDOM = "/dev/urandom"  # a native library opens it once in a process, and keep
 
 def write_format(corpus: Corpus, name: str, folder: Path, readers: int) -> None:
     """Write both splits of a corpus in one format below `folder`."""
-    for split, clips in corpus.counts.items():
+    for split, items in corpus.counts.items():
         (folder / split).mkdir(parents=True)
-        if clips:
+        if items:
             plugins.load("formats", name).write(corpus, split, folder / split, readers, lambda count: None)  # noqa: ARG005
 
 
@@ -41,7 +41,7 @@ def request_for(
     options = {name: part["default"] for name, part in getattr(plugins.load("loaders", loader), "OPTIONS", {}).items()}
     arguments = {
         "location": location.split(split),
-        "clips": corpus.counts[split],
+        "items": corpus.counts[split],
         "sample": corpus.sample,
         "classes": corpus.classes,
         "batch_size": BATCH_SIZE,
@@ -78,9 +78,9 @@ class Placed:
         return self.store.as_aistore(location) if first == "ais" else location
 
 
-def clip_order(epoch: Any, number: int) -> list[list[int]]:
-    """Return the clip indices of each batch of one epoch."""
-    return [batch["clip"].tolist() for batch in epoch(number)]
+def item_order(epoch: Any, number: int) -> list[list[int]]:
+    """Return the item indices of each batch of one epoch."""
+    return [batch["item"].tolist() for batch in epoch(number)]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import xxhash
 from PIL import Image
 
 from scripts.common import plugins
-from scripts.common.corpus import MANIFEST_COLUMNS, Corpus, clip_hash
+from scripts.common.corpus import MANIFEST_COLUMNS, Corpus, item_hash
 from scripts.common.sample import Sample
 from scripts.kinds import audio
 
@@ -21,27 +21,27 @@ ODD_IDS = ("-dash first", "com,ma", 'quo"te', "ümlaut-Ω", "sla/sh", "#hash")
 
 def make_corpus(
     root: Path,
-    clips: int = 24,
+    items: int = 24,
     seconds: float = 0.05,
     classes: int = 5,
     validation: int | None = None,
     seed: int = 0,
     kind: Any = None,
-    items: Callable[[Sample, np.random.Generator], np.ndarray] | None = None,
+    content: Callable[[Sample, np.random.Generator], np.ndarray] | None = None,
 ) -> Corpus:
-    """Write a corpus of `clips` clips into the new folder `root` and return it.
+    """Write a corpus of `items` items into the new folder `root` and return it.
 
-    The clips are noise of 0.3 to 1.2 times the fixed length `seconds`, among them one that holds the extremes of
-    int16, with one to three classes each, not in ascending order. The last `validation` clips (a quarter, unless
+    The items are noise of 0.3 to 1.2 times the fixed length `seconds`, among them one that holds the extremes of
+    int16, with one to three classes each, not in ascending order. The last `validation` items (a quarter, unless
     told) are of the split `validation`. The first ids hold characters that trip naive readers. `kind`: a Kind of other
-    data, whose items are noise too, unless `items` makes them.
+    data, whose items are noise too, unless `content` makes them.
     """
     random = np.random.default_rng(seed)
     kind = kind or audio.Kind(SAMPLE_RATE, seconds, 0.0)
     sample = kind.sample
     module = plugins.load("kinds", sample.kind)
-    validation = clips // 4 if validation is None else validation
-    ids = sorted([*ODD_IDS, *(f"clip-{number:07}" for number in range(clips))][:clips])
+    validation = items // 4 if validation is None else validation
+    ids = sorted([*ODD_IDS, *(f"item-{number:07}" for number in range(items))][:items])
     folder = root / "shards" / "0000"
     folder.mkdir(parents=True)
     with open(root / "manifest.csv", "w", encoding="utf-8", newline="") as file:
@@ -49,10 +49,10 @@ def make_corpus(
         table.writerow(MANIFEST_COLUMNS)
         for index, name in enumerate(ids):
             path = folder / f"{index:06}.{sample.ending}"
-            stored = kind.write(path, (items or made_item)(sample, random))
+            stored = kind.write(path, (content or made_item)(sample, random))
             chosen = random.permutation(classes)[: random.integers(1, min(3, classes) + 1)]
-            split = "train" if index < clips - validation else "validation"
-            hashed = clip_hash(module.fixed(stored, sample))
+            split = "train" if index < items - validation else "validation"
+            hashed = item_hash(module.fixed(stored, sample))
             numbers = " ".join(map(str, chosen))
             row = [index, name, split, numbers, stored.shape[-1], hashed, path.relative_to(root)]
             table.writerow(row)
@@ -63,7 +63,7 @@ def make_corpus(
         **kind.about(0),
         "sample": sample.as_json(),
         "classes": classes,
-        "clips": {"train": clips - validation, "validation": validation},
+        "items": {"train": items - validation, "validation": validation},
         "rejected": 0,
         "unavailable": 0,
         "failed": 0,

@@ -11,10 +11,10 @@ from scripts.common.files import block_of, write_json
 from scripts.common.sample import audio
 from scripts.loaders import _program
 from scripts.plan import experiment
-from scripts.plan.runs import Bound, Run
+from scripts.plan.results import Bound, Result
 
-Outcome = float | str | None  # clips/s of an ok run; "failed" or "skipped"; None: no file
-CLIP_BYTES = 640_000
+Outcome = float | str | None  # items/s of an ok run; "failed" or "skipped"; None: no file
+ITEM_BYTES = 640_000
 STEP_LIMIT_MS = 200
 MEMORY = {
     **{"pss_peak_bytes": 812_000_000, "pss_per_worker_peak_bytes": 203_000_000, "rss_peak_bytes": 1_900_000_000},
@@ -46,7 +46,7 @@ class Made:
     batch_size: int = 32
     workers: int | None = 2
     reason: str = "no such library: dali"
-    problems: Sequence[str] = ("3 clips altered, first 17", "1 clip missing: 4")
+    problems: Sequence[str] = ("3 items altered, first 17", "1 item missing: 4")
     warnings: Sequence[Mapping[str, str]] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     cache: str = "warm"
@@ -67,8 +67,8 @@ class Made:
     def slug(self) -> str:
         workers = "" if self.workers is None else f"-w{self.workers}"
         options = "".join(f"-{key}_{value}" for key, value in self.options.items())
-        conditions = experiment.Conditions(self.task, self.cache, self.step_ms).suffix
-        return "-".join([f"{self.device}-b{self.batch_size}{workers}-p2{options}", *conditions])
+        scenarios = experiment.Scenario(self.task, self.cache, self.step_ms).suffix
+        return "-".join([f"{self.device}-b{self.batch_size}{workers}-p2{options}", *scenarios])
 
 
 def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]:
@@ -83,7 +83,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         **{"format": made.format, "tier": made.tier, "split": "train", "task": made.task, "cache": made.cache},
         **{"step_ms": made.step_ms, "declared": declared(made)},
         **{"repeat": repeat, "slug": made.slug, "settings": made.settings, "threads": 2, "seed": 0},
-        **{"clips": 461, "clip_bytes": CLIP_BYTES, "clips_per_second": speed},
+        **{"items": 461, "item_bytes": ITEM_BYTES, "items_per_second": speed},
         "reason": {"ok": None, "failed": "the verification found wrong data", "skipped": made.reason}[status],
         "verification": None
         if skipped
@@ -107,7 +107,7 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
         if made.trials and not repeat:
             record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
-        record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_clips": 1500 / speed, "cores": 1.5, **faults}
+        record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_items": 1500 / speed, "cores": 1.5, **faults}
         if made.others:
             record["resources"] |= {"others_percent": made.others[repeat], "stolen_percent": 0.0}
     return record
@@ -125,15 +125,15 @@ def declared(made: Made) -> dict[str, Any]:
 
 
 def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str, Any]:
-    """Return what a record says of a run's speeds, in clips/s, without parts of its work."""
+    """Return what a record says of a run's speeds, in items/s, without parts of its work."""
     return {"full": full, "without": without, "consumer": consumer}
 
 
 def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
-    """Return the times of an ok run of some epochs at `speed` clips/s; the first batch after 0.5 s, 0.6 s, ..."""
+    """Return the times of an ok run of some epochs at `speed` items/s; the first batch after 0.5 s, 0.6 s, ..."""
     seconds = 461 / speed
-    epoch = {"seconds": seconds, "gap_seconds": 0.02, "clips": 461}
-    epoch |= {"arrivals_seconds": [seconds / 2, seconds], "batch_clips": [400, 61]}
+    epoch = {"seconds": seconds, "gap_seconds": 0.02, "items": 461}
+    epoch |= {"arrivals_seconds": [seconds / 2, seconds], "batch_items": [400, 61]}
     times = {"construct_seconds": 0.1, "first_batch_seconds": 0.5 + 0.1 * repeat, "verify_seconds": 0.9}
     return {**times, "teardown_seconds": 0.05, "epochs": [epoch] * epochs}
 
@@ -159,7 +159,7 @@ def run_spans(workers: int, batches: int = 6) -> list[dict[str, Any]]:
 
 
 def bound_record(device: str, batch_size: int, repeat: int, speed: float, dataset: str = "demo") -> dict[str, Any]:
-    """Return the record of one control run at `speed` clips/s."""
+    """Return the record of one control run at `speed` items/s."""
     return {
         **{
             "record": "bound",
@@ -169,8 +169,8 @@ def bound_record(device: str, batch_size: int, repeat: int, speed: float, datase
             "dataset": dataset,
             "repeat": repeat,
         },
-        **{"settings": {"device": device, "batch_size": batch_size}, "threads": 2, "clips": 461},
-        **{"clip_bytes": CLIP_BYTES, "clips_per_second": speed, "seconds": 0.2, "host": {}},
+        **{"settings": {"device": device, "batch_size": batch_size}, "threads": 2, "items": 461},
+        **{"item_bytes": ITEM_BYTES, "items_per_second": speed, "seconds": 0.2, "host": {}},
         **{"before": {}, "after": {}, "warnings": [], "started": "2026-01-01T00:00:00Z"},
     }
 
@@ -222,20 +222,20 @@ def make_results(
 
 
 def measured(
-    plan: experiment.Plan, runs: Iterable[Run], rounds: int = 1, proof_of: Callable[[Run], Any] | None = None
+    plan: experiment.Plan, runs: Iterable[Result], rounds: int = 1, proof_of: Callable[[Result], Any] | None = None
 ) -> facts.Session:
     """Return a session of these results of a plan, proven and measured, whose records say nothing."""
     runs = list(runs)
     declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
-    proof = {"status": "ok", "started": "then", "receipts_hash": "same", "verification": {}, "declared": declared}
-    for run in runs:
-        write_json(plan.project / run.proof, proof_of(run) if proof_of else proof)
-    content = {"dataset": plan.dataset, "results": [vars(run) for run in runs]}
-    bases = facts.Bases(content, plan.project).among(run.id for run in runs)
+    proof = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+    for result in runs:
+        write_json(plan.project / result.proof, proof_of(result) if proof_of else proof)
+    content = {"dataset": plan.dataset, "results": [vars(result) for result in runs]}
+    bases = facts.Bases(content, plan.project).among(result.id for result in runs)
     session = facts.begin(plan.project, plan.dataset, "main", bases, {})
-    for run in runs:
+    for result in runs:
         for number in range(rounds):
-            write_json(session.folder / run.id / f"{number}.json", {})
+            write_json(session.folder / result.id / f"{number}.json", {})
     return session
 
 
@@ -253,7 +253,7 @@ def _row(made: Made, dataset: str) -> dict[str, Any]:
     """Return a row of the plan."""
     parts = [re.sub(r"\W", "_", part) for part in (made.tier, made.loader, made.slug)]
     return vars(
-        Run(
+        Result(
             **{"id": "/".join(parts), "dataset": dataset, "slug": made.slug, "settings": made.settings},
             **{"loader": made.loader, "tier": made.tier, "format": made.format},
             **{"cache": made.cache, "task": made.task, "step_ms": made.step_ms, "seconds": 0.5},
@@ -266,7 +266,7 @@ def _row(made: Made, dataset: str) -> dict[str, Any]:
 def proof_record(made: Made, dataset: str = "demo") -> dict[str, Any]:
     """Return the record of a proof that went well."""
     proof = run_record(replace(made, outcomes=[1.0], shortest=(), trials=None, others=(), warnings=()), 0, dataset)
-    return {**proof, "mode": "proof", "clips_per_second": None, "receipts_hash": "0123456789abcdef", "times": None}
+    return {**proof, "mode": "proof", "items_per_second": None, "checksums_hash": "0123456789abcdef", "times": None}
 
 
 def _write_session(
@@ -305,27 +305,27 @@ def _write_tensors(root: Path, tensors: Sequence[Mapping[str, Any]], dataset: st
 
 
 def tensors_record(repeat: int, speeds: Mapping[str, float], batch_size: int = 32, **changes: Any) -> dict[str, Any]:
-    """Return the record of the micro-benchmarks: ways of gathering a batch on the CPU at these clips/s."""
+    """Return the record of the micro-benchmarks: ways of gathering a batch on the CPU at these items/s."""
     common = {
         "operation": "many",
         "device": "cpu",
-        "clips": batch_size,
-        "bytes": batch_size * CLIP_BYTES,
+        "items": batch_size,
+        "bytes": batch_size * ITEM_BYTES,
         "delivers": True,
     }
     common |= {"series": 1, "status": "ok", "reason": None}
     tensors = [
         {
             **common,
-            **{"method": way, "seconds": [batch_size / speed] * 5, "clips_per_second": speed},
-            "megabytes_per_second": speed * CLIP_BYTES / 1e6,
+            **{"method": way, "seconds": [batch_size / speed] * 5, "items_per_second": speed},
+            "megabytes_per_second": speed * ITEM_BYTES / 1e6,
         }
         for way, speed in speeds.items()
     ]
     return {
         **{"record": "tensors", "status": "ok", "reason": None, "dataset": "demo", "repeat": repeat, "seed": 0},
         **{"slug": f"cpu-b{batch_size}", "settings": {"device": "cpu", "batch_size": batch_size}, "threads": 2},
-        **{"workers": 2, "clips": 512, "clip_bytes": CLIP_BYTES, "host": {}, "before": {}, "after": {}},
+        **{"workers": 2, "items": 512, "item_bytes": ITEM_BYTES, "host": {}, "before": {}, "after": {}},
         **{"warnings": [], "started": "2026-01-01T00:00:00Z", "tensors": tensors, **changes},
     }
 
@@ -336,17 +336,17 @@ def _write_preparation(root: Path, planned: Mapping[str, Any]) -> None:
     corpus = {
         **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3},
         **{"unavailable": 8, "failed": 2},
-        **{"clips": {"train": 461, "validation": 51}, "ids_hash": "0123456789abcdef", "audio_seconds": 4800.0},
+        **{"items": {"train": 461, "validation": 51}, "ids_hash": "0123456789abcdef", "audio_seconds": 4800.0},
     }
     write_json(results / "corpus" / dataset / "corpus.json", corpus)
-    clips = {"asked": 1525, "fetched": 515, "unavailable": 8, "failed": 2, "waiting": 1000, "stopped": 0, "reasons": {}}
-    write_json(results / "clips" / dataset / "clips.json", clips)
+    items = {"asked": 1525, "fetched": 515, "unavailable": 8, "failed": 2, "waiting": 1000, "stopped": 0, "reasons": {}}
+    write_json(results / "clips" / dataset / "clips.json", items)
     rejected = "id,reason\na,shorter than 0.5 s\nb,shorter than 0.5 s\nc,no audio stream\n"
     (results / "corpus" / dataset / "rejected.csv").write_text(rejected, encoding="utf-8")
     for number, name in enumerate(planned["formats"], start=1):
         record = {"record": "format", "format": name, "seconds": 1.5 * number, "bytes": 328_000_000 * number}
-        record |= {"files": 2 + 510 * (number % 2), "clips": 512, "clip_bytes": CLIP_BYTES}
-        write_json(results / "formats" / dataset / f"{name}.json", {**record, "clips_per_second": 512 / (1.5 * number)})
+        record |= {"files": 2 + 510 * (number % 2), "items": 512, "item_bytes": ITEM_BYTES}
+        write_json(results / "formats" / dataset / f"{name}.json", {**record, "items_per_second": 512 / (1.5 * number)})
     for name in planned["tiers"]:
         if "/" not in name:
             write_json(results / "placed" / dataset / f"{name}.json", _tier(name))
@@ -361,12 +361,12 @@ def _tier(name: str) -> dict[str, Any]:
             **{"fio": None, "reason": "fio is not installed", "warnings": [warning]},
         }
     slowdown = 20 if name == "slow" else 1
-    random = {"clips_per_second": 2850.0 / slowdown, "mean_latency_ms": 0.35 * slowdown, "p99_latency_ms": 1.2}
+    random = {"items_per_second": 2850.0 / slowdown, "mean_latency_ms": 0.35 * slowdown, "p99_latency_ms": 1.2}
     fio = {
         "sequential": {"megabytes_per_second": 2145.7 / slowdown},
         "random": random,
         "reads": [
-            fio_read("random", readers, random["clips_per_second"] * CLIP_BYTES * 1.2 ** (readers - 1) / 1e6)
+            fio_read("random", readers, random["items_per_second"] * ITEM_BYTES * 1.2 ** (readers - 1) / 1e6)
             for readers in (1, 2, 4)
         ],
         "method": "fio, direct, 640 kB",
@@ -378,15 +378,15 @@ def _tier(name: str) -> dict[str, Any]:
 
 
 def fio_read(pattern: str, readers: int, speed: float, block_bytes: int | None = None) -> dict[str, Any]:
-    """Return one of the reads of a tier's profile, at `speed` MB/s; of a clip's size where it is random."""
-    block = block_bytes or (block_of(CLIP_BYTES) if pattern == "random" else 2**20)
+    """Return one of the reads of a tier's profile, at `speed` MB/s; of an item's size where it is random."""
+    block = block_bytes or (block_of(ITEM_BYTES) if pattern == "random" else 2**20)
     return {"pattern": pattern, "readers": readers, "block_bytes": block, "megabytes_per_second": speed}
 
 
 def example() -> tuple[list[Made], dict[tuple[str, int], list[float]]]:
     """Return results as an experiment would give them, and its bound: seven loaders, two tiers, three worker counts.
 
-    numpy_memmap (24,000 clips/s on ram) and lazy_memmap (23,800) are not distinguishable; webdataset fails on disk;
+    numpy_memmap (24,000 items/s on ram) and lazy_memmap (23,800) are not distinguishable; webdataset fails on disk;
     dali_wav is skipped.
     """
     formats = {"torchaudio": "wav", "dali_wav": "wav", "dali_npy": "npy", "dali_external": "npy"}
@@ -454,11 +454,11 @@ def session(repeats: int = 10) -> dict[str, Any]:
         for tier, most in (("disk", 2700.0), ("slow", 140.0)):
             cold = min(speed, most) * 0.9
             explanation = explained(cold, 60000.0, storage=speed * 1.1, **parts)
-            conditions = {
+            scenarios = {
                 "trials": explanation,
                 "shortest": [None] * repeats if tier == "slow" else [14.0] * repeats,
             }
-            results.append(made(loader, tier, cold, format, cache="cold", **conditions))
+            results.append(made(loader, tier, cold, format, cache="cold", **scenarios))
             results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
     in_ladder = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
     ladder_steps = [

@@ -10,16 +10,16 @@ from scripts.report.shown import shown_tables
 from scripts.tables import make_tables
 from tests.support.made_runs import Made, make_results, record_path
 
-NOISE = [1.0, 2.2, 0.8, 2.0, 0.9, 1.1]  # of one visit to the next
+NOISE = [1.0, 2.2, 0.8, 2.0, 0.9, 1.1]  # of one run to the next
 
 
 def runs(speed: float, count: int = 5) -> list[float]:
-    """Return speeds of visits that differ by 0.1 % each, with `speed` in the middle."""
+    """Return speeds of runs that differ by 0.1 % each, with `speed` in the middle."""
     return [speed * (1 + 0.001 * (run - (count - 1) / 2)) for run in range(count)]
 
 
 def other(speed: float, count: int = 5) -> list[float]:
-    """Return the same in the opposite order: within blocks they are not what `runs` are."""
+    """Return the same in the opposite order: within rounds they are not what `runs` are."""
     return runs(speed, count)[::-1]
 
 
@@ -48,7 +48,7 @@ def close() -> list[Made]:
 
 
 def single() -> list[Made]:
-    """Return two results of a single visit each."""
+    """Return two results of a single run each."""
     return [Made("a", "disk", [100.0]), Made("b", "disk", [1.0])]
 
 
@@ -101,8 +101,8 @@ def tables_of(
     plan = read_plan(make_results(root, made, **kwargs))
     plan["config"]["report"] = {"now": now, "step_ms": step_ms, **(asked or {})}
     for name, (seconds, size, files) in (formats or {}).items():
-        record = {"format": name, "seconds": seconds, "bytes": size, "files": files, "clips": 512}
-        write_json(root / "results" / "formats" / "demo" / f"{name}.json", {**record, "clip_bytes": 640_000})
+        record = {"format": name, "seconds": seconds, "bytes": size, "files": files, "items": 512}
+        write_json(root / "results" / "formats" / "demo" / f"{name}.json", {**record, "item_bytes": 640_000})
     for entry in plan["results"] if memory is not None else ():
         peaks = memory.get((entry["loader"], entry["tier"]))
         for path in record_path(root, entry).parent.glob("[0-9]*.json"):

@@ -23,6 +23,6 @@ def epoch_of(corpus: Corpus, placed: Placed, loader: str, options: dict[str, Any
     request = request_for(corpus, loader, placed.location(loader), options=options)
     sink, verifier = Sink("cpu"), Verifier(corpus, "train", BATCH_SIZE, 1)
     with plugins.load("loaders", loader).open_epochs(request) as epoch:
-        receipts = [sink.consume(batch) for batch in epoch(0) if verifier.check(batch)]
-    verifier.finish(receipts)
+        checksums = [sink.consume(batch) for batch in epoch(0) if verifier.check(batch)]
+    verifier.finish(checksums)
     return verifier.problems

@@ -104,10 +104,10 @@ def jobs() -> list[dict[str, str]]:
     return [dict(word.split("=", 1) for word in block.split() if "=" in word) for block in blocks if "JobId=" in block]
 
 
-def awaited(condition, what: str, seconds: float = PATIENCE) -> None:
-    """Return once the condition holds; fail after so many seconds."""
+def awaited(scenario, what: str, seconds: float = PATIENCE) -> None:
+    """Return once the scenario holds; fail after so many seconds."""
     end_of_patience = time.monotonic() + seconds
-    while not condition():
+    while not scenario():
         assert time.monotonic() < end_of_patience, f"waited {seconds} s for {what}"
         time.sleep(0.1)
 

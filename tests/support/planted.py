@@ -73,7 +73,7 @@ class Planted:
                     audio=torch.zeros(count, 1, request.samples),
                     target=torch.zeros(count, dtype=torch.int64),
                     labels=torch.zeros(count, request.classes),
-                    clip=torch.tensor(positions),
+                    item=torch.tensor(positions),
                 )
 
         SlowToSend.seconds = self.transfer
@@ -90,10 +90,10 @@ def busy(batches: Iterator[Any], seconds: float, clock: Any) -> Iterator[Any]:
         yield batch
 
 
-def request(workers: int = 0, clips: int = 64, batch_size: int = 8) -> LoaderRequest:
-    """Return a request for short clips."""
+def request(workers: int = 0, items: int = 64, batch_size: int = 8) -> LoaderRequest:
+    """Return a request for short items."""
     return LoaderRequest(
-        Location("file:///nowhere"), clips, audio(100), classes=3, batch_size=batch_size, workers=workers
+        Location("file:///nowhere"), items, audio(100), classes=3, batch_size=batch_size, workers=workers
     )
 
 
@@ -104,7 +104,7 @@ def recovered(load_ms: float, step_ms: float, clock: Any = time) -> dict[str, tu
     """Return what the instrument finds of known sleeps, beside what is planted: AU in percent, and seconds."""
     load, step = load_ms / 1000, step_ms / 1000
     timed: list[protocol.EpochTimes] = []
-    with opener(Planted(read=load, clock=clock), request(clips=24))() as epoch:
+    with opener(Planted(read=load, clock=clock), request(items=24))() as epoch:
         sink = Stepped(Sink("cpu"), step, clock.perf_counter, partial(wait, sleep=clock.sleep))
         list(epoch(0))  # as the verify epoch before it
         protocol.time_epochs(epoch, sink, 2, clock.perf_counter, 0.0, timed)

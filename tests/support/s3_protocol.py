@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from tests.support.s3_store import BLOCK, HEAD, Entry, Store
+from tests.support.s3_store import HEAD, ROUND, Entry, Store
 
 PAGE = 1000  # keys of a list, at most
 REASONS = {200: "OK", 204: "No Content", 206: "Partial Content"}
@@ -242,11 +242,11 @@ class Handler(socketserver.StreamRequestHandler):
     def _body(self) -> Iterator[bytes]:
         """Yield the request's body."""
         while self.left:
-            block = self.rfile.read(min(self.left, BLOCK))
-            if not block:
+            round_number = self.rfile.read(min(self.left, ROUND))
+            if not round_number:
                 raise ConnectionResetError("a request that ends early")
-            self.left -= len(block)
-            yield block
+            self.left -= len(round_number)
+            yield round_number
 
     def _drain(self) -> None:
         for _ in self._body():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-BLOCK = 1024 * 1024
+ROUND = 1024 * 1024
 HEAD = 64  # bytes of a file before those of its object: the ETag, and blanks
 
 
@@ -29,12 +29,12 @@ class Part(NamedTuple):
     md5: bytes
     sha256: str
 
-    def blocks(self) -> Iterator[bytes]:
+    def rounds(self) -> Iterator[bytes]:
         """Yield the bytes."""
         with open(self.path, "rb") as file:
             file.seek(HEAD)
-            while block := file.read(BLOCK):
-                yield block
+            while round_number := file.read(ROUND):
+                yield round_number
 
 
 class Store:
@@ -76,17 +76,17 @@ class Store:
         """Return the bytes of an object that is there."""
         return self._path(bucket, key).read_bytes()[HEAD:]
 
-    def receive(self, blocks: Iterable[bytes]) -> Part:
+    def receive(self, rounds: Iterable[bytes]) -> Part:
         """Write bytes that come to a file of their own."""
         path = self.parts / secrets.token_hex(16)
         size, md5, sha256 = 0, hashlib.md5(usedforsecurity=False), hashlib.sha256()
         try:
             with open(path, "wb") as file:
                 file.write(b" " * HEAD)
-                for block in blocks:
-                    size += file.write(block)
-                    md5.update(block)
-                    sha256.update(block)
+                for round_number in rounds:
+                    size += file.write(round_number)
+                    md5.update(round_number)
+                    sha256.update(round_number)
         except BaseException:
             path.unlink()
             raise
@@ -99,7 +99,7 @@ class Store:
     def join(self, bucket: str, key: str, parts: Iterable[Part]) -> Entry:
         """Make one object of parts, which are deleted; its ETag is that of Amazon's multipart uploads."""
         parts = list(parts)
-        whole = self.receive(block for part in parts for block in part.blocks())
+        whole = self.receive(round_number for part in parts for round_number in part.rounds())
         for part in parts:
             part.path.unlink()
         total = hashlib.md5(b"".join(part.md5 for part in parts), usedforsecurity=False).hexdigest()

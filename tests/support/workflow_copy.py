@@ -75,7 +75,7 @@ def heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-ONE_BLOCK = {
+ONE_ROUND = {
     "minutes": "none",
     "repeats": 1,
     "attempts": 1,  # beside other tests each is disturbed
@@ -107,7 +107,7 @@ class ProjectCopy:
             "storage": {"ram": {"path": str(ram)}, "disk": {"path": "results/placed"}},
             "loaders": LOADERS,
             "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["read"]},
-            "measure": {**ONE_BLOCK, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False},
+            "measure": {**ONE_ROUND, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False},
         }
         self.configure(**config)
 
@@ -155,11 +155,11 @@ class ProjectCopy:
         """Return the jobs that a call would run, without `all`."""
         output = self.snakemake("--dry-run", *arguments)
         jobs = []
-        for block in re.split(r"(?m)^(?:local)?rule ", output)[1:]:
-            found = re.search(r"(?m)^    wildcards: (.*)$", block)
+        for round_number in re.split(r"(?m)^(?:local)?rule ", output)[1:]:
+            found = re.search(r"(?m)^    wildcards: (.*)$", round_number)
             pairs = (pair.split("=", 1) for pair in found[1].split(", ")) if found else ()
-            reason = re.search(r"(?m)^    reason: (.*)$", block)
-            jobs.append(Job(block.partition(":")[0], dict(pairs), reason[1] if reason else ""))
+            reason = re.search(r"(?m)^    reason: (.*)$", round_number)
+            jobs.append(Job(round_number.partition(":")[0], dict(pairs), reason[1] if reason else ""))
         counted = re.search(r"(?m)^total +(\d+)$", output)
         assert len(jobs) == (int(counted[1]) if counted else 0), output[-3000:]
         return [job for job in jobs if job.rule != "all"]

@@ -41,7 +41,7 @@ def explained(full, consumer=1e6, **without):
 
 
 def test_a_part_costs_what_leaving_it_out_saves():
-    """10 ms a clip: 4 of storage, 3 of decoding, 2 of reading, 1 of the rest."""
+    """10 ms an item: 4 of storage, 3 of decoding, 2 of reading, 1 of the rest."""
     found = bottlenecks.costs(explained(100, storage=1 / 0.006, decode=1 / 0.007, read=1 / 0.001, everything=1 / 0.001))
     assert found["storage"] == pytest.approx(0.004)
     assert found["decode"] == pytest.approx(0.003)

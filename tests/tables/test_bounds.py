@@ -20,9 +20,9 @@ def tables_of(root, made, **kwargs):
 
 
 def applying(tables):
-    """The bound's name and speed, and the percentage of it, by condition."""
-    names = ("bound", "bound_clips_per_second", "percent_of_bound")
-    return {row["condition"]: tuple(row[name] for name in names) for row in tables["ranking"]}
+    """The bound's name and speed, and the percentage of it, by scenario."""
+    names = ("bound", "bound_items_per_second", "percent_of_bound")
+    return {row["scenario"]: tuple(row[name] for name in names) for row in tables["ranking"]}
 
 
 def test_each_state_of_the_cache_has_its_bound(tmp_path):
@@ -34,7 +34,7 @@ def test_each_state_of_the_cache_has_its_bound(tmp_path):
 
 
 @pytest.mark.parametrize("controls", [[30000.0, 30000.0], []])
-def test_the_ceiling_of_its_own_visits_goes_before_that_of_the_control_runs(tmp_path, controls):
+def test_the_ceiling_of_its_own_runs_goes_before_that_of_the_control_runs(tmp_path, controls):
     path = make_results(
         tmp_path, [Made("a", "ram", [1000.0, 1000.0]), Made("b", "ram", [900.0])], {("cpu", 32): controls}
     )
@@ -45,10 +45,10 @@ def test_the_ceiling_of_its_own_visits_goes_before_that_of_the_control_runs(tmp_
     make_tables(plan, tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
     first, second = tables["ranking"]
-    assert (first["bound"], first["bound_clips_per_second"]) == ("in_memory", 2500), "the median of the visits'"
+    assert (first["bound"], first["bound_items_per_second"]) == ("in_memory", 2500), "the median of the runs'"
     assert first["percent_of_bound"] == pytest.approx(40)
-    assert [run["ceiling_clips_per_second"] for run in tables["runs"]] == [2000, 3000, None]
-    assert second["bound_clips_per_second"] == (30000 if controls else None)
+    assert [run["ceiling_items_per_second"] for run in tables["runs"]] == [2000, 3000, None]
+    assert second["bound_items_per_second"] == (30000 if controls else None)
 
 
 def test_the_lowest_bound_applies(tmp_path):
@@ -72,7 +72,7 @@ def test_a_tier_without_fio_has_no_storage_bound(tmp_path):
 def test_an_emulated_tier_has_the_bound_of_what_it_emulates(tmp_path):
     made = [Made("a", tier, [10.0], cache="cold") for tier in ("disk", "slow")]
     tables = tables_of(tmp_path, made, emulated=["slow"])
-    found = {row["tier"]: row["bound_clips_per_second"] for row in tables["ranking"]}
+    found = {row["tier"]: row["bound_items_per_second"] for row in tables["ranking"]}
     assert found == {"disk": pytest.approx(DISK[2]), "slow": pytest.approx(DISK[2] / 20)}
     assert {row["tier"] for row in tables["bounds"]} == {"disk", "slow"}
 
@@ -84,7 +84,7 @@ def test_a_training_is_bound_by_its_steps(tmp_path):
         Made("b", "ram", [29000.0], task="train", au=50.0),
     ]
     tables = tables_of(tmp_path, made, bounds={("cpu", 32): [30000.0]})
-    found = {(row["loader"], row["condition"]): (row["bound"], row["percent_of_bound"]) for row in tables["ranking"]}
+    found = {(row["loader"], row["scenario"]): (row["bound"], row["percent_of_bound"]) for row in tables["ranking"]}
     assert found["a", "CPU, training"] == ("compute", pytest.approx(80))
     assert found["a", "CPU, 20 ms step"] == ("compute", pytest.approx(50))
     assert found["b", "CPU, training"] == ("in_memory", pytest.approx(2900 / 30))
@@ -107,10 +107,10 @@ def test_a_plain_loop_need_not_read_and_has_none(tmp_path):
     assert applying(tables)["CPU, plain loop"] == ("", None, None)
 
 
-def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
+def test_the_fastest_way_to_read_counts_at_the_size_of_an_item():
     reads = [
         fio_read("random", 1, 100.0, 640 * 1024),
-        fio_read("random", 1, 900.0, 4 * 2**20),  # clips of another format
+        fio_read("random", 1, 900.0, 4 * 2**20),  # items of another format
         fio_read("sequential", 1, 200.0),
         fio_read("random", 2, 150.0, 640 * 1024),
     ]
@@ -127,15 +127,15 @@ def test_the_fastest_way_to_read_counts_at_the_size_of_a_clip():
 
 
 @pytest.mark.parametrize(
-    ("size", "clips", "found"), [(512 * 640_100, 512, 640_000), (512 * 25_000, 512, 25_000), (25_001, 2, 12_501)]
+    ("size", "items", "found"), [(512 * 640_100, 512, 640_000), (512 * 25_000, 512, 25_000), (25_001, 2, 12_501)]
 )
-def test_of_encoded_files_the_bytes_are_those_that_were_written(size, clips, found):
+def test_of_encoded_files_the_bytes_are_those_that_were_written(size, items, found):
     """JPEG is several times smaller than what is decoded: its bound would be as much too low."""
-    assert bounds.stored_bytes({"bytes": size, "clips": clips, "clip_bytes": 640_000}) == found
+    assert bounds.stored_bytes({"bytes": size, "items": items, "item_bytes": 640_000}) == found
 
 
 def test_of_a_format_that_could_not_be_written_they_are_those_planned():
-    assert bounds.stored_bytes({"bytes": None, "clips": None, "clip_bytes": 640_000}) == 640_000
+    assert bounds.stored_bytes({"bytes": None, "items": None, "item_bytes": 640_000}) == 640_000
 
 
 def test_of_objects_of_another_size_nothing_is_said():
@@ -149,20 +149,20 @@ def test_decoding_alone_is_a_bound_of_each_result_that_decodes(tmp_path):
     made = [Made("wav", "disk", [100.0], "wav", trials=parts), Made("npy", "disk", [100.0], "npy")]
     [row] = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "decode"]
     assert (row["loader"], row["tier"], row["slug"]) == ("wav", "disk", "cpu-b32-w2-p2")
-    assert row["clips_per_second"] == pytest.approx(200), "5 ms of 10 are decoding"
+    assert row["items_per_second"] == pytest.approx(200), "5 ms of 10 are decoding"
 
 
 def test_formats_of_one_size_share_a_row(tmp_path):
     made = [Made("a", "disk", [10.0], "npy", workers=workers) for workers in (0, 4)] + [Made("b", "disk", [9.0], "wav")]
     rows = [row for row in tables_of(tmp_path, made)["bounds"] if row["bound"] == "storage"]
     assert [(row["formats"], row["readers"]) for row in rows] == [("npy, wav", count) for count in (1, 2, 4)]
-    assert rows[0]["clips_per_second"] == pytest.approx(DISK[1])
+    assert rows[0]["items_per_second"] == pytest.approx(DISK[1])
 
 
 def result_on(tier: str, **given):
     row = {"tier": tier, "format": "npy", "task": "read", "cache": "warm", "device": "cpu", "batch_size": 32}
-    row |= {"workers": 0, "options": "", "ceiling_clips_per_second": 9000.0, "au_percent": None}
-    return {**row, "clips_per_second": 50.0, **given}
+    row |= {"workers": 0, "options": "", "ceiling_items_per_second": 9000.0, "au_percent": None}
+    return {**row, "items_per_second": 50.0, **given}
 
 
 def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight():
@@ -174,12 +174,12 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
     ]
     plan = {"results": [], "bounds": [], "emulated": ["far"]}
     rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, {"npy": 640_000}))
-    assert {row["readers"]: row["clips_per_second"] for row in rows} == pytest.approx(speeds)
+    assert {row["readers"]: row["items_per_second"] for row in rows} == pytest.approx(speeds)
     assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far", "npy")}
 
     def bound_of(**given):
         [row] = bounds.apply([result_on("far", **given)], rows, 0.5)
-        return row["bound"], row["bound_clips_per_second"]
+        return row["bound"], row["bound_items_per_second"]
 
     assert bound_of(options='{"fetchers": 0}') == ("storage", pytest.approx(47))
     assert bound_of(options='{"fetchers": 5, "other": 1}') == ("storage", pytest.approx(225))
@@ -195,15 +195,15 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
 @pytest.mark.parametrize(
     ("bound", "ceiling", "scaled"),
     [
-        ("in_memory", 100.0, {"bound_clips_per_second": 130.0, "ceiling_clips_per_second": 130.0}),
-        ("compute", None, {"bound_clips_per_second": 130.0}),
-        ("storage", 200.0, {"ceiling_clips_per_second": 260.0}),
+        ("in_memory", 100.0, {"bound_items_per_second": 130.0, "ceiling_items_per_second": 130.0}),
+        ("compute", None, {"bound_items_per_second": 130.0}),
+        ("storage", 200.0, {"ceiling_items_per_second": 260.0}),
         ("in_memory", None, {}),  # that of the control runs
         (None, None, {}),
     ],
 )
-def test_what_was_measured_in_the_same_visits_is_as_of_the_mean_block_too(bound, ceiling, scaled):
-    """A result that was visited in slow blocks alone would be above a ceiling of these."""
-    row = {"clips_per_second": 95.0, "bound": bound, "ceiling_clips_per_second": ceiling}
-    row["bound_clips_per_second"] = bound and 100.0
-    assert ranking._as_of_the_mean_block(row, 123.5) == pytest.approx(scaled)
+def test_what_was_measured_in_the_same_runs_is_as_of_the_mean_block_too(bound, ceiling, scaled):
+    """A result that was run in slow rounds alone would be above a ceiling of these."""
+    row = {"items_per_second": 95.0, "bound": bound, "ceiling_items_per_second": ceiling}
+    row["bound_items_per_second"] = bound and 100.0
+    assert ranking._as_of_the_mean_round(row, 123.5) == pytest.approx(scaled)

@@ -10,22 +10,22 @@ from scripts.tables import break_even, make_tables
 from scripts.tables.columns import COLUMNS, read_tables
 from tests.support.made_runs import Made, make_results
 
-CLIPS = 1000
+ITEMS = 1000
 
 
 def row(format, speed, tier="disk", device="cpu", runs=5, loader=None, **changes):
-    """Return a row as ranking.best gives it: the speeds of `runs` blocks, within 0.2 % of `speed` items/s."""
+    """Return a row as ranking.best gives it: the speeds of `runs` rounds, within 0.2 % of `speed` items/s."""
     noise = Random(f"{format} {tier} {loader}")
     speeds = {run: speed * (1 + 0.002 * noise.uniform(-1, 1)) for run in range(runs)}
     names = {"loader": loader or f"{format}_loader", "tier": tier, "format": format, "slug": "s", "device": device}
-    conditions = {"task": "read", "cache": "warm", "step_ms": 0}
-    return {**names, **conditions, "status": "ok", "clips_per_second": speed, "speeds": speeds, **changes}
+    scenarios = {"task": "read", "cache": "warm", "step_ms": 0}
+    return {**names, **scenarios, "status": "ok", "items_per_second": speed, "speeds": speeds, **changes}
 
 
 def written(**seconds):
     """Return rows of formats.csv: the seconds that each format took to write; None: it was not written."""
     return [
-        {"format": name, "seconds": value, "clips": None if value is None else CLIPS} for name, value in seconds.items()
+        {"format": name, "seconds": value, "items": None if value is None else ITEMS} for name, value in seconds.items()
     ]
 
 
@@ -76,8 +76,8 @@ def test_formats_that_were_not_written_or_have_no_speed_have_no_row():
         row("plain", 100.0),
         row("absent", 900.0),
         row("unknown", 900.0),
-        row("wrong", 900.0) | {"status": "failed", "clips_per_second": None, "speeds": {}},
-        row("", 900.0) | {"status": "skipped", "clips_per_second": None, "speeds": {}},
+        row("wrong", 900.0) | {"status": "failed", "items_per_second": None, "speeds": {}},
+        row("", 900.0) | {"status": "skipped", "items_per_second": None, "speeds": {}},
     ]
     rows = found(best, written(plain=4.0, absent=None, wrong=1.0))
     assert {format for _, format in rows} == {"plain"}
@@ -105,16 +105,16 @@ def test_a_format_stands_for_its_fastest_loader_on_that_tier_and_device():
     ]
 
 
-@pytest.mark.parametrize("condition", [{"task": "iterate"}, {"cache": "cold"}, {"step_ms": 20.0}])
-def test_other_conditions_do_not_count(condition):
-    assert list(break_even.rows([row("plain", 100.0, **condition)], written(plain=4.0))) == []
+@pytest.mark.parametrize("scenario", [{"task": "iterate"}, {"cache": "cold"}, {"step_ms": 20.0}])
+def test_other_scenarios_do_not_count(scenario):
+    assert list(break_even.rows([row("plain", 100.0, **scenario)], written(plain=4.0))) == []
 
 
 def test_the_table_as_it_is_written_and_read(tmp_path):
     made = [Made("a", "disk", [100.0] * 5, "wav"), Made("b", "disk", [500.0] * 5, "memmap")]
     path = make_results(tmp_path, [*made, Made("c", "disk", ["skipped"] * 5, "zarr")])
-    for name, seconds, clips in (("wav", 1.0, 1000), ("memmap", 41.0, 1000), ("zarr", None, None)):
-        record = {"format": name, "seconds": seconds, "bytes": 1, "files": 2, "clips": clips, "clip_bytes": 640_000}
+    for name, seconds, items in (("wav", 1.0, 1000), ("memmap", 41.0, 1000), ("zarr", None, None)):
+        record = {"format": name, "seconds": seconds, "bytes": 1, "files": 2, "items": items, "item_bytes": 640_000}
         write_json(tmp_path / "results" / "formats" / "demo" / f"{name}.json", record)
     make_tables.make_tables(read_plan(path), tmp_path, tmp_path / "tables")
     first, second = read_tables(tmp_path / "tables")["break_even"]

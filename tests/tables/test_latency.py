@@ -13,7 +13,7 @@ def run(loader="a", status="ok", slug="s"):
 
 
 def record(*epochs):
-    return {"times": {"epochs": [{"seconds": 1.0, "clips": 9, **epoch} for epoch in epochs]}}
+    return {"times": {"epochs": [{"seconds": 1.0, "items": 9, **epoch} for epoch in epochs]}}
 
 
 def quantiles(rows):

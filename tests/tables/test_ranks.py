@@ -15,7 +15,7 @@ def test_the_ceiling_of_all_ranks_bounds_them(tmp_path):
     write_json(file, read_json(file) | {"ceiling": {"before": 2900.0, "after": 3100.0}})
     make_tables(plan, tmp_path, tmp_path / "tables")
     [row] = read_tables(tmp_path / "tables")["ranking"]
-    assert (row["bound"], row["bound_clips_per_second"], row["percent_of_bound"]) == ("in_memory", 3000, 50)
+    assert (row["bound"], row["bound_items_per_second"], row["percent_of_bound"]) == ("in_memory", 3000, 50)
 
 
 def test_the_loss_by_sharing_is_that_to_one_process_with_the_same_settings(tmp_path):
@@ -31,7 +31,7 @@ def test_the_loss_by_sharing_is_that_to_one_process_with_the_same_settings(tmp_p
     assert (shared["one_rank_times_world"], shared["sharing_loss_percent"]) == (pytest.approx(2000), pytest.approx(25))
     assert (other["one_rank_times_world"], other["sharing_loss_percent"]) == (None, None), "other settings alone"
     assert rows["a", 1]["one_rank_times_world"] is None
-    assert {row["condition"] for row in rows.values()} == {"CPU", "CPU, 2 ranks"}
+    assert {row["scenario"] for row in rows.values()} == {"CPU", "CPU, 2 ranks"}
     assert (other["rank"], shared["rank"]) == (1, 2) and rows["a", 1]["rank"] == 2, "within their number of ranks"
     assert shared["bound"] != "in_memory", "the ceiling of one process is no bound of two"
     assert settings_text(shared).startswith("2 ranks, batch 32") and "ranks" not in settings_text(rows["a", 1])

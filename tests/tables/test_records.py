@@ -1,4 +1,4 @@
-"""Which records of a plan count: proofs that failed, visits in order, what was found out besides, control runs."""
+"""Which records of a plan count: proofs that failed, runs in order, what was found out besides, control runs."""
 
 import pytest
 
@@ -28,10 +28,10 @@ def planned(root, *made, **kwargs):
 
 def untimed(mode, made):
     """The record of a proof, which is of the settings alone, or of trials: no speed of either counts."""
-    return run_record(made, 0) | {"mode": mode, "clips_per_second": None, "times": None}
+    return run_record(made, 0) | {"mode": mode, "items_per_second": None, "times": None}
 
 
-def test_a_result_is_as_many_runs_as_it_has_visits_in_the_order_of_blocks(tmp_path):
+def test_a_result_is_as_many_runs_as_it_has_runs_in_the_order_of_rounds(tmp_path):
     made = Made("a", "ram", [None, *[1.0] * 11]), Made("b", "ram", [None])
     plan = planned(tmp_path, *made)
     folder = record_path(tmp_path, plan["results"][0]).parent
@@ -55,14 +55,14 @@ def test_a_failed_proof_is_the_only_run_of_its_result(tmp_path):
     )  # before it was changed
     write_json(tmp_path / entry["proof"], untimed("proof", Made("a", "ram", ["failed"])))
     [(found, record), (_, sound)] = planned_runs(plan, tmp_path)
-    assert (record["status"], record["mode"], record["clips_per_second"]) == ("failed", "proof", None)
+    assert (record["status"], record["mode"], record["items_per_second"]) == ("failed", "proof", None)
     assert (record["cache"], record["slug"]) == ("cold", entry["slug"]), "it stands for the result as it was planned"
     assert found["path"] == entry["proof"]
     assert sound["status"] == "ok" and "mode" not in sound, "a proof that succeeded is no run"
     make_tables(plan, tmp_path, tmp_path / "tables")
 
 
-def test_a_skipped_proof_says_why_its_result_has_no_visit(tmp_path):
+def test_a_skipped_proof_says_why_its_result_has_no_run(tmp_path):
     plan = planned(tmp_path, Made("a", "ram", [None]))
     skipped = Made("a", "ram", ["skipped"], reason="no GPU")
     write_json(tmp_path / plan["results"][0]["proof"], untimed("proof", skipped))
@@ -70,7 +70,7 @@ def test_a_skipped_proof_says_why_its_result_has_no_visit(tmp_path):
     assert (record["status"], record["reason"]) == ("skipped", "no GPU")
 
 
-def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
+def test_what_was_found_out_besides_is_in_the_first_run(tmp_path):
     made = Made("a", "ram", [None, 2.0, 3.0], warnings=[WARNING])
     plan = planned(tmp_path, made)
     trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0), shortest=[15.0]))
@@ -80,7 +80,7 @@ def test_what_was_found_out_besides_is_in_the_first_visit(tmp_path):
     (_, first), (_, second) = planned_runs(plan, tmp_path)
     for name in ("bottleneck_trials", "minimum_step", "asked_step", "spans"):
         assert first[name] == trials[name], name
-    assert first["clips_per_second"] == 2.0, "no speed of the trials counts"
+    assert first["items_per_second"] == 2.0, "no speed of the trials counts"
     assert [one["code"] for one in first["warnings"]] == ["load", "swapping"]
     assert "spans" not in second and [one["code"] for one in second["warnings"]] == ["load"]
 
@@ -120,10 +120,10 @@ def test_control_runs_are_those_of_the_session_in_order(tmp_path):
 
 
 def test_control_runs_of_other_work_are_left_out(tmp_path):
-    """Clips of another length, or other threads, have another path in nothing but their records."""
+    """Items of another length, or other threads, have another path in nothing but their records."""
     plan = planned(tmp_path, Made("a", "ram", [1.0]), bounds={("cpu", 32): [1.0]})
     for number, (threads, size) in enumerate([(2, 640), (2, 320), (1, 320), (1, 320)]):
-        record = bound_record("cpu", 32, number, 100.0) | {"threads": threads, "clip_bytes": size}
+        record = bound_record("cpu", 32, number, 100.0) | {"threads": threads, "item_bytes": size}
         record |= {"started": f"2026-01-0{number + 1}T00:00:00Z"}
         write_json(record_path(tmp_path, plan["bounds"][0]).with_name(f"{number}.json"), record)
     assert [record["repeat"] for record in control_runs(plan, tmp_path)] == [2, 3]
@@ -149,6 +149,6 @@ def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
     plan = planned(tmp_path, Made("a", "ram", [3.0, 4.0]), Made("b", "ram", [5.0, 6.0]))
     make_tables(plan, tmp_path, tmp_path / "tables")
     tables = read_tables(tmp_path / "tables")
-    assert sorted(row["clips_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
+    assert sorted(row["items_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
     assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["protocol"]}]
     assert len(list((tmp_path / "results").rglob("sessions/*/ram/*/*/[01].json"))) == 6

@@ -1,4 +1,4 @@
-"""A result whose speed changes within a visit is said to be none that a mean describes."""
+"""A result whose speed changes within a run is said to be none that a mean describes."""
 
 import random
 
@@ -15,15 +15,17 @@ def epochs(first_gap: float, second_gap: float, batches: int = 40, chance: rando
         at = [5.0]
         for _ in range(batches // 2):
             at.append(at[-1] + gap * noise(0, 0.1))
-        found.append({"arrivals_seconds": at, "batch_clips": [32] * len(at)})
+        found.append({"arrivals_seconds": at, "batch_items": [32] * len(at)})
     return found
 
 
-def visits(*, first: float, second: float, number: int = 4, **same) -> list[tuple[dict, dict]]:
+def runs(*, first: float, second: float, number: int = 4, **same) -> list[tuple[dict, dict]]:
     chance = random.Random(1)
     row = {"loader": "a", "tier": "ram", "slug": "s", "cache": "warm", "counts": True} | same
     made = [epochs(first, second, chance=chance) for _ in range(number)]
-    return [({**row, "repeat": block}, {"times": {"epochs": made[block]}}) for block in range(number)]
+    return [
+        ({**row, "repeat": round_number}, {"times": {"epochs": made[round_number]}}) for round_number in range(number)
+    ]
 
 
 def test_the_speeds_of_both_halves():
@@ -32,13 +34,13 @@ def test_the_speeds_of_both_halves():
 
 
 def test_a_loader_whose_queues_empty_is_named():
-    [found] = warning_rows([*visits(first=0.01, second=0.02), *visits(first=0.01, second=0.01, loader="steady")])
+    [found] = warning_rows([*runs(first=0.01, second=0.02), *runs(first=0.01, second=0.01, loader="steady")])
     assert (found["loader"], found["code"]) == ("a", "not-stationary")
-    assert "0.50 times as fast" in found["seen"] and "4 visits" in found["seen"]
+    assert "0.50 times as fast" in found["seen"] and "4 runs" in found["seen"]
 
 
 @pytest.mark.parametrize(
     "same", [{"second": 0.0102}, {"cache": "cold"}, {"counts": False}, {"number": 2}, {"second": 0.01}]
 )
 def test_what_cannot_be_told_or_does_not_matter_is_no_warning(same):
-    assert not list(warning_rows(visits(**{"first": 0.01, "second": 0.02} | same)))
+    assert not list(warning_rows(runs(**{"first": 0.01, "second": 0.02} | same)))

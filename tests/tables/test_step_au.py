@@ -7,8 +7,8 @@ from scripts.tables.step_au import with_step_au
 RESULT = {
     "loader": "a",
     "device": "cpu",
-    **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "prefetch": 2, "clips": 320},
-    **{"clips_per_second": 3000.0, "interval_low": 1500.0, "steady_clips_per_second": 3200.0},
+    **{"task": "read", "cache": "warm", "step_ms": 0.0, "batch_size": 32, "workers": 2, "prefetch": 2, "items": 320},
+    **{"items_per_second": 3000.0, "interval_low": 1500.0, "steady_items_per_second": 3200.0},
     **{"epoch_start_seconds": 0.05, "asked_step_ms": None, "asked_au_percent": None},
 }
 
@@ -27,8 +27,8 @@ def au(asked=20.0, **changed):
         ({"workers": None, "prefetch": None, "epoch_start_seconds": 0.0}, 100 * 20 / 30, 50.0),
         ({"workers": None, "prefetch": 2, "epoch_start_seconds": 0.0}, 100.0, 100.0),  # it has threads of its own
         ({"interval_low": 750.0, "epoch_start_seconds": 0.0}, 100.0, 50.0),  # 40 ms a batch at the lower end
-        ({"interval_low": None, "epoch_start_seconds": 0.0, "steady_clips_per_second": 800.0}, 50.0, 50.0),
-        ({"clips": 330, "epoch_start_seconds": 0.03}, 100 * 220 / 250, 100 * 220 / 250),  # eleven batches
+        ({"interval_low": None, "epoch_start_seconds": 0.0, "steady_items_per_second": 800.0}, 50.0, 50.0),
+        ({"items": 330, "epoch_start_seconds": 0.03}, 100 * 220 / 250, 100 * 220 / 250),  # eleven batches
     ],
 )
 def test_by_its_rate(changed, percent, low):
@@ -50,7 +50,7 @@ def test_what_was_measured_of_a_loader_lowers_what_the_rates_of_its_others_say()
 def test_what_does_not_work_ahead_waits_as_another_that_was_measured():
     alone = RESULT | {"workers": 0, "epoch_start_seconds": 0.0}  # waits 10 ms a step of 20
     tried = alone | {"asked_step_ms": 20.0, "asked_au_percent": 100 * 20 / 35}  # 15: one and a half times as long
-    fast = alone | {"loader": "b", "steady_clips_per_second": 32000.0}  # 1 ms
+    fast = alone | {"loader": "b", "steady_items_per_second": 32000.0}  # 1 ms
     ahead, other = RESULT | {"loader": "c"}, fast | {"device": "cuda"}
     found = with_step_au([tried, fast, ahead, other], {"config": {"report": {"step_ms": 20.0}}})
     assert [row["step_au_percent"] for row in found[1:]] == [pytest.approx(100 * 20 / ms) for ms in (21.5, 25, 21)]
@@ -64,7 +64,7 @@ def test_what_does_not_work_ahead_waits_as_another_that_was_measured():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"steady_clips_per_second": None}, {"clips": None}],
+    [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"steady_items_per_second": None}, {"items": None}],
 )
 def test_of_what_nothing_is_known_nothing_is_said(changed):
     assert au(**changed) == (None, None, "")

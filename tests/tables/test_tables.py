@@ -22,9 +22,9 @@ from scripts.report.verdicts import verdicts
 from scripts.tables import chain, make_tables, records, summarize_loader
 from scripts.tables.columns import (
     COLUMNS,
-    conditions,
     read_table,
     read_tables,
+    scenarios,
     settings_text,
 )
 from tests.support.made_runs import (
@@ -59,7 +59,7 @@ def test_speeds_ranges_and_percent_of_bound(tmp_path):
     tables = tables_of(tmp_path, made, bounds={("cpu", 32): [1900.0, 2000.0, 1800.0]})
     first, second = tables["ranking"]
     speed = (1000 * 900 * 950) ** (1 / 3)  # logarithms are averaged, as their differences are
-    assert (first["rank"], first["loader"], first["clips_per_second"]) == (1, "a", pytest.approx(speed))
+    assert (first["rank"], first["loader"], first["items_per_second"]) == (1, "a", pytest.approx(speed))
     assert (first["lowest"], first["highest"]) == (900.0, 1000.0)
     assert first["percent_of_bound"] == pytest.approx(100 * speed / 1900)
     assert first["times_slower_than_best"] == 1.0
@@ -69,9 +69,9 @@ def test_speeds_ranges_and_percent_of_bound(tmp_path):
     [bound] = tables["bounds"]
     assert {key: value for key, value in bound.items() if value not in (None, "")} == {
         **{"bound": "in_memory", "device": "cpu", "batch_size": 32, "runs": 3},
-        **{"clips_per_second": 1900.0, "lowest": 1800.0, "highest": 2000.0},
+        **{"items_per_second": 1900.0, "lowest": 1800.0, "highest": 2000.0},
     }
-    assert (first["bound"], first["bound_clips_per_second"]) == ("in_memory", 1900.0)
+    assert (first["bound"], first["bound_items_per_second"]) == ("in_memory", 1900.0)
 
 
 def test_the_bound_of_another_batch_size_or_device_does_not_apply(tmp_path):
@@ -92,7 +92,7 @@ def test_a_planned_bound_without_a_file_has_no_speed(tmp_path):
     record_path(tmp_path, plan["bounds"][0]).unlink()
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     [row] = read_table(tmp_path / "tables", "bounds")
-    assert (row["runs"], row["clips_per_second"]) == (0, None)
+    assert (row["runs"], row["items_per_second"]) == (0, None)
 
 
 def intervals_of(tables, name="ranking"):
@@ -100,7 +100,7 @@ def intervals_of(tables, name="ranking"):
 
 
 def test_a_rank_is_an_interval_of_what_is_surely_faster_and_surely_slower(tmp_path):
-    """b is not distinguishable from a, nor from c, which a is surely faster than."""
+    """b is not distinguishable from a, nor from c, which a is significantly faster than."""
     made = [
         Made("a", "ram", [100.0, 102.0, 104.0, 101.0, 103.0]),
         Made("b", "ram", [99.0, 98.0, 100.0, 100.5, 97.0]),
@@ -112,8 +112,8 @@ def test_a_rank_is_an_interval_of_what_is_surely_faster_and_surely_slower(tmp_pa
     assert intervals_of(tables, "best") == intervals_of(tables)
 
 
-def test_what_differs_between_blocks_alone_takes_no_certainty_from_a_rank(tmp_path):
-    """The machine halves its speed from block to block; in each block a is 4 to 6 % faster than b."""
+def test_what_differs_between_rounds_alone_takes_no_certainty_from_a_rank(tmp_path):
+    """The machine halves its speed from round to round; in each round a is 4 to 6 % faster than b."""
     factors, shares = [1.0, 0.5, 0.25, 0.125, 1.0], [1.04, 1.05, 1.06, 1.05, 1.05]
     made = [
         Made("a", "ram", [1000 * factor for factor in factors]),
@@ -126,7 +126,7 @@ def test_what_differs_between_blocks_alone_takes_no_certainty_from_a_rank(tmp_pa
     assert first["interval_high"] / first["interval_low"] > 4, "a speed by itself has the machine's scatter too"
 
 
-def test_single_visits_have_no_rank_and_take_none_from_the_others(tmp_path):
+def test_single_runs_have_no_rank_and_take_none_from_the_others(tmp_path):
     made = [
         Made("once", "ram", [900.0]),
         Made("a", "ram", [100.0, 101.0, 102.0]),
@@ -142,7 +142,7 @@ def test_single_visits_have_no_rank_and_take_none_from_the_others(tmp_path):
 
 
 def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
-    """What the other settings showed of a block in which a result was not visited is known of it in both tables."""
+    """What the other settings showed of a round in which a result was not run is known of it in both tables."""
     made = [
         Made("a", "ram", [100.0, 204.0, 49.0, 118.0], workers=0),
         Made("a", "ram", [94.0, 160.0, 52.0, 110.0], workers=2),
@@ -150,13 +150,13 @@ def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
         Made("b", "ram", [31.0, 55.0, None, None], workers=2),
     ]
     tables = tables_of(tmp_path, made)
-    names = ("slug", "clips_per_second", "interval_low", "interval_high", "percent_of_bound")
+    names = ("slug", "items_per_second", "interval_low", "interval_high", "percent_of_bound")
     among_all = {row["loader"]: [row[name] for name in names] for row in reversed(tables["ranking"])}
     assert {row["loader"]: [row[name] for name in names] for row in tables["best"]} == among_all
 
 
-def test_what_left_early_stands_as_of_the_mean_block(tmp_path, monkeypatch):
-    """b was visited only while the machine was slow, a twice as fast all the time. AU is of the speeds shown."""
+def test_what_left_early_stands_as_of_the_mean_round(tmp_path, monkeypatch):
+    """b was run only while the machine was slow, a twice as fast all the time. AU is of the speeds shown."""
     given = []
     monkeypatch.setattr(chain, "with_step_au", lambda rows, _plan: given.extend(rows) or given)
     made = [
@@ -167,10 +167,10 @@ def test_what_left_early_stands_as_of_the_mean_block(tmp_path, monkeypatch):
     first, second = tables["ranking"]
     assert (second["loader"], second["runs"], second["lowest"], second["highest"]) == ("b", 3, 50.2, 51.1)
     assert second["times_slower_than_best"] == pytest.approx(2, rel=0.01)
-    assert first["clips_per_second"] / second["clips_per_second"] == pytest.approx(2, rel=0.01)
+    assert first["items_per_second"] / second["items_per_second"] == pytest.approx(2, rel=0.01)
     assert second["status"] == "ok" and second["reason"] == ""
-    speeds = {row["loader"]: row["clips_per_second"] for row in given}
-    assert speeds == pytest.approx({row["loader"]: row["clips_per_second"] for row in tables["ranking"]})
+    speeds = {row["loader"]: row["items_per_second"] for row in given}
+    assert speeds == pytest.approx({row["loader"]: row["items_per_second"] for row in tables["ranking"]})
 
 
 def test_one_failed_run_takes_the_speed_from_the_result(tmp_path):
@@ -178,8 +178,8 @@ def test_one_failed_run_takes_the_speed_from_the_result(tmp_path):
     tables = tables_of(tmp_path, made)
     assert ranked(tables) == [(1, "right"), (None, "wrong")]
     row = tables["ranking"][1]
-    assert (row["status"], row["runs"], row["failed"], row["clips_per_second"]) == ("failed", 2, 1, None)
-    assert "3 clips altered, first 17" in row["reason"]
+    assert (row["status"], row["runs"], row["failed"], row["items_per_second"]) == ("failed", 2, 1, None)
+    assert "3 items altered, first 17" in row["reason"]
     assert row["percent_of_bound"] is row["first_batch_seconds"] is None
     assert [run["status"] for run in tables["runs"] if run["loader"] == "wrong"] == ["ok", "failed", "ok"]
 
@@ -193,7 +193,7 @@ def test_missing_and_skipped_runs_are_rows_with_reasons(tmp_path):
     no_gpu = {"loader": "partly", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU"}
     tables = tables_of(tmp_path, made, skipped=[no_gpu])
     assert ranked(tables) == [(1, "partly"), (None, "absent"), (None, "dali")]
-    assert tables["ranking"][0]["reason"] == "", "a result is visited as often as the race lets it"
+    assert tables["ranking"][0]["reason"] == "", "a result is run as often as the race lets it"
     assert [(run["loader"], run["status"]) for run in tables["runs"]] == [
         *(("absent", "missing"), ("partly", "ok"), ("dali", "skipped"), ("dali", "skipped"))
     ]
@@ -248,14 +248,14 @@ def test_other_tables(tmp_path):
     assert [row["format"] for row in tables["formats"]] == ["memmap", "wav"]
     disk, ram = tables["tiers"]
     assert disk["sequential_megabytes_per_second"] == pytest.approx(2145.7)
-    assert disk["random_clips_per_second"] == 2850.0
+    assert disk["random_items_per_second"] == 2850.0
     assert disk["random_latency_ms"] == pytest.approx(0.35)
     assert (ram["rotational"], ram["reason"], ram["warnings"]) == (None, "fio is not installed", 1)
     assert [(row["loader"], row["tier"], row["code"]) for row in tables["warnings"]] == [
         ("a", "ram", "load"),
         ("", "ram", "not_profiled"),
     ]
-    assert tables["dataset"]["rejected_reasons"][0] == {"reason": "shorter than 0.5 s", "clips": 2}
+    assert tables["dataset"]["rejected_reasons"][0] == {"reason": "shorter than 0.5 s", "items": 2}
     assert tables["dataset"]["corpus"]["ids_hash"] == "0123456789abcdef"
     assert tables["host"]["hosts"][0]["runs"] == 2
     assert tables["host"]["versions"]["torch"] == ["2.11.0"]
@@ -304,11 +304,11 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"clips_per_second": -1}, "clips_per_second"),
+        ({"items_per_second": -1}, "items_per_second"),
         ({"typo": 1}, "typo"),
         ({"status": "fine"}, "fine"),
         ({"times": None}, "times"),
-        ({"clips_per_second": None}, "clips_per_second"),
+        ({"items_per_second": None}, "items_per_second"),
         ({"record": "other"}, "record"),
         ({"loader": "another"}, "the plan expects"),
     ],
@@ -368,8 +368,8 @@ def test_one_line_of_pandas_reads_a_summary(tmp_path):
     frame = pandas.read_json(tmp_path / "dali_npy.json")
     assert list(frame["status"]) == ["ok"] * 3 + ["skipped"] * 3
     ram = frame[frame["tier"] == "ram"]
-    assert list(ram["clips_per_second"]) == [1.0, 3.0, 2.0]
-    assert list(ram["result_clips_per_second"]) == pytest.approx([6 ** (1 / 3)] * 3)
+    assert list(ram["items_per_second"]) == [1.0, 3.0, 2.0]
+    assert list(ram["result_items_per_second"]) == pytest.approx([6 ** (1 / 3)] * 3)
     assert list(ram["repeat"]) == [0, 1, 2]
     assert set(ram["result_runs"]) == {3}
     for row in frame.iloc[:-1].itertuples():
@@ -380,14 +380,14 @@ def test_one_line_of_pandas_reads_a_summary(tmp_path):
 def test_summary_needs_no_other_loaders_runs(tmp_path):
     path = make_results(tmp_path, [Made("a", "ram", [1.0, 3.0]), Made("b", "ram", [None, None])])
     rows = summarize_loader.summarize(read_plan(path), "a", tmp_path)
-    names = ("result_clips_per_second", "result_lowest", "result_highest", "result_runs")
+    names = ("result_items_per_second", "result_lowest", "result_highest", "result_runs")
     assert [tuple(row[name] for name in names) for row in rows] == [(pytest.approx(math.sqrt(3)), 1.0, 3.0, 2)] * 2
     with pytest.raises(UserError, match="Did you mean 'a'"):
         summarize_loader.summarize(read_plan(path), "aa", tmp_path)
 
 
-def test_a_summary_counts_the_visits_that_the_ranking_counts(tmp_path):
-    """The limit of what is left out is one of all results of a condition: that of the most disturbed one."""
+def test_a_summary_counts_the_runs_that_the_ranking_counts(tmp_path):
+    """The limit of what is left out is one of all results of a scenario: that of the most disturbed one."""
     made = [
         Made("a", "ram", [100.0] * 4, others=[22.0, 23.0, 24.0, 25.0]),
         Made("b", "ram", [90.0] * 4, others=[5.0, 10.0, 20.0, 30.0]),
@@ -398,7 +398,7 @@ def test_a_summary_counts_the_visits_that_the_ranking_counts(tmp_path):
     for loader, row in ranked.items():
         for found in summarize_loader.summarize(plan, loader, tmp_path):
             assert found["result_runs"] == row["runs"], loader
-            assert found["result_clips_per_second"] == pytest.approx(row["clips_per_second"]), loader
+            assert found["result_items_per_second"] == pytest.approx(row["items_per_second"]), loader
     assert ranked["b"]["runs"] == 4
 
 
@@ -503,7 +503,7 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
     half, quarter = pytest.approx(50.5, abs=0.01), pytest.approx(25.5, abs=0.01)
     assert rows == [("a", "warm", 1, half), ("b", "warm", 2, quarter), ("b", "cold", 1, None), ("a", "cold", 2, None)]
     assert {row["times_slower_than_best"] for row in tables["best"] if row["rank"] == 1} == {1.0}
-    assert conditions(tables["best"]) == ["CPU", "CPU, cold cache"]
+    assert scenarios(tables["best"]) == ["CPU", "CPU, cold cache"]
     lines = terminal.ranking_lines(tables, colour=False)
     assert [line for line in lines if line.startswith("CPU")] == [
         "CPU, data set demo, files in memory (warm page cache)",
@@ -514,7 +514,7 @@ def test_cold_results_are_ranked_apart_and_not_by_the_warm_bound(tmp_path):
 def test_what_a_cold_run_used_stands_beside_no_speed(tmp_path):
     """Its record counts the construction of each epoch's loader too."""
     tables = tables_of(tmp_path, [Made("a", "disk", [100.0], cache="cold"), Made("a", "disk", [100.0])])
-    assert [(row["cache"], row["cpu_seconds_per_1000_clips"]) for row in tables["ranking"]] == [
+    assert [(row["cache"], row["cpu_seconds_per_1000_items"]) for row in tables["ranking"]] == [
         ("warm", 15.0),
         ("cold", None),
     ]
@@ -528,8 +528,8 @@ def test_a_missing_cold_run_is_missed_as_such(tmp_path):
 
 def test_cpu_time_is_the_median_over_runs(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [100.0, 200.0, 300.0]), Made("b", "ram", ["failed"] * 3)])
-    assert [row["cpu_seconds_per_1000_clips"] for row in tables["ranking"]] == [7.5, None]
-    assert [row["cpu_seconds_per_1000_clips"] for row in tables["runs"]][:3] == [15.0, 7.5, 5.0]
+    assert [row["cpu_seconds_per_1000_items"] for row in tables["ranking"]] == [7.5, None]
+    assert [row["cpu_seconds_per_1000_items"] for row in tables["runs"]][:3] == [15.0, 7.5, 5.0]
     assert {row["minor_faults"] for row in tables["runs"] if row["status"] == "ok"} == {900}
 
 
@@ -563,7 +563,7 @@ def test_intervals_ratios_outliers_and_disturbances(tmp_path):
     assert "speeds" not in tables["ranking"][0]
 
 
-def test_visits_from_which_others_took_the_machine_are_left_out(tmp_path):
+def test_runs_from_which_others_took_the_machine_are_left_out(tmp_path):
     made = [
         Made("a", "ram", [100.0, 101.0, 102.0, 33.0], others=[0.0, 2.0, 0.0, 50.0]),
         Made("b", "ram", [50.0, 16.0, 51.0, 51.5], others=[1.0, 48.0, 0.0, 0.0]),
@@ -599,7 +599,7 @@ def test_a_result_is_told_from_the_best_where_its_interval_excludes_one(tmp_path
     )
 
 
-def test_a_result_never_visited_is_neither_disturbed_nor_not(tmp_path):
+def test_a_result_never_run_is_neither_disturbed_nor_not(tmp_path):
     tables = tables_of(tmp_path, [Made("a", "ram", [None, 1.0]), Made("b", "ram", [None, None])])
     assert [(row["loader"], row["repeat"], row["disturbed"]) for row in tables["runs"]] == [
         *(("a", 1, False), ("b", 0, None))
@@ -623,7 +623,7 @@ def test_panels_stand_by_device_task_cache_and_step(tmp_path):
         {"cache": "cold", "step_ms": 5.0}, {"task": "iterate"}, {"cache": "cold"}, {}, {"step_ms": 5.0},
     ]  # fmt: skip
     tables = tables_of(tmp_path, [Made("a", "disk", [10.0], **one) for one in asked])
-    assert conditions(tables["best"]) == [
+    assert scenarios(tables["best"]) == [
         *("CPU", "CPU, 5 ms step", "CPU, 20 ms step", "CPU, cold cache", "CPU, cold cache, 5 ms step"),
         *("CPU, limited cache", "CPU, plain loop", "CPU, training", "CPU, training by Lightning", "CUDA"),
     ]
@@ -641,13 +641,13 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
         Made("c", "ram", ["failed"] * 3, trials=parts),
     ]
     tables = tables_of(tmp_path, made)
-    rows = {(row["loader"], row["condition"]): row for row in tables["ranking"]}
+    rows = {(row["loader"], row["scenario"]): row for row in tables["ranking"]}
     first = rows["a", "CPU"]
     assert (first["bottleneck"], first["bottleneck_percent"]) == ("read", pytest.approx(75))
     assert "75 % (400 items/s" in first["evidence"]
     held = {
-        condition: (row["bottleneck"], row["bottleneck_percent"])
-        for (name, condition), row in rows.items()
+        scenario: (row["bottleneck"], row["bottleneck_percent"])
+        for (name, scenario), row in rows.items()
         if name == "b"
     }
     assert held["CPU, training"] == ("compute", 91)
@@ -655,7 +655,7 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
     assert held["CPU, 20 ms step"] == ("waiting", 70)
     assert held["CPU"] == ("", None)
     assert rows["c", "CPU"]["bottleneck"] == ""
-    found = [(row["loader"], row["part"], row["clips_per_second_without"]) for row in tables["parts"]]
+    found = [(row["loader"], row["part"], row["items_per_second_without"]) for row in tables["parts"]]
     assert found == [("a", "read", 400.0), ("a", "transfer", 110.0), ("a", "consumer", None), ("a", "framework", None)]
     assert tables["parts"][1]["percent"] == pytest.approx(100 * (1 - 100 / 110))
 
@@ -677,7 +677,7 @@ def test_tensors_and_what_disturbed_them(tmp_path):
         tensors_record(1, {"torch": 500.0}),
     ]
     tables = tables_of(tmp_path, [Made("a", "ram", [9.0])], tensors=tensors)
-    found = [(row["method"], row["runs"], row["clips_per_second"], row["times_slower"]) for row in tables["tensors"]]
+    found = [(row["method"], row["runs"], row["items_per_second"], row["times_slower"]) for row in tables["tensors"]]
     assert found == [("torch", 2, 400, 1), ("numpy", 1, 100, 4)]
     assert ("tensors cpu batch 32", "load") in {(row["slug"], row["code"]) for row in tables["warnings"]}
 
@@ -729,8 +729,8 @@ def test_the_terminal_names_the_bottleneck_of_each(tmp_path):
     assert words[-1][3] == "b32-w2-p2-step_cold"
 
 
-def test_a_gain_is_the_ratio_within_the_blocks_that_both_have(tmp_path):
-    """The machine is four times faster in blocks in which the lower step was not visited any more."""
+def test_a_gain_is_the_ratio_within_the_rounds_that_both_have(tmp_path):
+    """The machine is four times faster in rounds in which the lower step was not run any more."""
     made = [
         Made("a", "ram", [100.0, 101.0, 99.0, None, None]),
         Made("b", "ram", [200.0, 204.0, 197.0, 800.0, 801.0]),

@@ -16,7 +16,7 @@ def tables_of(root, made, **kwargs):
 
 
 def test_lightnings_cost_is_the_difference_with_its_interval(tmp_path):
-    bare = [1000.0, 1200.0, 600.0, 1001.0, 900.0]  # what differs between blocks does not count
+    bare = [1000.0, 1200.0, 600.0, 1001.0, 900.0]  # what differs between rounds does not count
     costs = [1.25, 1.251, 1.249, 1.252, 1.248]
     made = [
         Made("a", "ram", bare, task="train", au=90.0),
@@ -46,7 +46,7 @@ def test_what_trained_in_one_way_alone_has_no_cost(tmp_path):
         Made("c", "ram", [70.0] * 3),
     ]
     rows = tables_of(tmp_path, made)["training"]
-    assert [(row["loader"], row["bare_clips_per_second"], row["lightning_clips_per_second"]) for row in rows] == [
+    assert [(row["loader"], row["bare_items_per_second"], row["lightning_items_per_second"]) for row in rows] == [
         ("a", pytest.approx(100), None),
         ("b", pytest.approx(60), None),
         ("b", None, pytest.approx(50)),

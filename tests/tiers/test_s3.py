@@ -42,11 +42,11 @@ needs_weed = pytest.mark.skipif(WEED is None, reason="SeaweedFS is not installed
 def source(tmp_path):
     """A written format: two splits, whose names need care."""
     folder = tmp_path / "npy"
-    for split, clips in (("train", 24), ("validation", 3)):
+    for split, items in (("train", 24), ("validation", 3)):
         (folder / split).mkdir(parents=True)
-        for number in range(clips):
+        for number in range(items):
             np.save(folder / split / f"{number:06d}.npy", np.full((1, 500), number, np.float32))
-        np.save(folder / split / "target.npy", np.arange(clips))
+        np.save(folder / split / "target.npy", np.arange(items))
     (folder / "train" / 'it\'s a "ü" +%.bin').write_bytes(b"x")
     (folder / ".a_workflows_own").touch()  # beside the splits: none of the format's
     (folder / "train" / "index.json").write_text('{"of": "the format"}')

@@ -248,7 +248,7 @@ def test_every_kind_keeps_the_contract(name):
     for function in ("check", "location", "place", "profile"):
         assert callable(getattr(kind, function)) and getattr(kind, function).__doc__
     assert list(inspect.signature(kind.place).parameters) == ["options", "source", "location"]
-    assert list(inspect.signature(kind.profile).parameters) == ["options", "clip_bytes", "readers", "seconds"]
+    assert list(inspect.signature(kind.profile).parameters) == ["options", "item_bytes", "readers", "seconds"]
 
 
 @pytest.fixture
@@ -416,7 +416,7 @@ def test_users_mistakes_are_told(tmp_path):
     good = json.dumps({"path": str(tmp_path / "tier")})
     wrong = json.dumps({"path": str(tmp_path / "tier"), "emulate": "hdd_5400"})
     places = ["--tier", "disk", "--copy", "out", "--record", tmp_path / "record.json", "--source"]
-    profiles = ["--tier", "disk", "--out", tmp_path / "record.json", "--clip-bytes"]
+    profiles = ["--tier", "disk", "--out", tmp_path / "record.json", "--item-bytes"]
     for program, arguments, words in (
         ("place_format.py", ["--options", blocked, *places, source], "tier 'disk': path"),
         ("place_format.py", ["--options", good, *places, tmp_path / "none"], "found no folder"),
@@ -453,7 +453,7 @@ def measured_pairs(measured):
 
 
 @needs_fio
-def test_fio_reads_at_the_sizes_of_clips_with_several_readers(reading_folder):
+def test_fio_reads_at_the_sizes_of_items_with_several_readers(reading_folder):
     folder = reading_folder
     in_memory = devices.in_memory(folder)
     largest = 16 * MEBIBYTE
@@ -474,15 +474,15 @@ def test_fio_reads_at_the_sizes_of_clips_with_several_readers(reading_folder):
         assert job["method"] == ("buffered" if job["pattern"] in ("positioned", "readahead") else measured["method"])
     assert measured["sequential"] == measured["reads"][0]
     random = measured["reads"][2]
-    assert measured["random"] == {**random, "clips_per_second": random["reads_per_second"]}, "of the largest clips"
+    assert measured["random"] == {**random, "items_per_second": random["reads_per_second"]}, "of the largest items"
     assert list(folder.iterdir()) == []
 
 
 @needs_fio
 def test_each_block_that_goes_through_the_page_cache_is_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(fio, "_allows_direct", lambda _: False)
-    clips = [4096 * 16, 4096 * 15 + 1]  # of the same block
-    measured, _ = fio.measure_reads(tmp_path, clips, [1, 2], 30, False, largest_file=16 * MEBIBYTE)
+    items = [4096 * 16, 4096 * 15 + 1]  # of the same block
+    measured, _ = fio.measure_reads(tmp_path, items, [1, 2], 30, False, largest_file=16 * MEBIBYTE)
     assert measured["method"] == "buffered"
     assert measured_pairs(measured)[1:2] == [("random", 1, 65536)]
     assert [job["reads"] for job in measured["reads"]] == [16, 256, 16, 256, 16]
@@ -507,7 +507,7 @@ def test_what_keeps_fio_from_measuring_is_a_reason(tmp_path, monkeypatch):
 
 def test_profile_without_fio_says_why(posix, tmp_path, monkeypatch):
     monkeypatch.setattr(fio.shutil, "which", lambda _: None)
-    found = posix.profile({"path": str(tmp_path / "new")}, clip_bytes=[1000], readers=[1], seconds=1)
+    found = posix.profile({"path": str(tmp_path / "new")}, item_bytes=[1000], readers=[1], seconds=1)
     assert found["emulated"] is None and found["fio"] is None and found["reason"] == "fio is not installed"
     assert found["kind"] in devices.KINDS and 0 < found["free_bytes"] <= found["total_bytes"]
 
@@ -550,7 +550,7 @@ def test_an_emulated_tier_gets_its_limits(posix, tmp_path, monkeypatch):
         pytest.skip(str(reason))
     monkeypatch.setattr(fio, "measure_reads", functools.partial(fio.measure_reads, largest_file=2**26))
     options = {"path": str(tmp_path), "emulate": {"read_mbps": 40, "read_iops": 200}}
-    found = posix.profile(options, clip_bytes=[4096], readers=[1, 2], seconds=1)
+    found = posix.profile(options, item_bytes=[4096], readers=[1, 2], seconds=1)
     assert found["reason"] is None
     assert found["emulated"] == {"name": "custom", "read_mbps": 40, "read_iops": 200, "source": "set in config.yaml"}
     for job in found["fio"]["reads"]:
@@ -563,7 +563,7 @@ def test_an_emulated_tier_gets_its_limits(posix, tmp_path, monkeypatch):
 @needs_fio
 def test_storage_that_cannot_be_emulated_is_a_reason(posix):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        found = posix.profile({"path": folder, "emulate": "sata_ssd"}, clip_bytes=[4096], readers=[1], seconds=0.1)
+        found = posix.profile({"path": folder, "emulate": "sata_ssd"}, item_bytes=[4096], readers=[1], seconds=0.1)
     assert found["fio"] is None and found["emulated"]["name"] == "sata_ssd"
     assert found["reason"].startswith("storage cannot be emulated: ") and "tmpfs" in found["reason"]
 
@@ -575,7 +575,7 @@ def test_profile_program_leaves_a_record_with_warnings(tmp_path):
         tier = tmp_path / "tier"
         record = tier / "record.json"
         options = json.dumps({"path": str(tier)})
-        arguments = ["--tier", "nvme", "--options", options, "--clip-bytes", 50_000, 20_000, "--out", record]
+        arguments = ["--tier", "nvme", "--options", options, "--item-bytes", 50_000, 20_000, "--out", record]
         done = run_program("profile_tier.py", *arguments, "--readers", 1, 2, "--seconds", 0.2)
         assert (done.returncode, done.stderr) == (0, "")
         found = read_json(record)

@@ -14,7 +14,7 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results
 from tests.support.programs import PROJECT
-from tests.support.workflow_copy import ONE_BLOCK, folders, warm_snakemake
+from tests.support.workflow_copy import ONE_ROUND, folders, warm_snakemake
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 INSERTED = re.compile(r"<!-- above: (?P<path>\S+): (?P<mark>[^\n]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
@@ -112,7 +112,7 @@ def test_the_workflow_runs_them(project):
     config.write_text(text)
     arguments = [
         "--config",
-        f"measure={json.dumps({**ONE_BLOCK, 'seconds': 0.05, 'profile_seconds': 0.2})}",
+        f"measure={json.dumps({**ONE_ROUND, 'seconds': 0.05, 'profile_seconds': 0.2})}",
         "sweep={workers: [0], task: [read, spectrum]}",
     ]
     run(project, "snakemake", "results/wave_module.json", "results/tar_npy.json", "--quiet", "all", *arguments)
@@ -142,7 +142,7 @@ def test_a_kind_of_data_is_measured_by_what_reads_decoded_data(project, tmp_path
         "loaders": ["numpy_memmap", "npy", "soundfile"],
         "storage": {"ram": None},
         "sweep": {"workers": [0], "task": ["read"]},
-        "measure": {**ONE_BLOCK, "seconds": 0.05, "profile_seconds": 0.2},
+        "measure": {**ONE_ROUND, "seconds": 0.05, "profile_seconds": 0.2},
     }
     words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in config.items()]
     asked = ["results/numpy_memmap.json", "results/npy.json"]
@@ -188,7 +188,7 @@ evict(files)
 print([file.name for file in files], place.read_by, place.never("cold"), residency(files).resident_bytes)
 """
     with folders() as (disk, _):
-        write_format(make_corpus(disk / "corpus", clips=40, seconds=2), "npy", disk / "npy", 1)
+        write_format(make_corpus(disk / "corpus", items=40, seconds=2), "npy", disk / "npy", 1)
         command = [sys.executable, "-c", code, disk / "tier", disk / "npy"]
         done = subprocess.run(command, cwd=project, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("['train.tar'] tar None 0\n", "")

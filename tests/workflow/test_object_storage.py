@@ -38,15 +38,15 @@ def test_one_line_of_config_measures_objects_that_are_far_away():
         record = found.record(result, found.rounds(result)[0])
         assert record["emulated"]["name"] == "latency 2 ms"
         row = ranked["s3_boto3", "far", "warm", '{"fetchers": 0}']
-        assert float(row["requests_per_epoch"]) == pytest.approx(record["clips"], rel=0.2), "a GET a clip"
-        expected = record["clips"] * record["clip_bytes"]
+        assert float(row["requests_per_epoch"]) == pytest.approx(record["items"], rel=0.2), "a GET an item"
+        expected = record["items"] * record["item_bytes"]
         assert float(row["answer_bytes_per_epoch"]) == pytest.approx(expected, rel=0.2)
         skipped = {(row["loader"], row["tier"]): row["reason"] for row in rows_of(project, "skipped")}
         assert skipped["npy", "far"] == "it reads path, and data on this tier is read by s3"
         assert skipped["s3_boto3", "disk"] == "it reads s3, and data on this tier is read by path"
         assert skipped["s3_boto3", "far"].startswith("it is never cold: the data is in object storage")
         [tier] = [row for row in rows_of(project, "tiers") if row["tier"] == "far"]
-        assert tier["kind"] == "objects" and float(tier["random_clips_per_second"]) > 0
+        assert tier["kind"] == "objects" and float(tier["random_items_per_second"]) > 0
         gets = [row for row in rows_of(project, "bounds") if row["tier"] == "far"]
         assert {row["readers"] for row in gets} == {"1", "5", "20", "64"}
         assert project.planned() == [], "all is there"

@@ -1,4 +1,4 @@
-"""The workflow end to end, by the real Snakemake: in copies of the project, on a second of audio a clip.
+"""The workflow end to end, by the real Snakemake: in copies of the project, on a second of audio an item.
 
 One finished experiment serves most tests. Those that change it get it back as it was, at the same path: Snakemake and
 the tiers' folders both remember where the project is.
@@ -37,7 +37,7 @@ echo "end $$ $EPOCHREALTIME ${{2##*.}}" >> {log}
 exit $status
 """
 ROUNDS = 8  # of a session that is stopped twice
-BROKEN = '''"""A loader that loses the last clip of each batch."""
+BROKEN = '''"""A loader that loses the last item of each batch."""
 
 from contextlib import contextmanager
 
@@ -134,12 +134,12 @@ def spans_of(log: Path) -> list[Span]:
 
 def test_every_loader_has_its_results(experiment):
     for loader in LOADERS:
-        runs = json.loads((experiment.project.root / "results" / f"{loader}.json").read_text())
-        assert {run["tier"] for run in runs} == {"ram", "disk"}, f"{loader}: a tier has no run"
-        for run in runs:
+        results = json.loads((experiment.project.root / "results" / f"{loader}.json").read_text())
+        assert {run["tier"] for run in results} == {"ram", "disk"}, f"{loader}: a tier has no run"
+        for run in results:
             assert run["status"] == "ok", f"{loader} on {run['tier']}: {run['reason']}"
-            assert run["clips_per_second"] > 0, f"{loader} on {run['tier']}: no speed"
-            assert run["result_clips_per_second"] > 0, f"{loader} on {run['tier']}: no summary"
+            assert run["items_per_second"] > 0, f"{loader} on {run['tier']}: no speed"
+            assert run["result_items_per_second"] > 0, f"{loader} on {run['tier']}: no summary"
 
 
 def test_every_stage_left_what_is_promised(experiment):
@@ -150,7 +150,7 @@ def test_every_stage_left_what_is_promised(experiment):
     wanted = [
         "clips/demo/ledger-0000.csv",
         "clips/demo/store",
-        *(f"corpus/demo/shards/0000/{name}" for name in ("000000.wav", "clips.csv", "rejected.csv")),
+        *(f"corpus/demo/shards/0000/{name}" for name in ("000000.wav", "items.csv", "rejected.csv")),
         *(f"corpus/demo/{name}" for name in ("manifest.csv", "classes.csv", "rejected.csv", "corpus.json")),
         *(f"formats/demo/{name}/{split}" for name in formats for split in ("train", "validation")),
         *(f"placed/demo/{tier}.json" for tier in ("ram", "disk")),
@@ -360,17 +360,17 @@ def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     project.configure(loaders=[*LOADERS, "broken"])
     kept = project.records()
     project.snakemake()
-    runs = json.loads((project.root / "results" / "broken.json").read_text())
+    results = json.loads((project.root / "results" / "broken.json").read_text())
     log = (project.root / "results" / "logs" / "demo" / "summarize_loader" / "broken.log").read_text()
     assert "broken on ram" in log and " failed: verification: " in log, "said on the terminal, too"
-    assert len(runs) == 2
-    for run in runs:
+    assert len(results) == 2
+    for run in results:
         assert run["status"] == "failed", run
         assert "verification" in run["reason"], run["reason"]
-        assert run["clips_per_second"] is None, "a speed for wrong data"
+        assert run["items_per_second"] is None, "a speed for wrong data"
     with open(project.root / "results" / "tables" / "demo" / "ranking.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["loader"] == "broken"]
-    assert [(row["status"], row["rank"], row["clips_per_second"]) for row in rows] == [("failed", "", "")] * len(rows)
+    assert [(row["status"], row["rank"], row["items_per_second"]) for row in rows] == [("failed", "", "")] * len(rows)
     assert {row["tier"] for row in rows} == {"ram", "disk"}
     assert all("verification" in row["reason"] for row in rows), rows
     page = (project.root / "report" / "index.html").read_text()
@@ -381,7 +381,7 @@ def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     done = project.call("results/broken.json")
     assert done.status != 0, "a loader that was asked for has no speed, and all is said to be well"
     reasons = set(re.findall(r"(?m)^error: broken has no speed: (.*)", done.output))
-    assert reasons == {run["reason"] for run in runs}, done.output[-3000:]
+    assert reasons == {run["reason"] for run in results}, done.output[-3000:]
 
 
 # A fresh project
@@ -409,8 +409,8 @@ class Started:
         parents = {parent_of(each) for each in found}
         return next((each for each in found if each.pid not in parents), None)
 
-    def visits(self) -> dict[str, tuple[int, str]]:
-        """Return the records of the visits that count."""
+    def runs(self) -> dict[str, tuple[int, str]]:
+        """Return the records of the runs that count."""
         records = self.project.records()
         return {path: one for path, one in records.items() if Path(path).stem.isdigit() and "/bounds/" not in path}
 
@@ -455,7 +455,7 @@ def left_of(group: int) -> list[str]:
 def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     """`snakemake results/dali_npy.json` where nothing is, Ctrl-C, again, kill -9 of the session, again.
 
-    No visit is lost or made twice.
+    No run is lost or made twice.
     On the tier in RAM, whose copy must outlast both. Ctrl-C leaves a report of what is there.
     """
     disk, ram = places
@@ -470,28 +470,28 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert values(jobs, "write_format", "format") == {"npy", "memmap"}
 
     first = Started(project, project.start(wanted))
-    first.wait_for("two visits", lambda: len(first.visits()) >= 2)
+    first.wait_for("two runs", lambda: len(first.runs()) >= 2)
     os.killpg(first.process.pid, signal.SIGINT)
     said = first.end()
     assert said.status != 0, "an interrupted workflow that claims to have ended well"
     assert left_of(first.process.pid) == [], "processes outlived Ctrl-C"
-    finished = first.visits()
+    finished = first.runs()
     assert 2 <= len(finished) < 2 * ROUNDS
     assert (project.root / "report" / "index.html").exists(), said.output[-3000:]
 
     second = Started(project, project.start(wanted))
     victim = second.wait_for("a session", second.session)
-    second.wait_for("another visit", lambda: len(second.visits()) > len(finished))
+    second.wait_for("another run", lambda: len(second.runs()) > len(finished))
     victim.kill()
     said = second.end()
     assert said.status != 0, "a workflow that lost its session and claims to have ended well"
     assert left_of(second.process.pid) == [], "processes outlived the session"
-    after = second.visits()
-    assert after.items() >= finished.items(), "visits that had ended before Ctrl-C were repeated"
+    after = second.runs()
+    assert after.items() >= finished.items(), "runs that had ended before Ctrl-C were repeated"
 
     project.snakemake(wanted)
-    complete = second.visits()
-    assert len(complete) == 2 * ROUNDS and complete.items() >= after.items(), "visits that had ended were repeated"
+    complete = second.runs()
+    assert len(complete) == 2 * ROUNDS and complete.items() >= after.items(), "runs that had ended were repeated"
     result = json.loads((project.root / wanted).read_text())
     assert [run["status"] for run in result] == ["ok"] * ROUNDS
     assert project.sessions() == {"only-dali_npy-1": both}, "with the current loader, and one for all three calls"
@@ -534,7 +534,7 @@ def test_a_folder_of_ones_own(places):
     assert [row["id"] for row in rejected] == ["Größe & co/broken.wav"], rejected
     assert rejected[0]["reason"], "the broken file has no reason"
     info = json.loads((corpus / "corpus.json").read_text())
-    assert sum(info["clips"].values()) == 2 * 3 * 2, "six recordings of two seconds are twelve clips of one"
+    assert sum(info["items"].values()) == 2 * 3 * 2, "six recordings of two seconds are twelve items of one"
     assert info["classes"] == 2, "a class for each folder"
     assert project.planned(*arguments) == [], "a call that should find nothing to do"
 
@@ -580,7 +580,7 @@ def test_a_report_of_a_data_set_without_pages_names_what_is_missing(untouched):
     assert not (untouched.root / "report.html").exists()
 
 
-def test_the_plan_of_two_million_clips_is_small(untouched):
+def test_the_plan_of_two_million_items_is_small(untouched):
     jobs = untouched.planned("--config", "datasets={demo: {clips: 2041789}}")
     assert 1000 < len(jobs) < 4000, rules_of(jobs)
 
@@ -609,7 +609,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(untouched, changed, place)
 def test_the_linter_is_content(untouched):
     lines = untouched.snakemake("--lint").splitlines()
     said = [line for line in lines if line.strip() and not line.startswith("Using workflow specific profile")]
-    assert said == ["Congratulations, your workflow is in a good condition!"]
+    assert said == ["Congratulations, your workflow is in a good scenario!"]
 
 
 def test_the_rules_are_formatted():

@@ -1,5 +1,5 @@
 rule build_corpus:
-    """Make files of the corpus of one shard's clips, of audio 16-bit WAV; name those that are left out."""
+    """Make files of the corpus of one shard's items, of audio 16-bit WAV; name those that are left out."""
     input:
         ledger=f"{CLIPS}/ledger-{{shard}}.csv",
     output:
@@ -23,7 +23,7 @@ rule build_corpus:
 
 
 rule index_corpus:
-    """Decide once, for every format, the clips' order, split, labels and hashes."""
+    """Decide once, for every format, the items' order, split, labels and hashes."""
     input:
         shards=expand(f"{CORPUS}/shards/{{shard}}", shard=plan.shard_names),
         counts=f"{CLIPS}/clips.json",

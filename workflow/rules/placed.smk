@@ -31,7 +31,7 @@ for tier, options in plan.tiers.items():
 
 
 rule profile_tier:
-    """Find out what a tier is (device, file system) and what fio reads from it at clip size."""
+    """Find out what a tier is (device, file system) and what fio reads from it at item size."""
     output:
         record=f"{PLACED}/{{tier}}.json",
     log:
@@ -46,9 +46,9 @@ rule profile_tier:
         version=lambda wildcards: tier_version(wildcards.tier, "profile_tier"),
         kind=lambda wildcards: plan.tiers[wildcards.tier]["kind"],
         options=lambda wildcards: json.dumps(plan.tiers[wildcards.tier]["options"]),
-        clip_bytes=plan.content["reads"]["clip_bytes"],
+        item_bytes=plan.content["reads"]["item_bytes"],
         readers=plan.content["reads"]["readers"],
         seconds=plan.config["measure"]["profile_seconds"],
     shell:
         "python -m scripts.prepare.profile_tier --kind {params.kind} --options {params.options:q} --tier {wildcards.tier}"
-        " --clip-bytes {params.clip_bytes} --readers {params.readers} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"
+        " --item-bytes {params.item_bytes} --readers {params.readers} --seconds {params.seconds} --out {output.record:q} 2>&1 | tee {log:q}"

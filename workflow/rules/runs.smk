@@ -1,5 +1,5 @@
 rule prove_loader:
-    """Prove that one loader delivers every clip of its data once, right, and with its labels: nothing is timed."""
+    """Prove that one loader delivers every item of its data once, right, and with its labels: nothing is timed."""
     input:
         data=ancient(loader_data),
         format=loader_format,

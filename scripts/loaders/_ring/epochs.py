@@ -42,7 +42,7 @@ def unsuited(request: LoaderRequest) -> str | None:
 
 @contextmanager
 def open_ring(request: LoaderRequest, scale: float | None = None) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over the array of all clips; `scale` turns what it holds into float32."""
+    """Yield the epoch function over the array of all items; `scale` turns what it holds into float32."""
     from scripts.loaders._ring.ring_reader import RingReader
 
     with RingReader(
@@ -67,19 +67,19 @@ def device_of(request: LoaderRequest) -> str:
 def epochs_of_ring(
     request: LoaderRequest, reader: Any, beside: tuple[Any, Any, Any] | None = None
 ) -> Callable[[int], Iterator[Batch]]:
-    """Return the epoch function over the clips of a Ring, with the labels that are beside them.
+    """Return the epoch function over the items of a Ring, with the labels that are beside them.
 
-    `beside`: arrays (clip, target, labels) as of `read_labels`; None: those of the split's folder.
+    `beside`: arrays (item, target, labels) as of `read_labels`; None: those of the split's folder.
     """
     import torch
 
     from scripts.common.labels import read_labels
 
-    clip, target, labels = map(torch.from_numpy, beside or read_labels(request.label_folder))
-    beside = {"target": target, "labels": labels, "clip": clip}
+    item, target, labels = map(torch.from_numpy, beside or read_labels(request.label_folder))
+    beside = {"target": target, "labels": labels, "item": item}
 
     def unread(positions: Any) -> Iterator[Any]:
-        """Yield the same clips again and again, which are sent to the device as those are that were read."""
+        """Yield the same items again and again, which are sent to the device as those are that were read."""
         device = device_of(request)
         raw = device != "cpu" and reader.scale is not None  # it is converted there
         dtype = getattr(torch, str(reader.dtype) if raw else request.sample.dtype)

@@ -58,13 +58,13 @@ def open_fetching(
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over items that `connect()` reads, one for each thread; see FetchingRing.
 
-    `beside`: arrays (clip, target, labels) as of `read_labels`; None: those of the split's folder.
+    `beside`: arrays (item, target, labels) as of `read_labels`; None: those of the split's folder.
     """
     from scripts.loaders._ring.ring_reader import FetchingRing
 
     with FetchingRing(
         connect,
-        request.clips,
+        request.items,
         request.sample.shape,
         request.sample.dtype,
         request.batch_size,

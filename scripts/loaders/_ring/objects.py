@@ -50,7 +50,7 @@ class Connection:  # of each thread, of which each has a request under way
 
 
 class Connection:
-    """Reads clips, by their position, over one connection."""
+    """Reads items, by their position, over one connection."""
 
     def __init__(self, getter: Getter, wanted: Callable[[int], Wanted]) -> None:
         self.getter, self.wanted, self.close = getter, wanted, getter.close
@@ -62,7 +62,7 @@ class Connection:
 
 
 def buffered(request: LoaderRequest) -> int:
-    """Return the clips of the batches that are filled at once: with many requests under way more than are asked for."""
+    """Return the items of the batches that are filled at once: with many requests under way more than are asked for."""
     ahead = max(request.prefetch, -(-2 * request.options["in_flight"] // request.batch_size) + 1)
     return request.batch_size * (ahead + 1)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.measure.sink import Receipt, Sink, data_of
+from scripts.measure.sink import Checksums, Sink, data_of
 
 
 def sink(request: LoaderRequest) -> "Augmented":
@@ -15,7 +15,7 @@ def sink(request: LoaderRequest) -> "Augmented":
 class Augmented(Sink):
     """Reads a batch, crops and flips its images, and reads the crops. Of the first batch each is held to its image.
 
-    The receipts are those of `read`: images, targets and labels are held to the proof in timed epochs too. What it
+    The checksums are those of `read`: images, targets and labels are held to the proof in timed epochs too. What it
     takes longer than `read` is the augmentation.
     """
 
@@ -25,20 +25,20 @@ class Augmented(Sink):
         super().__init__(request.device)
         self.crops, self.checked = Crops(request.seed), False
 
-    def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Read a batch and its crops; return its receipt. Raises ValueError for a wrong crop."""
-        receipt = super().consume(batch)
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Read a batch and its crops; return its checksum. Raises ValueError for a wrong crop."""
+        checksum = super().consume(batch)
         images = data_of(batch)
         crops = self.crops(images)
         crops.flatten(1).sum(1)
         if not self.checked:
-            self._check(batch["clip"].tolist(), images, crops)
-        return receipt
+            self._check(batch["item"].tolist(), images, crops)
+        return checksum
 
-    def _check(self, clips: list[int], images: Any, crops: Any) -> None:
+    def _check(self, items: list[int], images: Any, crops: Any) -> None:
         from scripts.measure.crops import is_part
 
-        for clip, image, crop in zip(clips, images, crops, strict=True):
+        for item, image, crop in zip(items, images, crops, strict=True):
             if not is_part(crop, image):
-                raise ValueError(f"the crop of clip {clip} is no part of its image")
+                raise ValueError(f"the crop of item {item} is no part of its image")
         self.checked = True

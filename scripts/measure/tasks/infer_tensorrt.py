@@ -8,7 +8,7 @@ from typing import Any
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import training
-from scripts.measure.sink import Receipt
+from scripts.measure.sink import Checksums
 
 
 def unsuited(_request: LoaderRequest) -> str | None:
@@ -34,7 +34,7 @@ class Inference:
         self.device, self.inputs = request.device, training.inputs_of(request)
         model = training.autoencoder(self.inputs, request.seed).to(self.device).eval()
         self.model = torch.compile(model, backend="torch_tensorrt", dynamic=False)
-        share = len(request.share.of(range(request.clips)))
+        share = len(request.share.of(range(request.items)))
         for count in {min(share, request.batch_size), share % request.batch_size} - {0}:
             made = torch.zeros(
                 count, *request.sample.shape, dtype=getattr(torch, request.sample.dtype), device=self.device
@@ -43,13 +43,13 @@ class Inference:
                 training.reconstruction_loss(self.model, {request.sample.key: made}, self.inputs)
         self.steps = training.StepTimes(self.device, perf_counter)
 
-    def consume(self, batch: Mapping[str, Any]) -> Receipt:
-        """Reconstruct a batch; return its receipt, without sums."""
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Reconstruct a batch; return its checksum, without sums."""
         import torch
 
         with torch.no_grad(), self.steps:
             training.reconstruction_loss(self.model, batch, self.inputs)
-        return training.receipt_of(batch)
+        return training.checksum_of(batch)
 
     def finish(self) -> None:
         """Wait until the device is done."""

@@ -1,4 +1,4 @@
-"""Each byte of a batch is read once: a sum per clip, on the device."""
+"""Each byte of a batch is read once: a sum per item, on the device."""
 
 from scripts.common.request import LoaderRequest
 from scripts.measure.sink import Sink

@@ -1,4 +1,4 @@
-"""The methods to create, copy, gather and send clips that measure_tensors.py times, and what each of them must deliver.
+"""The methods to create, copy, gather and send items that measure_tensors.py times, and what each of them must deliver.
 
 A view, or memory that nobody has touched, costs nothing and delivers nothing: such methods are there to compare with,
 and say so.
@@ -18,7 +18,7 @@ import torch
 from scripts.common.corpus import Corpus
 from scripts.machine import gpu
 from scripts.measure.sink import WEIGHTS, checksum
-from scripts.measure.tensors.clips import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference
+from scripts.measure.tensors.items import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference
 from scripts.measure.tensors.worker_pool import WorkerPool, cannot_share, shares
 
 MAPPED = "mapped file"  # how the names of methods begin that read one
@@ -34,7 +34,7 @@ class Method:
 
     operation: str
     name: str
-    clips: int  # moved at once
+    items: int  # moved at once
     run: Callable[[int], torch.Tensor]  # makes the operation of a turn (0, 1, ...) and returns what it delivered
     problem: Problem  # what is wrong with what a turn has delivered, or None
     device: str = "cpu"
@@ -128,8 +128,8 @@ def _cuda_copy(bench: Bench) -> Iterator[Method]:
 
 
 def _gather(bench: Bench) -> Iterator[Method]:
-    """Yield the methods to take one random clip out of RAM, and to gather a batch of them in one thread of Python."""
-    data, array, buffer, clip = bench.data, bench.data.numpy(), bench.buffer, bench.buffer[0]
+    """Yield the methods to take one random item out of RAM, and to gather a batch of them in one thread of Python."""
+    data, array, buffer, item = bench.data, bench.data.numpy(), bench.buffer, bench.buffer[0]
 
     def single(turn: int) -> int:
         return int(bench.single(turn)[0])
@@ -137,10 +137,10 @@ def _gather(bench: Bench) -> Iterator[Method]:
     def select(turn: int) -> torch.Tensor:
         return torch.index_select(data, 0, bench.index(turn), out=buffer)
 
-    one = partial(_method, bench, "one", problem=_right(bench, bench.single), clips=1)
+    one = partial(_method, bench, "one", problem=_right(bench, bench.single), items=1)
     yield one("torch index, untouched view", lambda turn: data[single(turn)], delivers=False)
     yield one("torch index, clone", lambda turn: data[single(turn)].clone())
-    yield one("torch index, reused buffer", lambda turn: clip.copy_(data[single(turn)]), reused=clip)
+    yield one("torch index, reused buffer", lambda turn: item.copy_(data[single(turn)]), reused=item)
     yield one("numpy index, copy", lambda turn: torch.from_numpy(array[single(turn)].copy()))
     many = partial(_method, bench, "many", problem=_right(bench, bench.batch))
     yield many("index_select, reused buffer", select, reused=buffer)
@@ -168,7 +168,7 @@ def _gather_together(bench: Bench, threads: ThreadPoolExecutor, count: int) -> I
 
 
 def _file_gather(bench: Bench) -> Iterator[Method]:
-    """Yield the methods to take clips out of a mapped file that is in the page cache."""
+    """Yield the methods to take items out of a mapped file that is in the page cache."""
     method, file = partial(_method, bench, reason=bench.reasons.get("file")), bench.file
     right = _right(bench, bench.batch, "file")
 
@@ -181,13 +181,13 @@ def _file_gather(bench: Bench) -> Iterator[Method]:
     def indexed(turn: int) -> torch.Tensor:
         return torch.from_numpy(file.array[bench.batch(turn) % file.count])
 
-    yield method("one", f"{MAPPED}, copy", one, _right(bench, bench.single, "file"), clips=1)
+    yield method("one", f"{MAPPED}, copy", one, _right(bench, bench.single, "file"), items=1)
     yield method("many", f"{MAPPED}, numpy take, reused buffer", taken, right, reused=bench.buffer)
     yield method("many", f"{MAPPED}, fancy index, new array", indexed, right)
 
 
 def _cuda_gather(bench: Bench) -> Iterator[Method]:
-    """Yield the methods to take clips out of a tensor on the GPU."""
+    """Yield the methods to take items out of a tensor on the GPU."""
     method, gpu, buffer = partial(_on_gpu, bench), bench.gpu, bench.gpu and bench.gpu.buffer
 
     def one(turn: int) -> torch.Tensor:
@@ -196,7 +196,7 @@ def _cuda_gather(bench: Bench) -> Iterator[Method]:
     def many(turn: int) -> torch.Tensor:
         return torch.index_select(gpu.data, 0, gpu.indices[turn % len(gpu.indices)], out=buffer)
 
-    yield method("one", "torch index, clone", one, _right(bench, bench.single, "gpu"), clips=1)
+    yield method("one", "torch index, clone", one, _right(bench, bench.single, "gpu"), items=1)
     yield method("many", "index_select, reused buffer", many, _right(bench, bench.batch, "gpu"), reused=buffer)
 
 
@@ -218,9 +218,9 @@ def _send(bench: Bench) -> Iterator[Method]:
 
 
 def _method(
-    bench: Bench, operation: str, name: str, run: Callable[[int], Any], problem: Problem, clips: int = 0, **rest: Any
+    bench: Bench, operation: str, name: str, run: Callable[[int], Any], problem: Problem, items: int = 0, **rest: Any
 ) -> Method:
-    return Method(operation, name, clips or bench.shape[0], run, problem, **rest)
+    return Method(operation, name, items or bench.shape[0], run, problem, **rest)
 
 
 def _on_gpu(bench: Bench, *what: Any, **rest: Any) -> Method:
@@ -241,7 +241,7 @@ def _read(batch: torch.Tensor) -> torch.Tensor:
 
 
 def _right(bench: Bench, positions: Callable[[int], np.ndarray], place: str = "") -> Problem:
-    """Return the check that the clips at a turn's positions are delivered: those of the bench, its `file` or `gpu`."""
+    """Return the check that the items at a turn's positions are delivered: those of the bench, its `file` or `gpu`."""
 
     def problem(got: torch.Tensor, turn: int) -> str | None:
         source = getattr(bench, place) if place else bench

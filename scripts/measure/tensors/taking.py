@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scripts.common.vocabulary import SPLIT
 from scripts.machine import gpu
 from scripts.measure.record import begun, failed
-from scripts.plan.runs import Tensors
+from scripts.plan.results import Tensors
 
 if TYPE_CHECKING:
     from scripts.measure.tensors.methods import Method
@@ -106,21 +106,21 @@ class Taking:
         if self.method.finish:
             self.method.finish()
 
-    def as_json(self, clip_bytes: int) -> dict[str, Any]:
+    def as_json(self, item_bytes: int) -> dict[str, Any]:
         """Return what the record keeps."""
         method, total = self.method, sum(self.seconds)
-        speed = method.clips * self.series * len(self.seconds) / total if total else None
+        speed = method.items * self.series * len(self.seconds) / total if total else None
         return {
             "operation": method.operation,
             "method": method.name,
             "device": method.device,
-            "clips": method.clips,
-            "bytes": method.clips * clip_bytes,
+            "items": method.items,
+            "bytes": method.items * item_bytes,
             "delivers": method.delivers,
             "series": self.series,
             "seconds": [round(seconds, 9) for seconds in self.seconds],
-            "clips_per_second": speed,
-            "megabytes_per_second": speed and speed * clip_bytes / 1e6,
+            "items_per_second": speed,
+            "megabytes_per_second": speed and speed * item_bytes / 1e6,
             "status": self.status,
             "reason": self.reason,
         }
@@ -163,7 +163,7 @@ def measure(wanted: Tensors) -> dict[str, Any]:
 
     from scripts.common.corpus import Corpus
     from scripts.machine import host
-    from scripts.measure.tensors import clips as places
+    from scripts.measure.tensors import items as places
     from scripts.measure.tensors import methods
 
     record = new_record(wanted)
@@ -172,20 +172,20 @@ def measure(wanted: Tensors) -> dict[str, Any]:
     if device == "cuda" and not gpu.available():
         return {**record, "status": "skipped", "reason": "no GPU that torch can use is visible to this process"}
     corpus = Corpus(Path(wanted.corpus))
-    record["clip_bytes"] = clip_bytes = corpus.sample.bytes
+    record["item_bytes"] = item_bytes = corpus.sample.bytes
     available = psutil.virtual_memory().available
-    clips = resident_clips(corpus.counts[SPLIT], batch_size, clip_bytes, available)
-    if not clips:
+    items = resident_items(corpus.counts[SPLIT], batch_size, item_bytes, available)
+    if not items:
         reason = f"a quarter of the free {available / 1e6:,.0f} MB does not hold {places.RESERVE_BATCHES + 1} batches"
         return {**record, "status": "skipped", "reason": reason}
-    record["clips"] = clips
+    record["items"] = items
     moments, seed = {}, [wanted.seed, wanted.repeat]
 
     def around(phase: str) -> None:
         moments[phase] = host.look(time.perf_counter)
 
     try:
-        bench = places.Bench(clips, corpus.sample, batch_size, seed)
+        bench = places.Bench(items, corpus.sample, batch_size, seed)
         data = Path(wanted.data) if wanted.data else None
         with methods.opened(bench, corpus, data, wanted.workers, device) as methods:
             order = random.Random(str(seed))
@@ -193,20 +193,20 @@ def measure(wanted: Tensors) -> dict[str, Any]:
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)
     record["host"], _ = host.describe(("torch",))  # afterwards, since it may start CUDA, and the pool is forked
-    record["tensors"] = [taking.as_json(clip_bytes) for taking in takings]
+    record["tensors"] = [taking.as_json(item_bytes) for taking in takings]
     record["before"], record["after"] = moments["before"].as_json(), moments["after"].as_json()
     record["warnings"] = host.disturbance(**moments) + _not_warm(record["tensors"], moments)
     return record
 
 
-def resident_clips(wanted: int, batch_size: int, clip_bytes: int, available: int) -> int:
-    """Return how many clips are in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
-    from scripts.measure.tensors.clips import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
+def resident_items(wanted: int, batch_size: int, item_bytes: int, available: int) -> int:
+    """Return how many items are in RAM: at least a batch, as many as `wanted` if they fit; 0 where memory is short."""
+    from scripts.measure.tensors.items import MEMORY_SHARE, RESERVE_BATCHES, RESIDENT_BYTES
 
-    fitting = int(available * MEMORY_SHARE) // clip_bytes - RESERVE_BATCHES * batch_size
+    fitting = int(available * MEMORY_SHARE) // item_bytes - RESERVE_BATCHES * batch_size
     if fitting < batch_size:
         return 0
-    return max(batch_size, min(wanted, fitting, RESIDENT_BYTES // clip_bytes))
+    return max(batch_size, min(wanted, fitting, RESIDENT_BYTES // item_bytes))
 
 
 def _not_warm(taken: list[dict[str, Any]], moments: dict[str, Any]) -> list[Any]:

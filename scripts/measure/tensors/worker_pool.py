@@ -1,4 +1,4 @@
-"""A worker pool that gathers clips for the tensor micro-benchmarks and sends them, as a loader's workers do."""
+"""A worker pool that gathers items for the tensor micro-benchmarks and sends them, as a loader's workers do."""
 
 import ctypes
 import queue
@@ -34,13 +34,13 @@ def cannot_share(batch_bytes: int, workers: int) -> str | None:
 
 
 def shares(batch_size: int, workers: int) -> list[slice]:
-    """Return each worker's share of a batch; fewer than `workers` where there are fewer clips."""
+    """Return each worker's share of a batch; fewer than `workers` where there are fewer items."""
     parts = np.array_split(np.arange(batch_size), min(workers, batch_size))
     return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 class WorkerPool:
-    """Worker processes that gather clips, and send them. They are forked, so that they find the clips in memory.
+    """Worker processes that gather items, and send them. They are forked, so that they find the items in memory.
 
     An order is the name of a method below and what belongs to it. It comes through the worker's own pipe; the answer
     goes through another one, or through a queue where the order is about that. In place of an answer comes the text of

@@ -5,7 +5,7 @@ from typing import Any
 
 from scripts.common.vocabulary import TRAINING, ranks_of
 from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
-from scripts.tables.columns import condition_order, settings_text
+from scripts.tables.columns import scenario_order, settings_text
 from scripts.tables.groups import first_of, grouped  # for the charts
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
@@ -25,20 +25,20 @@ def tiers_of(tables: Tables) -> list[str]:
     return list(dict.fromkeys(row["tier"] for row in (*tables["tiers"], *tables["best"]) if row["tier"]))
 
 
-def results(tables: Tables, name: str, column: str = "clips_per_second") -> list[tuple[Row, dict[str, Any]]]:
+def results(tables: Tables, name: str, column: str = "items_per_second") -> list[tuple[Row, dict[str, Any]]]:
     """Return the results of a table with a value in `column` that are no training, each with what rows say of it.
 
-    By condition and tier, and as they are in the table within these, which is the fastest first.
+    By scenario and tier, and as they are in the table within these, which is the fastest first.
     """
     tiers = tiers_of(tables)
     found = [row for row in tables[name] if row[column] is not None and row["task"] not in TRAINING]
-    found.sort(key=lambda row: (condition_order(row), tiers.index(row["tier"])))
+    found.sort(key=lambda row: (scenario_order(row), tiers.index(row["tier"])))
     return [(row, about(row, tiers)) for row in found]
 
 
 def about(row: Row, tiers: list[str]) -> dict[str, Any]:
     """Return what a chart's row says of any result; `tier_number` gives its tier one colour in all charts."""
-    names = {name: row[name] for name in ("condition", "loader", "tier", "slug")}
+    names = {name: row[name] for name in ("scenario", "loader", "tier", "slug")}
     return {**names, "tier_number": tiers.index(row["tier"]), "settings": settings_text(row)}
 
 
@@ -53,16 +53,16 @@ def place(row: Row) -> str:
 
 
 def group_of(row: Row) -> str:
-    """Return the condition and the tier of a result as one name."""
-    return f"{row['condition']}, {row['tier']}"
+    """Return the scenario and the tier of a result as one name."""
+    return f"{row['scenario']}, {row['tier']}"
 
 
 def lines_of(rows: Rows, column: str) -> Rows:
     """Return rows, which are as `results` has them, as lines of two and more values of a column, by these.
 
-    A line is of a loader, tier and condition; of several rows with the same value it has the fastest.
+    A line is of a loader, tier and scenario; of several rows with the same value it has the fastest.
     """
-    lines = [first_of(same, column) for same in grouped(rows, "condition", "tier", "loader").values()]
+    lines = [first_of(same, column) for same in grouped(rows, "scenario", "tier", "loader").values()]
     return [line[value] for line in lines if len(line) > 1 for value in sorted(line)]
 
 

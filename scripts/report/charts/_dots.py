@@ -1,4 +1,4 @@
-"""Values of results by loader, a track for each tier: every visit as a point, the result, its interval, the bound."""
+"""Values of results by loader, a track for each tier: every run as a point, the result, its interval, the bound."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from scripts.report.charts._common import (
     key,
     tiers_of,
 )
-from scripts.tables.columns import condition_order, number_text
+from scripts.tables.columns import number_text, scenario_order
 
 _MOST_ROWS, _LEAST_ROWS = 48, 10  # loaders: of all panels together, and of one panel at least
 WAYS = ("bare loop", "Lightning")  # of training: filled and hollow
@@ -27,15 +27,15 @@ _ROW_BOUNDS = ("storage", "compute")  # bounds that differ from row to row
 
 
 def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Sequence[str] = ()) -> Rows:
-    """Return the best results that are no training by condition, with `repeat` None, each with its visits after it.
+    """Return the best results that are no training by scenario, with `repeat` None, each with its runs after it.
 
-    Results without a value are among them where another one of their condition has some. `best` is min or max.
+    Results without a value are among them where another one of their scenario has some. `best` is min or max.
     """
     results = [row for row in tables["best"] if row["task"] not in TRAINING and row["tier"]]
-    results.sort(key=condition_order)
+    results.sort(key=scenario_order)
     tiers = tiers_of(tables)
     found = []
-    for group in grouped(results, "condition").values():
+    for group in grouped(results, "scenario").values():
         if any(row[column] is not None for row in group):
             entries = ((row, about(row, tiers) | {"status": row["status"]}, also) for row in group)
             found += with_runs(tables, entries, column, best)
@@ -48,7 +48,7 @@ def with_runs(
     column: str,
     best: Callable[..., float],
 ) -> Rows:
-    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each visit.
+    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each run.
 
     `place` is that of the loader, the best first and those without a value last.
     """
@@ -69,14 +69,14 @@ def with_runs(
 
 
 def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
-    """Return a panel for each condition, in it a row per loader, within that a track per tier (and way of training)."""
-    groups = grouped(rows, "condition")
+    """Return a panel for each scenario, in it a row per loader, within that a track per tier (and way of training)."""
+    groups = grouped(rows, "scenario")
     most = max(_LEAST_ROWS, most // len(groups))
     shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
     tracks = {panel: sorted({_track(row) for row in found}) for panel, found in shown.items()}
     loaders = {panel: _loaders(found) for panel, found in shown.items()}
     heights = [0.7 + len(loaders[panel]) * max(0.3, 0.19 * len(tracks[panel])) for panel in groups]
-    figure, axes = paper.conditions(groups, heights)
+    figure, axes = paper.scenarios(groups, heights)
     for axis, (panel, found) in zip(axes, shown.items(), strict=True):
         _panel(axis, found, column, tracks[panel])
         _bound_lines(axis, found)
@@ -106,7 +106,7 @@ def _track(row: Row) -> tuple[int, bool]:
 
 
 def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) -> None:
-    """Draw each result: its visits, a bar for its interval (or the range), a tick, its number."""
+    """Draw each result: its runs, a bar for its interval (or the range), a tick, its number."""
     step = 0.7 / len(tracks)
     largest = max(_bound(row) or row[column] or 0.0 for row in rows)
     runs = grouped((row for row in rows if row["repeat"] is not None), "place", "tier_number", "slug")
@@ -137,13 +137,13 @@ def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) 
 
 def _bound(row: Row) -> float | None:
     """Return the bound that is this row's own and no line through the panel."""
-    return row["bound_clips_per_second"] if row.get("bound") in _ROW_BOUNDS else None
+    return row["bound_items_per_second"] if row.get("bound") in _ROW_BOUNDS else None
 
 
 def _bound_lines(axis: Axes, rows: Rows) -> None:
     """Draw the in-memory ceilings of a panel as lines, with their numbers above it."""
     styles = (("dashed", "--"), ("dotted", ":"), ("dash-dotted", "-."))
-    bounds = {row["batch_size"]: row["bound_clips_per_second"] for row in rows if row.get("bound") == "in_memory"}
+    bounds = {row["batch_size"]: row["bound_items_per_second"] for row in rows if row.get("bound") == "in_memory"}
     labels = []
     for number, (size, speed) in enumerate(sorted(bounds.items())):
         name, style = styles[number % len(styles)]

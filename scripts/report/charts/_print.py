@@ -64,7 +64,7 @@ def tier_handles(rows: Rows) -> list[Any]:
     return [handle(plain(tier), **point_look(number)) for number, tier in tiers]
 
 
-def conditions(groups: Mapping[str, Rows], heights: Sequence[float], width: float = 8) -> tuple[Figure, list[Axes]]:
+def scenarios(groups: Mapping[str, Rows], heights: Sequence[float], width: float = 8) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel for each group, each below the other and of its height in inches; and its axes.
 
     The panels have the groups' names as titles where there are several.

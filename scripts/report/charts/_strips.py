@@ -1,4 +1,4 @@
-"""Values of a loader under several conditions on one line: a row per loader, a point per condition."""
+"""Values of a loader under several scenarios on one line: a row per loader, a point per scenario."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def draw(
     groups, lost = paper.first_panels(rows, "group")
     counts = [max(row["place"] for row in found) + 1 for found in groups.values()]
     shown = [[row for row in found if row["place"] < paper.MOST_ROWS] for found in groups.values()]
-    figure, axes = paper.conditions(groups, [0.7 + 0.29 * min(count, paper.MOST_ROWS) for count in counts])
+    figure, axes = paper.scenarios(groups, [0.7 + 0.29 * min(count, paper.MOST_ROWS) for count in counts])
     for axis, found in zip(axes, shown, strict=True):
         loaders = grouped(found, "loader")
         for y, points in enumerate(loaders.values()):

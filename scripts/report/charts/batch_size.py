@@ -1,4 +1,4 @@
-"""Items per second against the batch size: the result and the range of its visits."""
+"""Items per second against the batch size: the result and the range of its runs."""
 
 from scripts.report.charts import _curves
 from scripts.report.charts._common import Figure, Rows, Tables
@@ -9,7 +9,7 @@ DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 70, "scaling"
 CAPTION = (
     "Items per second against the batch size, of the fastest settings for each: the result, with the range of its "
-    "visits as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
+    "runs as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
     "they no longer fit into the caches; where it is flat a smaller batch loses nothing."
 )
 NEEDS = "a loader with verified results for two batch sizes (`sweep.batch_size`)"
@@ -21,5 +21,5 @@ def rows(tables: Tables) -> Rows:
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per loader and condition, a line per tier."""
+    """Return the picture: a panel per loader and scenario, a line per tier."""
     return _curves.draw_grid(rows, "batch_size", "items in a batch", logarithmic=True)

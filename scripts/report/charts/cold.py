@@ -27,15 +27,15 @@ def rows(tables: Tables) -> Rows:
     for row, common in results(tables, "best"):
         room = 100 * share if share is not None and row["cache"] == "limited" else None
         if reading(row):
-            names = {"cache": row["cache"], "clips_per_second": row["clips_per_second"], "room_percent": room}
+            names = {"cache": row["cache"], "items_per_second": row["items_per_second"], "room_percent": room}
             found.append({**common, "group": place(row), **names})
     rows = []
     for one in sorted(grouped(found, "group", "loader").values(), key=lambda one: one[0]["tier_number"]):
-        speeds = {row["cache"]: row["clips_per_second"] for row in one}
+        speeds = {row["cache"]: row["items_per_second"] for row in one}
         if speeds.keys() - {"warm"}:
-            shares = [100 * row["clips_per_second"] / speeds["warm"] if "warm" in speeds else None for row in one]
+            shares = [100 * row["items_per_second"] / speeds["warm"] if "warm" in speeds else None for row in one]
             rows += [{**row, "of_warm_percent": share} for row, share in zip(one, shares, strict=True)]
-    return _strips.placed(rows, lambda one: -_coldest(one)["clips_per_second"])
+    return _strips.placed(rows, lambda one: -_coldest(one)["items_per_second"])
 
 
 def _coldest(rows: Rows) -> Row:
@@ -46,7 +46,7 @@ def _coldest(rows: Rows) -> Row:
 def _words(rows: Rows) -> str:
     row = _coldest(rows)
     share = "" if row["of_warm_percent"] is None else f", {number_text(row['of_warm_percent'], 2)} % of warm"
-    return f"{row['cache']} {number_text(row['clips_per_second'])}{share}"
+    return f"{row['cache']} {number_text(row['items_per_second'])}{share}"
 
 
 def draw(rows: Rows) -> Figure:
@@ -54,4 +54,4 @@ def draw(rows: Rows) -> Figure:
     rooms = {row["room_percent"] for row in rows} - {None}
     notes = [f"Limited: the page cache had room for {room:.0f} % of the data." for room in rooms]
     label = "items per second, more is better"
-    return _strips.draw(rows, "clips_per_second", "cache", tuple(CACHES), label, _words, notes=notes)
+    return _strips.draw(rows, "items_per_second", "cache", tuple(CACHES), label, _words, notes=notes)

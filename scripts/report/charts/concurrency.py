@@ -32,7 +32,7 @@ def rows(tables: Tables) -> Rows:
 
     Of loaders, devices and tiers with two numbers of workers and two batch sizes and more.
     """
-    names = ("workers", "batch_size", "clips_per_second")
+    names = ("workers", "batch_size", "items_per_second")
     found = [
         {**common, "group": f"{row['loader']}, {place(row)}", **{name: row[name] for name in names}}
         for row, common in results(tables, "ranking")
@@ -41,7 +41,7 @@ def rows(tables: Tables) -> Rows:
     cells = first_of(found, "group", "workers", "batch_size")
     groups = grouped((cells[name] for name in sorted(cells)), "group").values()
     swept = [one for one in groups if all(len({row[name] for row in one}) > 1 for name in ("workers", "batch_size"))]
-    swept.sort(key=lambda one: (one[0]["tier_number"], -max(row["clips_per_second"] for row in one)))
+    swept.sort(key=lambda one: (one[0]["tier_number"], -max(row["items_per_second"] for row in one)))
     return [row for one in swept for row in one]
 
 
@@ -55,7 +55,7 @@ def draw(rows: Rows) -> Figure:
     sizes = [[len({row[name] for row in found}) for _, found in shown] for name in ("workers", "batch_size")]
     columns = min(len(shown), 3 if max(sizes[0]) <= 4 else 2)
     figure, axes = paper.grid(len(shown), columns, 0.9 + 0.32 * max(3, *sizes[1]), 0.5)
-    speeds = [row["clips_per_second"] for _, found in shown for row in found]
+    speeds = [row["items_per_second"] for _, found in shown for row in found]
     logarithmic = max(speeds) > _LOG_FROM * min(speeds)
     scale = LogNorm(min(speeds), max(speeds)) if logarithmic else Normalize(0, max(speeds))
     for axis, (name, found) in zip(axes, shown, strict=True):
@@ -80,7 +80,7 @@ def _panel(axis: Any, rows: Rows, scale: Any) -> Any:
     """Draw one loader's cells, each with its number; return what the colour bar is made of."""
     import numpy as np
 
-    cells = {(row["workers"], row["batch_size"]): row["clips_per_second"] for row in rows}
+    cells = {(row["workers"], row["batch_size"]): row["items_per_second"] for row in rows}
     workers, sizes = (sorted(set(values)) for values in zip(*cells, strict=True))
     speeds = np.array([[cells.get((count, size), np.nan) for count in workers] for size in sizes])
     mesh = axis.pcolormesh(np.ma.masked_invalid(speeds), cmap=_COLOURS, norm=scale, edgecolors=PAPER, linewidth=1)

@@ -1,4 +1,4 @@
-"""What each format costs before the first epoch: the seconds to write all clips."""
+"""What each format costs before the first epoch: the seconds to write all items."""
 
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import COLOURS, PAPER, Figure, Rows, Tables

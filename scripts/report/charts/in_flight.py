@@ -30,7 +30,7 @@ def rows(tables: Tables) -> Rows:
     Of loaders with two numbers and more.
     """
     found = [
-        {**common, "group": group_of(row), "in_flight": count, "clips_per_second": row["clips_per_second"]}
+        {**common, "group": group_of(row), "in_flight": count, "items_per_second": row["items_per_second"]}
         for row, common in results(tables, "ranking")
         if reading(row) and (count := in_flight(row)) is not None
     ]
@@ -41,14 +41,14 @@ def rows(tables: Tables) -> Rows:
 
 
 def _bound(tables: Tables, beside: dict[str, Any]) -> Rows:
-    """Return what raw GETs give on the tier of a row, by how many are in flight; of the largest clips."""
+    """Return what raw GETs give on the tier of a row, by how many are in flight; of the largest items."""
     speeds: dict[int, float] = {}
     for row in tables["bounds"]:
         if row["bound"] == "storage" and row["tier"] == beside["tier"]:
-            speed = row["clips_per_second"]
+            speed = row["items_per_second"]
             speeds[row["readers"]] = min(speed, speeds.get(row["readers"], speed))
     common = {**beside, "loader": BOUND, "slug": "", "settings": ""}
-    return [{**common, "in_flight": count, "clips_per_second": speeds[count]} for count in sorted(speeds)]
+    return [{**common, "in_flight": count, "items_per_second": speeds[count]} for count in sorted(speeds)]
 
 
 def draw(rows: Rows) -> Figure:
@@ -57,7 +57,7 @@ def draw(rows: Rows) -> Figure:
     def finish(axis: Axes, found: Rows) -> None:
         axis.set_xscale("log", base=2)
         _curves.paper.count_ticks(axis, (row["in_flight"] for row in found), most=9)
-        speeds = [row["clips_per_second"] for row in found]
+        speeds = [row["items_per_second"] for row in found]
         axis.set_ylim(min(speeds) / 1.4, max(speeds) * 1.4)
         _curves.paper.log_axis(axis, "y")
         axis.set_xlabel("requests in flight (logarithmic scale)")
@@ -67,7 +67,7 @@ def draw(rows: Rows) -> Figure:
         rows,
         by="loader",
         x="in_flight",
-        y="clips_per_second",
+        y="items_per_second",
         mark=lambda row: row["loader"] != BOUND,
         words=lambda line: _curves.paper.plain(line[0]["loader"]),
         finish=finish,

@@ -39,20 +39,20 @@ def rows(tables: Tables) -> Rows:
     found, before = [], None
     for step in tables["ladder"]:
         found.append({**step, "ladder_step": f"{step['step']}. {step['change']}", "before": before, **_gain(step)})
-        before = step["clips_per_second"] or before
+        before = step["items_per_second"] or before
     return found if before is not None else []
 
 
 def _gain(step: Row) -> dict[str, str]:
     """Return what is to be said of a step: against the previous one, and in words behind its bar."""
-    if step["clips_per_second"] is None:
+    if step["items_per_second"] is None:
         return {"gain": "no speed", "label": f"{step['status']}: {step['reason']}"}
-    speed, low, high = number_text(step["clips_per_second"]), step["faster_low"], step["faster_high"]
+    speed, low, high = number_text(step["items_per_second"]), step["faster_low"], step["faster_high"]
     if step["times_faster"] is None:
         return {"gain": "first", "label": speed}
     label = f"{speed}   \N{MULTIPLICATION SIGN}{number_text(step['times_faster'])}"
     if low is None or high is None:
-        return {"gain": "not distinguishable", "label": f"{label} (one visit: no interval)"}
+        return {"gain": "not distinguishable", "label": f"{label} (one run: no interval)"}
     if low <= 1 <= high:
         return {"gain": "not distinguishable", "label": f"{label} (not distinguishable)"}
     gain = "faster" if low > 1 else "slower"
@@ -61,8 +61,8 @@ def _gain(step: Row) -> dict[str, str]:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a row per step, on a logarithmic scale."""
-    known = [row for row in rows if row["clips_per_second"] is not None]
-    speeds = [row["clips_per_second"] for row in known]
+    known = [row for row in rows if row["items_per_second"] is not None]
+    speeds = [row["items_per_second"] for row in known]
     left = min(speeds) / 2
     figure, [axis] = paper.grid(1, 1, 1.3 + 0.56 * len(rows), 0)
     room = min(0.75, max(len(row["label"]) for row in known) / _ACROSS)  # right of the bars, as a share of the axis
@@ -70,7 +70,7 @@ def draw(rows: Rows) -> Figure:
     paper.log_axis(axis, "x")
     for y, row in enumerate(rows):
         start = row["before"] or left
-        if row["clips_per_second"] is None:
+        if row["items_per_second"] is None:
             _reason(axis, y, row["label"], start)
         else:
             _bar(axis, y, row, start)
@@ -93,7 +93,7 @@ def _look(gain: str) -> dict[str, Any]:
 
 
 def _bar(axis: Axes, y: int, row: Row, start: float) -> None:
-    speed = row["clips_per_second"]
+    speed = row["items_per_second"]
     axis.barh(y, abs(speed - start), left=min(start, speed), height=0.62, zorder=2, **_look(row["gain"]))
     if row["before"]:
         axis.plot([start, start], [y - 0.69, y + 0.31], color=INK, linewidth=0.8, zorder=3)

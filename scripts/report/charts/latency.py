@@ -26,7 +26,7 @@ _LEAST = 0.001  # ms: a logarithmic axis has no 0
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the best results of each condition and tier, the steadiest first, each with its three times in ms.
+    """Return the best results of each scenario and tier, the steadiest first, each with its three times in ms.
 
     `batches` are those that were timed; `step_ms` is the user's own (`report.step_ms`), None where none is given.
     """
@@ -46,11 +46,11 @@ def _times(quantiles: Rows) -> dict[str, float]:
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per condition and tier, a row per loader."""
+    """Return the picture: a panel per scenario and tier, a row per loader."""
     groups, lost = paper.first_panels(rows, "group")
     counts = [len(found) for found in groups.values()]
     shown = [found[: paper.MOST_ROWS] for found in groups.values()]
-    figure, axes = paper.conditions(groups, [0.8 + 0.29 * len(found) for found in shown])
+    figure, axes = paper.scenarios(groups, [0.8 + 0.29 * len(found) for found in shown])
     step_ms = rows[0]["step_ms"]
     ends = [row[column] for found in shown for row in found for column in _MARKS] + ([step_ms] if step_ms else [])
     for axis, found in zip(axes, shown, strict=True):

@@ -16,13 +16,13 @@ CAPTION = (
 )
 NEEDS = "tables of other machines: name their folders as `machines` below `report` in config.yaml"
 _NAME, _TIER = 40, 16  # characters of a machine's and a tier's name
-_VALUES = ("clips_per_second", "interval_low", "interval_high")
+_VALUES = ("items_per_second", "interval_low", "interval_high")
 
 
 def rows(tables: Tables) -> Rows:
     """Return the results of reading of loaders that stand on two machines and more.
 
-    By condition (`group`) and loader, the fastest on this machine first; `machine_number` counts from this machine, 0.
+    By scenario (`group`) and loader, the fastest on this machine first; `machine_number` counts from this machine, 0.
     """
     found = machines(tables)
     rows = []
@@ -30,14 +30,14 @@ def rows(tables: Tables) -> Rows:
         cells = [(number, row) for number, row in enumerate(line["cells"]) if speed(row) and reading(row)]
         if len(cells) > 1:
             for number, row in cells:
-                names = {"group": line["condition"], "loader": line["loader"], "machine": found[number].name}
+                names = {"group": line["scenario"], "loader": line["loader"], "machine": found[number].name}
                 names |= {"machine_number": number, "tier": row["tier"], "settings": settings_text(row)}
                 rows.append({**names, **{name: row[name] for name in _VALUES}})
     return rows
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per condition, in it a row per loader, within that a track per machine."""
+    """Return the picture: a panel per scenario, in it a row per loader, within that a track per machine."""
     groups, lost = paper.first_panels(rows, "group")
     names = dict(sorted({(row["machine_number"], row["machine"]) for row in rows}))
     labels = numbered(_cut(name, _NAME) for name in names.values())
@@ -45,7 +45,7 @@ def draw(rows: Rows) -> Figure:
     loaders = {group: grouped(found, "loader") for group, found in groups.items()}
     most = max(map(len, loaders.values()))
     height = max(0.3, 0.17 * len(shown))
-    figure, axes = paper.conditions(groups, [0.7 + height * min(len(one), paper.MOST_ROWS) for one in loaders.values()])
+    figure, axes = paper.scenarios(groups, [0.7 + height * min(len(one), paper.MOST_ROWS) for one in loaders.values()])
     for axis, found in zip(axes, loaders.values(), strict=True):
         drawn = dict(list(found.items())[: paper.MOST_ROWS])
         for y, points in enumerate(drawn.values()):
@@ -64,7 +64,7 @@ def draw(rows: Rows) -> Figure:
 
 def _point(axis: Axes, row: Row, y: float) -> None:
     """Draw a result, its interval, and behind them its number and its tier."""
-    value, look = row["clips_per_second"], paper.point_look(row["machine_number"])
+    value, look = row["items_per_second"], paper.point_look(row["machine_number"])
     ends = [row["interval_low"] or value, row["interval_high"] or value]
     axis.plot(ends, [y, y], color=look["color"], linewidth=2, zorder=3)
     axis.plot(value, y, **look | {"markersize": 6, "zorder": 4})

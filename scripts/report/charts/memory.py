@@ -21,14 +21,14 @@ def rows(tables: Tables) -> Rows:
 
     Of several settings with as many workers those of the fastest.
     """
-    names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "clips_per_second")
+    names = ("workers", "pss_peak_bytes", "pss_per_worker_peak_bytes", "items_per_second")
     read = [
         {**common, "group": place(row), "count": _count(row["workers"]), **{name: row[name] for name in names}}
         for row, common in results(tables, "ranking")
         if reading(row) and row["cache"] == "warm" and row["pss_peak_bytes"]
     ]
     found = list(first_of(read, "group", "loader", "workers").values())
-    found.sort(key=lambda row: (row["condition"], row["tier_number"], -1 if row["workers"] is None else row["workers"]))
+    found.sort(key=lambda row: (row["scenario"], row["tier_number"], -1 if row["workers"] is None else row["workers"]))
     return _strips.placed(found, lambda one: min(row["pss_peak_bytes"] for row in one))
 
 

@@ -1,4 +1,4 @@
-"""The distance to the bound: what part of what is possible each loader reaches, by tier and condition."""
+"""The distance to the bound: what part of what is possible each loader reaches, by tier and scenario."""
 
 from scripts.common.vocabulary import BOUNDS
 from scripts.report.charts import _strips
@@ -20,11 +20,11 @@ NEEDS = "results with a bound: the ceiling comes with every session, that of the
 
 def rows(tables: Tables) -> Rows:
     """Return items/s and the bound that applies, of the best results that have one, the nearest to it first."""
-    names = ("clips_per_second", "bound", "bound_clips_per_second", "percent_of_bound")
+    names = ("items_per_second", "bound", "bound_items_per_second", "percent_of_bound")
     found = []
     for row, common in results(tables, "best"):
         if row["percent_of_bound"]:
-            kind = f"{row['condition'].partition(', ')[2] or 'warm cache'}: {BOUNDS[row['bound']].word}"
+            kind = f"{row['scenario'].partition(', ')[2] or 'warm cache'}: {BOUNDS[row['bound']].word}"
             found.append({**common, "group": place(row), "kind": kind, **{name: row[name] for name in names}})
     found.sort(key=lambda row: (row["group"].partition(",")[0], row["tier_number"]))
     kinds = _kinds(found)

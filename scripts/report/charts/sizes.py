@@ -22,7 +22,7 @@ def rows(tables: Tables) -> Rows:
     ram = min((value for value in found if value), default=None)
     return [
         {
-            **{name: row[name] for name in ("format", "bytes", "files", "clips")},
+            **{name: row[name] for name in ("format", "bytes", "files", "items")},
             **{"ram_bytes": ram, "of_ram_percent": 100 * row["bytes"] / ram if ram else None},
         }
         for row in sorted(tables["formats"], key=lambda row: (row["bytes"] or 0, row["format"]))
@@ -39,7 +39,7 @@ def draw(rows: Rows) -> Figure:
         axis.axvline(ram, color=INK, linestyle="--", linewidth=1.4, label=f"RAM of the machine, {bytes_text(ram)}")
         figure.legend(loc="outside upper left")
     else:
-        paper.footnote(figure, ["How much memory the machine has is not known: no visit has noted it."])
+        paper.footnote(figure, ["How much memory the machine has is not known: no run has noted it."])
     for y, row in enumerate(rows):
         axis.plot(row["bytes"], y, **paper.point_look(0))
         share = f", {number_text(row['of_ram_percent'], 2)} % of RAM" if ram else ""

@@ -1,4 +1,4 @@
-"""Items per second by loader and tier, each at its best settings: every visit, the result, the bounds."""
+"""Items per second by loader and tier, each at its best settings: every run, the result, the bounds."""
 
 from scripts.report.charts import _dots
 from scripts.report.charts._common import Figure, Rows, Tables
@@ -8,21 +8,21 @@ QUESTION = "Which loader is the fastest?"
 DATA = "best.csv, runs.csv, bounds.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 10, "figures"
 CAPTION = (
-    "Throughput of each loader and tier at its best settings: every visit as a point, the result as a large point or "
+    "Throughput of each loader and tier at its best settings: every run as a point, the result as a large point or "
     "a tall tick, its 95 % interval as a bar, the bound as a grey tick or a line. What is"
     " near its bound cannot be much faster on this machine; what is far from it is limited by the loader itself, on "
     "a GPU by the copy to it as well."
 )
 NEEDS = "a loader with a verified speed"
 _INTERVAL = ("interval_low", "interval_high")
-_BOUND = ("bound", "bound_clips_per_second", "percent_of_bound", "batch_size")
+_BOUND = ("bound", "bound_items_per_second", "percent_of_bound", "batch_size")
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the best result of each loader, tier and condition with `repeat` None, and its visits."""
-    return _dots.best_rows(tables, "clips_per_second", max, (*_INTERVAL, *_BOUND, "runs", "format"))
+    """Return the best result of each loader, tier and scenario with `repeat` None, and its runs."""
+    return _dots.best_rows(tables, "items_per_second", max, (*_INTERVAL, *_BOUND, "runs", "format"))
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per condition."""
-    return _dots.draw(rows, "clips_per_second", "items per second, more is better")
+    """Return the picture: a panel per scenario."""
+    return _dots.draw(rows, "items_per_second", "items per second, more is better")

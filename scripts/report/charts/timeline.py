@@ -34,7 +34,7 @@ CAPTION = (
     "on its way. Where decoding has no bar of its own it is part of reading. A loader with one line and no reads in it "
     "reads by threads or by a library of its own, which are not noted."
 )
-NEEDS = "the spans of a run: `timeline: finalists` below `measure` in config.yaml notes them"
+NEEDS = "the spans of a run: `timeline: candidates` below `measure` in config.yaml notes them"
 MOST_SPANS = 4_000  # in the rows: of as many runs, the best first, as fit
 _MAIN = "main"
 _MOST_WORKERS = 8  # of one result in the picture
@@ -76,7 +76,7 @@ def rows(tables: Tables) -> Rows:
     return [
         {
             **{"run": names[result], "why": why.get(result, ""), "runs": len(found)},
-            **{name: row[name] for name in ("condition", "loader", "tier", "slug")},
+            **{name: row[name] for name in ("scenario", "loader", "tier", "slug")},
             **{"settings": settings_text(row), "track_number": _track_number(span["track"])},
             **{name: span[name] for name in ("track", "batch", "phase", "start_ms")},
             **{"end_ms": min(span["end_ms"], end), "within": _within(span)},
@@ -92,15 +92,15 @@ def rows(tables: Tables) -> Rows:
 def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
     """Return why a result is in the picture: what is recommended, and what the user has now.
 
-    In place of either that has no timeline: the fastest, or the slowest, that has one in the same condition.
+    In place of either that has no timeline: the fastest, or the slowest, that has one in the same scenario.
     """
     from scripts.report.verdicts import verdicts  # which needs NumPy
 
     pair = contrasted(verdicts(tables)[0])
     found = {key(row): why for why, row in pair if key(row) in noted}
-    condition = pair[0][1]["condition"] if pair else None
-    same = [row for row in noted.values() if row["condition"] == condition] or list(noted.values())
-    same.sort(key=lambda row: -row["clips_per_second"])
+    scenario = pair[0][1]["scenario"] if pair else None
+    same = [row for row in noted.values() if row["scenario"] == scenario] or list(noted.values())
+    same.sort(key=lambda row: -row["items_per_second"])
     whys = set(found.values())
     if not whys - {NOW}:
         found = {key(same[0]): _FASTEST} | found
@@ -117,9 +117,9 @@ def _end(spans: Rows) -> float:
 
 def _names(found: Mapping[Key, Row]) -> dict[Key, str]:
     """Return what each result is called: its settings in words, or its slug where others are called so too."""
-    several = len({row["condition"] for row in found.values()}) > 1
+    several = len({row["scenario"] for row in found.values()}) > 1
     names = {
-        result: ", ".join([*result[:2], *([row["condition"]] if several else []), settings_text(row)])
+        result: ", ".join([*result[:2], *([row["scenario"]] if several else []), settings_text(row)])
         for result, row in found.items()
     }
     counts = Counter(names.values())
@@ -145,13 +145,13 @@ def draw(rows: Rows) -> Figure:
     runs = grouped(drawn, "run")
     heights = [1.0 + 0.3 * len({row["track"] for row in found}) for found in runs.values()]
     ends = [max(row["end_ms"] for row in found) for found in runs.values()]
-    figure, axes = paper.conditions(runs, heights)
+    figure, axes = paper.scenarios(runs, heights)
     for axis, found in zip(axes, runs.values(), strict=True):
         _panel(axis, found, min(max(ends), _LONGEST * min(ends)))
     axes[-1].set_xlabel("milliseconds since the epoch began")
     looks = {phase: look for phase, look in LOOK.items() if any(row["phase"] == phase for row in drawn)}
     paper.legend(figure, [paper.patch(label, **_look(phase)) for phase, (_, _, label) in looks.items()])
-    notes = [f"{drawn[0]['condition']}. An epoch of its own after the timed ones; the numbers are batches."]
+    notes = [f"{drawn[0]['scenario']}. An epoch of its own after the timed ones; the numbers are batches."]
     most = max(row["track_number"] for row in rows if row["why"])
     notes += [f"The first {_MOST_WORKERS} of up to {most} workers are drawn."] if most > _MOST_WORKERS else []
     notes += [f"The axis ends at {_LONGEST} times the shorter timeline."] if max(ends) > _LONGEST * min(ends) else []

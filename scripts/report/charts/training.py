@@ -10,7 +10,7 @@ DATA = "training.csv, ranking.csv, runs.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 120, "training"
 CAPTION = (
     "Items per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
-    "fastest of the settings that were trained: every visit as a point, with the result and its interval. The distance "
+    "fastest of the settings that were trained: every run as a point, with the result and its interval. The distance "
     "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
@@ -18,7 +18,7 @@ _METHODS = dict(zip(COMPARED, _dots.WAYS, strict=True))
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the results of the fastest settings of each device, loader and tier with `repeat` None, and visits."""
+    """Return the results of the fastest settings of each device, loader and tier with `repeat` None, and runs."""
     fastest = first_of(sorted(tables["training"], key=_speed, reverse=True), "device", "loader", "tier")
     results = {key(row): row for row in tables["ranking"] if row["status"] == "ok"}
     tiers, found = tiers_of(tables), []
@@ -26,21 +26,21 @@ def rows(tables: Tables) -> Rows:
         trained = [
             (
                 result,
-                about(result, tiers) | {"condition": device.upper(), "way": way},
+                about(result, tiers) | {"scenario": device.upper(), "way": way},
                 ("interval_low", "interval_high"),
             )
             for row in sorted(group, key=lambda row: tiers.index(row["tier"]))
             for task, way in _METHODS.items()
             if (result := results.get((row["loader"], row["tier"], f"{row['slug']}-{task}")))
         ]
-        found += _dots.with_runs(tables, trained, "clips_per_second", max)
+        found += _dots.with_runs(tables, trained, "items_per_second", max)
     return found
 
 
 def _speed(row: Row) -> float:
-    return max(row["bare_clips_per_second"] or 0, row["lightning_clips_per_second"] or 0)
+    return max(row["bare_items_per_second"] or 0, row["lightning_items_per_second"] or 0)
 
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device, in it a row per loader, within that a track per tier and loop."""
-    return _dots.draw(rows, "clips_per_second", "items per second in training, more is better", most=12)
+    return _dots.draw(rows, "items_per_second", "items per second in training, more is better", most=12)

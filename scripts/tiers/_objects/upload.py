@@ -22,7 +22,7 @@ AT_ONCE = 8  # uploads in flight
 LARGEST = 1 << 30  # bytes that are sent by one request; more in parts
 PART = 256 << 20
 BLOCK = 1 << 20
-SMALL = ("clip.npy", "target.npy", "labels.npy")  # the label arrays, which a loader reads from the local folder
+SMALL = ("item.npy", "target.npy", "labels.npy")  # the label arrays, which a loader reads from the local folder
 SMALL_ENDINGS = (".json", ".csv", ".txt")
 
 

@@ -21,7 +21,7 @@ from tests.support.programs import PROJECT
 
 LOADER = "ring_s3"
 MANY = 9999  # more than all attempts
-NAMED = "the error names the object, and no clip is delivered wrong"
+NAMED = "the error names the object, and no item is delivered wrong"
 OBJECT = r"object .*000011\.npy"
 
 
@@ -35,7 +35,7 @@ def bucket(project: Project) -> Iterator[tuple[Corpus, Placed, str]]:
 
 
 def read(corpus: Corpus, placed: Placed) -> Outcome:
-    """Return the outcome of an epoch: what it says, or the clips that the gate finds wrong."""
+    """Return the outcome of an epoch: what it says, or the items that the gate finds wrong."""
     try:
         problems = epoch_of(corpus, placed, LOADER, {})
     except UserError as error:
@@ -46,7 +46,7 @@ def read(corpus: Corpus, placed: Placed) -> Outcome:
 def passing(name: str, what: str, short: bool = False) -> None:
     """Enter a fault that goes away when it is asked again."""
 
-    @fault(f"objects: {name}, once", "objects", "it is asked for again: every clip comes once", short=short)
+    @fault(f"objects: {name}, once", "objects", "it is asked for again: every item comes once", short=short)
     def _(project: Project) -> Outcome:
         with bucket(project) as (corpus, placed, key):
             placed.store.plant(key, what)
@@ -95,14 +95,14 @@ def _(project: Project) -> Outcome:
 
 
 def without(objects: list[dict]) -> list[dict]:
-    """Return the objects of an index but for one clip's."""
+    """Return the objects of an index but for one item's."""
     return [one for one in objects if one["key"] != "000003.npy"]
 
 
 def index(name: str, change: Callable[[str], str]) -> None:
     """Enter a local index of objects that is damaged."""
 
-    @fault(name, "objects", "it names the index, and no clip is delivered", r"index\.json.*([Dd]elete|place|again)")
+    @fault(name, "objects", "it names the index, and no item is delivered", r"index\.json.*([Dd]elete|place|again)")
     def _(project: Project) -> Outcome:
         with bucket(project) as (corpus, placed, _key):
             file = placed.location(LOADER).split("train").index / "index.json"
@@ -126,7 +126,7 @@ upload(Path(sys.argv[1]), from_json(json.loads(sys.argv[2])))
 """
 
 
-@fault("objects: killed while it uploads", "objects", "no index; the same command goes on, and every clip is there")
+@fault("objects: killed while it uploads", "objects", "no index; the same command goes on, and every item is there")
 def _(project: Project) -> Outcome:
     corpus = Corpus(project.root / CORPUS)
     with object_store(project.root / "objects") as store:

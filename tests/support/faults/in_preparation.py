@@ -55,7 +55,7 @@ plain("format: disk full", "formats", "formats", fails("write", ".memmap.partial
 plain("format: quota exceeded", "formats", "formats", fails("write", ".memmap.partial", "EDQUOT", 3), QUOTA)
 plain("format: the flush fails", "formats", "formats", fails("sync", ".memmap.partial", "EIO"), BROKEN_DISK)
 plain(
-    "format: a clip cannot be read", "formats", "formats", fails("read", "shards/0000/000007.wav", "EIO"), BROKEN_DISK
+    "format: an item cannot be read", "formats", "formats", fails("read", "shards/0000/000007.wav", "EIO"), BROKEN_DISK
 )
 plain(
     "format: too many open files",
@@ -71,7 +71,7 @@ plain("copy: the source cannot be read", "placed", "placed", fails("read", "form
 plain("copy: the flush fails", "placed", "placed", fails("sync", ".memmap.partial", "EIO"), BROKEN_DISK)
 
 
-@fault("a decoding worker is killed once", "corpus", "its recordings are decoded again: no clip is lost", short=True)
+@fault("a decoding worker is killed once", "corpus", "its recordings are decoded again: no item is lost", short=True)
 def _(project: Project) -> Outcome:
     return told(project, "corpus", kills("write", "work/000007", once=True), 0)
 
@@ -184,7 +184,7 @@ HOSTILE = {
     "hostile media, links, a named pipe and a deep tree",
     "corpus",
     "each is left out by name, with its reason",
-    r"24 clips, \d+ rejected",
+    r"24 items, \d+ rejected",
     short=True,
 )
 def _(project: Project) -> Outcome:
@@ -212,7 +212,7 @@ def _(project: Project) -> Outcome:
     return Outcome(built.output, len(project.right["corpus"][1] - stages.of_shard(project)) + len(silent))
 
 
-@fault("hostile file names and labels", "corpus", "every clip comes through with its name and its label")
+@fault("hostile file names and labels", "corpus", "every item comes through with its name and its label")
 def _(project: Project) -> Outcome:
     folder = project.root / "audio"
     names = [
@@ -265,7 +265,7 @@ DAMAGED = r"found .*(run|make it again|[Dd]elete)"
 for _name, _stage, _input, _path, _change in (
     ("ledger cut in the middle of a row", "corpus", "corpus", LEDGER, lambda text: text[: len(text) // 2]),
     ("ledger of other columns", "corpus", "corpus", LEDGER, lambda text: text.replace(b"status", b"state")),
-    ("clips.csv cut in the middle of a row", "corpus", "index", f"{SHARD}/clips.csv", lambda text: text[:-30]),
+    ("items.csv cut in the middle of a row", "corpus", "index", f"{SHARD}/items.csv", lambda text: text[:-30]),
     ("corpus.json cut", "formats", "formats", f"{CORPUS}/corpus.json", lambda text: text[:40]),
     ("manifest cut in the middle of a row", "formats", "formats", f"{CORPUS}/manifest.csv", lambda text: text[:-40]),
     (
@@ -275,9 +275,9 @@ for _name, _stage, _input, _path, _change in (
         f"{CORPUS}/manifest.csv",
         lambda text: b"".join(text.splitlines(True)[:-2]),
     ),
-    ("clip of the corpus cut", "formats", "formats", f"{SHARD}/000003.wav", lambda text: text[:100]),
+    ("item of the corpus cut", "formats", "formats", f"{SHARD}/000003.wav", lambda text: text[:100]),
     (
-        "clip of the corpus with one bit flipped",
+        "item of the corpus with one bit flipped",
         "formats",
         "formats",
         f"{SHARD}/000003.wav",

@@ -71,14 +71,14 @@ def changed(key: str, value: object) -> Callable[[bytes], bytes]:
 DELETE, AGAIN = r"error: .*(Delete|Move) .*", r"error: .*plan\.json: found no .*type your snakemake command again"
 in_tables("a run's record cut", OF_RUN, lambda text: text[:300], DELETE, short=True)
 in_tables("a run's record of bytes that are no text", OF_RUN, lambda text: b"\xff\xfe" + text, DELETE)
-in_tables("a run's speed that is no number", OF_RUN, changed("clips_per_second", "fast"), DELETE)
+in_tables("a run's speed that is no number", OF_RUN, changed("items_per_second", "fast"), DELETE)
 in_tables(
     "a run's speed that is not finite",
     OF_RUN,
-    lambda text: re.sub(rb'("clips_per_second": )[0-9.]+', rb"\1NaN", text),
+    lambda text: re.sub(rb'("items_per_second": )[0-9.]+', rb"\1NaN", text),
     DELETE,
 )
-in_tables("a run's speed that is negative", OF_RUN, changed("clips_per_second", -5.0), DELETE)
+in_tables("a run's speed that is negative", OF_RUN, changed("items_per_second", -5.0), DELETE)
 in_tables("another loader's record in a run's place", OF_RUN, changed("loader", "other"), DELETE)
 in_tables("a control run's record cut", OF_CONTROL, lambda text: text[:100], DELETE)
 in_tables("the plan cut", PLAN, lambda text: text[: len(text) // 2], AGAIN)
@@ -146,7 +146,7 @@ def in_report(name: str, path: str, change: Callable[[bytes], bytes]) -> None:
 
 
 in_report("a table cut in the middle of a row", "ranking.csv", lambda text: text[: int(len(text) * 0.7)])
-in_report("a table of other columns", "ranking.csv", lambda text: text.replace(b"clips_per_second", b"speed"))
+in_report("a table of other columns", "ranking.csv", lambda text: text.replace(b"items_per_second", b"speed"))
 in_report(
     "a number of a table that is none",
     "ranking.csv",

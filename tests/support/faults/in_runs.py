@@ -27,11 +27,11 @@ NOBODY = 65534
 
 def numbers(*records: dict[str, Any]) -> int:
     """Return how many records give a speed."""
-    return sum(bool(record["clips_per_second"]) for record in records)
+    return sum(bool(record["items_per_second"]) for record in records)
 
 
 def refused(record: dict[str, Any]) -> Outcome:
-    """Return the outcome of a proof or a visit that must not hold: its reason, and whether it gives a number."""
+    """Return the outcome of a proof or a run that must not hold: its reason, and whether it gives a number."""
     return Outcome(record["reason"] or "", wrong=numbers(record) + (record["status"] == "ok"))
 
 
@@ -84,7 +84,7 @@ def _(project: Project) -> Outcome:
 
 
 def of_files(project: Project) -> None:
-    """Write and place the format of a file for each clip."""
+    """Write and place the format of a file for each item."""
     from tests.support.faults import project as stages
 
     for command in (stages.formats(project, "npy"), stages.placed(project, "npy")):
@@ -92,7 +92,7 @@ def of_files(project: Project) -> None:
         assert done.status == 0, done.output[-2000:]
 
 
-@fault("a disk gives stale blocks", "proofs", "no number; the gate names the clips", r"verification: .*clip 3 ")
+@fault("a disk gives stale blocks", "proofs", "no number; the gate names the items", r"verification: .*item 3 ")
 def _(project: Project) -> Outcome:
     of_files(project)
     return refused(project.prove("npy", Shim("read", "npy/train/000003.npy", "stale")))
@@ -108,15 +108,15 @@ def _(project: Project) -> Outcome:
 def _(project: Project) -> Outcome:
     path = project.data(LOADER) / "train" / "audio.npy"
     content = path.read_bytes()
-    clip = 4 * 1600
-    path.write_bytes(content[: -2 * clip] + content[-clip:] + content[-2 * clip : -clip])
+    item = 4 * 1600
+    path.write_bytes(content[: -2 * item] + content[-item:] + content[-2 * item : -item])
     return refused(project.prove(LOADER))
 
 
-@fault("one bit flipped between proof and visit", "sessions", NAMED, CHANGED.format(r"audio\.npy"), short=True)
+@fault("one bit flipped between proof and run", "sessions", NAMED, CHANGED.format(r"audio\.npy"), short=True)
 def _(project: Project) -> Outcome:
     flip(project.data(LOADER) / "train" / "audio.npy")
-    return refused(project.visit(LOADER))
+    return refused(project.measure(LOADER))
 
 
 @fault("the data is cut while it is mapped", "sessions", NO_NUMBER, r"SIGBUS.*(dmesg|cut)|changed since it was placed")
@@ -230,7 +230,7 @@ def small_shared_memory(_: Project) -> dict[str, Any]:
 
 planted(
     "/dev/shm is full",
-    "return {'audio': torch.zeros(40, 1, 1600), 'target': torch.zeros(40).long(), 'clip': torch.zeros(40).long()}",
+    "return {'audio': torch.zeros(40, 1, 1600), 'target': torch.zeros(40).long(), 'item': torch.zeros(40).long()}",
     r"df /dev/shm",
     how=small_shared_memory,
 )
@@ -295,7 +295,7 @@ told_by_program(
     "proof: disk full", fails("write", "proof.json", "ENOSPC"), r"No space left on device.*[Ff]ree some space"
 )
 told_by_program(
-    "receipts: quota exceeded", fails("write", "proof.npy", "EDQUOT"), r"Disk quota exceeded.*[Ff]ree some space"
+    "checksums: quota exceeded", fails("write", "proof.npy", "EDQUOT"), r"Disk quota exceeded.*[Ff]ree some space"
 )
 
 
@@ -303,26 +303,26 @@ def session(project: Project, shim: Shim | None) -> Outcome:
     """Return the outcome of a session that meets a fault, and of the same command after it."""
     done = project.run(project.session_command(), shim)
     project.wait_until_gone()
-    made = project.visits()
+    made = project.runs()
     log = project.root / "log.txt"
     reasons = [record["reason"] for record in made if record["reason"]]
     again = project.run(project.session_command())
     assert again.status == 0, f"the same command failed afterwards: {again.output[-2000:]}"
-    lost = not any(record["status"] == "ok" and record["clips_per_second"] for record in project.visits())
+    lost = not any(record["status"] == "ok" and record["items_per_second"] for record in project.runs())
     text = "\n".join([done.output, *reasons, "" if reasons or not log.exists() else log.read_text()])
-    return Outcome(text, lost=lost, wrong=sum(bool(one["clips_per_second"]) and one["status"] != "ok" for one in made))
+    return Outcome(text, lost=lost, wrong=sum(bool(one["items_per_second"]) and one["status"] != "ok" for one in made))
 
 
-@fault("session: killed between a visit's write and its rename", "sessions", "the same command goes on")
+@fault("session: killed between a run's write and its rename", "sessions", "the same command goes on")
 def _(project: Project) -> Outcome:
     return session(project, kills("rename", "/0.json"))
 
 
 @fault(
-    "session: the process of a visit is killed",
+    "session: the process of a run is killed",
     "sessions",
-    "no number of that visit after three tries; the same command makes it again",
-    r"visit.*(killed|again)",
+    "no number of that run after three tries; the same command makes it again",
+    r"run.*(killed|again)",
 )
 def _(project: Project) -> Outcome:
     return session(project, kills("open", "memmap/train/audio.npy"))
@@ -331,7 +331,7 @@ def _(project: Project) -> Outcome:
 @fault(
     "session: the fork server is killed",
     "sessions",
-    "no number of that visit after three tries; the same command makes it again",
+    "no number of that run after three tries; the same command makes it again",
     r"warm server.*again",
 )
 def _(project: Project) -> Outcome:
@@ -354,7 +354,7 @@ def _(project: Project) -> Outcome:
 
 
 def ended_by(project: Project, number: int) -> Outcome:
-    """Return the outcome of a session that gets a signal while it visits."""
+    """Return the outcome of a session that gets a signal while it runs."""
     process = project.start(project.session_command())
     wait_for(project, process, lambda: len(project.left()) >= 3)
     process.send_signal(number)
@@ -369,9 +369,9 @@ def _(project: Project) -> Outcome:
     shim = Shim("clock", do="back", after=20, seconds=86_400)
     done = project.run(project.session_command(), shim)
     assert done.status == 0, done.output[-1000:]
-    (record,) = project.visits()
+    (record,) = project.runs()
     (epoch, *_) = record["times"]["epochs"]
-    sane = record["status"] == "ok" and record["clips_per_second"] > 0 and 0 < epoch["seconds"] < PATIENCE
+    sane = record["status"] == "ok" and record["items_per_second"] > 0 and 0 < epoch["seconds"] < PATIENCE
     return Outcome(record["reason"] or "", wrong=not sane)
 
 
@@ -388,7 +388,7 @@ def damage(name: str, path: str, change: Callable[[bytes], bytes], says: str) ->
         whole = file.read_bytes()
         file.write_bytes(change(whole))
         done = project.run(project.session_command())
-        made = project.visits() if done.status == 0 else []
+        made = project.runs() if done.status == 0 else []
         file.write_bytes(whole)
         reasons = [record["reason"] or "" for record in made]
         return Outcome("\n".join([done.output, *reasons]), wrong=numbers(*made))
@@ -396,8 +396,8 @@ def damage(name: str, path: str, change: Callable[[bytes], bytes], says: str) ->
 
 DELETE = r"found it damaged.*Delete "
 damage("proof cut", "disk/*/*/proof.json", lambda text: text[:200], DELETE)
-damage("receipts cut", "disk/*/*/proof.npy", lambda text: text[:150], DELETE)
-damage("a visit's record cut", "sessions/*/disk/*/*/0.json", lambda text: text[:200], DELETE)
+damage("checksums cut", "disk/*/*/proof.npy", lambda text: text[:150], DELETE)
+damage("a run's record cut", "sessions/*/disk/*/*/0.json", lambda text: text[:200], DELETE)
 damage("the session's state cut", "sessions/*/session.json", lambda text: text[:20], DELETE)
 
 
@@ -439,7 +439,7 @@ def _(project: Project) -> Outcome:
     if shutil.which("fio") is None:
         raise NotHere("no fio on the path: sh envs/system_packages.sh installs it where it may")
     tier, out = project.root / "tier", project.root / "tier.json"
-    words = ["--options", json.dumps({"path": str(tier)}), "--tier", "disk", "--clip-bytes", "6400", "--seconds", "0.2"]
+    words = ["--options", json.dumps({"path": str(tier)}), "--tier", "disk", "--item-bytes", "6400", "--seconds", "0.2"]
     folder = project.folder / "bin"
     folder.mkdir(exist_ok=True)
     (folder / "fio").write_text("#!/bin/sh\nkill -9 $$\n")

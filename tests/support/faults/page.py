@@ -23,7 +23,7 @@ part of them by the same code (`tests/support/faults/`, `tests/faults.py`). This
 |---|---|
 | planted | {planted} of {faults} |
 | as expected | {holds} |
-| clips lost: neither delivered nor named with a reason | {lost} |
+| items lost: neither delivered nor named with a reason | {lost} |
 | half files taken for whole | {half} |
 | wrong numbers | {wrong} |
 | say what to do | {says} of the {speaking} after which somebody is left to say it |

@@ -24,16 +24,16 @@ from scripts.common.corpus import SPLITS, Corpus, read_manifest, to_float
 from scripts.common.files import write_json
 from scripts.common.ledger import read_ledger
 from scripts.plan.experiment import Plan
-from scripts.plan.runs import Run
+from scripts.plan.results import Result
 from tests.support.faults.shim import Shim, cleaned
 from tests.support.programs import PROJECT, program_line
 
-CLIPS = 24  # of a tenth of a second, in two folders
+ITEMS = 24  # of a tenth of a second, in two folders
 RATE = 16_000
 PATIENCE = 120  # seconds until a fault that ends in nothing is given up: on a slow machine everything takes its time
 MARK = "FEEDRATE_TEST_FAULTS"  # in the environment of all that a project starts
 PLAN = "results/runs/demo/plan.json"
-VOLATILE = ("seconds", "clips_per_second")  # of the records of formats and of what was placed
+VOLATILE = ("seconds", "items_per_second")  # of the records of formats and of what was placed
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Stage:
-    """A program, what it makes, and the ids of the clips that are right in that."""
+    """A program, what it makes, and the ids of the items that are right in that."""
 
     command: Callable[["Project"], list[str]]
     outputs: tuple[str, ...]
-    clips: Callable[["Project"], set[str]]
+    items: Callable[["Project"], set[str]]
 
 
 class Project:
@@ -81,13 +81,13 @@ class Project:
             assert done.status == 0, f"{name}: {done.output[-3000:]}"
         self.prove("numpy_memmap")
         shutil.copytree(self.root, self.kept)
-        self.right = {name: (self.digests(name), stage.clips(self)) for name, stage in STAGES.items()}
+        self.right = {name: (self.digests(name), stage.items(self)) for name, stage in STAGES.items()}
 
     def planned(self, config: Mapping[str, Any]) -> Plan:
         """Return the plan of a config in this project."""
         with contextlib.chdir(self.root):
             plan = Plan(config, project=self.root)
-            assert plan.runs
+            assert plan.results
         return plan
 
     def restore(self) -> None:
@@ -155,7 +155,7 @@ class Project:
         first = self.run(stage.command(self), shim, **how)
         self.wait_until_gone()
         half = self.half(name)
-        lost = len(self.right[name][1] - stage.clips(self)) if first.status == 0 else 0  # it said that all was well
+        lost = len(self.right[name][1] - stage.items(self)) if first.status == 0 else 0  # it said that all was well
         again = self.again(name)
         return Found(first.status, first.output, lost + again.lost, half + again.half)
 
@@ -163,7 +163,7 @@ class Project:
         """Run a stage's program without a fault; it has to end well. Return what is lost or half then."""
         done = self.run(STAGES[name].command(self))
         assert done.status == 0, f"the same command failed afterwards: {done.output[-2000:]}"
-        return Found(0, done.output, len(self.right[name][1] - STAGES[name].clips(self)), self.half(name))
+        return Found(0, done.output, len(self.right[name][1] - STAGES[name].items(self)), self.half(name))
 
     def digests(self, name: str) -> list[Any]:
         """Return what each output of a stage holds, without times."""
@@ -181,9 +181,9 @@ class Project:
 
     # Runs
 
-    def run_of(self, loader: str, tier: str = "disk") -> Run:
+    def run_of(self, loader: str, tier: str = "disk") -> Result:
         """Return the planned run of a loader."""
-        return next(run for run in self.plan.runs if (run.loader, run.tier) == (loader, tier))
+        return next(result for result in self.plan.results if (result.loader, result.tier) == (loader, tier))
 
     def data(self, loader: str) -> Path:
         """Return the folder of the placed format that a loader reads."""
@@ -201,15 +201,15 @@ class Project:
         done = self.run([*how.pop("within", ()), *program_line("run_loader"), "--run", json.dumps(entry)], shim, **how)
         if out.is_file():
             return json.loads(out.read_text())
-        return {"status": f"ended with {done.status}", "reason": done.output, "clips_per_second": None}
+        return {"status": f"ended with {done.status}", "reason": done.output, "items_per_second": None}
 
-    def visit(self, loader: str, shim: Shim | None = None, **changes: Any) -> dict[str, Any]:
-        """Visit a proven loader by its program; return the record."""
+    def measure(self, loader: str, shim: Shim | None = None, **changes: Any) -> dict[str, Any]:
+        """Run a proven loader by its program; return the record."""
         return self.measured(self.entry(loader, **changes), shim)
 
     def entry(self, loader: str, **changes: Any) -> dict[str, Any]:
-        """Return the row of a visit of a loader that is no session's."""
-        return {**asdict(self.run_of(loader)), "path": "visit.json", **changes}
+        """Return the row of a run of a loader that is no session's."""
+        return {**asdict(self.run_of(loader)), "path": "run.json", **changes}
 
     def own(self, body: str, **settings: Any) -> dict[str, Any]:
         """Return the entry of a proof of a loader of the user's own, whose data set runs `body` for each batch."""
@@ -225,8 +225,8 @@ class Project:
         out = ["--out", "results/runs/demo/session-main.json", "--log", "log.txt"]
         return [*program_line("run_session"), "--plan", PLAN, "--session", "main", *out]
 
-    def visits(self) -> list[dict[str, Any]]:
-        """Return the records of the visits that count."""
+    def runs(self) -> list[dict[str, Any]]:
+        """Return the records of the runs that count."""
         found = self.root.glob("results/runs/demo/sessions/*/disk/*/*/*.json")
         return [json.loads(path.read_text()) for path in sorted(found) if path.stem.isdigit()]
 
@@ -252,15 +252,15 @@ LOCK = threading.Lock()
 def open_epochs(request):
     class Planted(torch.utils.data.Dataset):
         def __len__(self):
-            return request.clips
+            return request.items
 
         def __getitems__(self, positions):
             {body}
             count = len(positions)
             labels = torch.zeros(count, request.classes)
             audio = torch.zeros(count, 1, request.samples)
-            target, clip = torch.zeros(count).long(), torch.tensor(positions)
-            return {{"audio": audio, "target": target, "labels": labels, "clip": clip}}
+            target, item = torch.zeros(count).long(), torch.tensor(positions)
+            return {{"audio": audio, "target": target, "labels": labels, "item": item}}
 
     with epochs_of(request, Planted()) as epoch:
         yield epoch
@@ -278,9 +278,9 @@ class Found:
 
 
 def make_audio(folder: Path) -> None:
-    """Write CLIPS short recordings of noise into two folders."""
+    """Write ITEMS short recordings of noise into two folders."""
     random = np.random.default_rng(0)
-    for number in range(CLIPS):
+    for number in range(ITEMS):
         path = folder / "ab"[number % 2] / f"{number:02d}.wav"
         path.parent.mkdir(parents=True, exist_ok=True)
         with wave.open(str(path), "wb") as file:
@@ -358,22 +358,22 @@ def of_ledger(project: Project) -> set[str]:
 
 
 def of_shard(project: Project) -> set[str]:
-    with open(project.root / SHARD / "clips.csv", encoding="utf-8", newline="") as file:
+    with open(project.root / SHARD / "items.csv", encoding="utf-8", newline="") as file:
         return {row["id"] for row in csv.DictReader(file)}
 
 
 def of_manifest(project: Project) -> set[str]:
-    return {clip.id for clip in read_manifest(project.root / CORPUS / "manifest.csv")}
+    return {item.id for item in read_manifest(project.root / CORPUS / "manifest.csv")}
 
 
 def right_in(folder: Path, made: Corpus, name: str = FORMAT) -> set[str]:
-    """Return the ids of the clips that a format gives back as the corpus has them."""
+    """Return the ids of the items that a format gives back as the corpus has them."""
     found = set()
     for split in SPLITS:
-        clips = {clip.index: clip for clip in made.clips(split)}
-        for number, audio, _ in plugins.load("formats", name).read(folder / split, made) if clips else ():
-            if np.array_equal(audio, to_float(made.padded(clips[number]))[None]):
-                found.add(clips[number].id)
+        items = {item.index: item for item in made.items(split)}
+        for number, audio, _ in plugins.load("formats", name).read(folder / split, made) if items else ():
+            if np.array_equal(audio, to_float(made.padded(items[number]))[None]):
+                found.add(items[number].id)
     return found
 
 

@@ -22,7 +22,7 @@ NOBODY = None  # of a fault after which nobody is left to say anything
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a planted fault. Clips that are lost: neither delivered nor named with a reason."""
+    """What came of a planted fault. Items that are lost: neither delivered nor named with a reason."""
 
     text: str = ""  # what was said: of a program, or of a record that has no speed
     lost: int = 0

@@ -40,11 +40,11 @@ class Measurement:
     seconds: float = _option(1.0, "measure for at least this long", type=float)
     limit_minutes: float = _option(120.0, "what takes longer is ended, and failed", type=float)
     threads: str | int = _option("auto", "of torch and OpenMP in the measuring process; auto: the cores allowed")
-    seed: int = _option(0, "of the order of clips", type=int)
+    seed: int = _option(0, "of the order of items", type=int)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run(Measurement):
+class Result(Measurement):
     """One fresh process: one loader, on one tier, with one set of settings, for one repeat."""
 
     loader: str = _option("", "a file in scripts/loaders, without .py")
@@ -68,18 +68,18 @@ class Run(Measurement):
     )
     logs: str | None = _option(None, "TensorBoard's folder, of the tasks that train")
     mode: str = _option(
-        "run",
-        "run: proof and whole epochs; proof: only that every clip is right; visit: a window of a proven result; "
+        "epochs",
+        "epochs: proof and whole epochs; proof: only that every item is right; run: a window of a proven result; "
         "trials: what --bottlenecks, --timeline and --step-limit-ms ask for, of a proven result",
-        choices=("run", "proof", "visit", "trials"),
+        choices=("epochs", "proof", "run", "trials"),
     )
-    proof: str | None = _option(None, "record of the proof that a visit relies on")
+    proof: str | None = _option(None, "record of the proof that a run relies on")
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
     nodes: Mapping[str, Any] | None = None  # that ranks are spread over (measure/nodes.py)
-    attempt: int = 0  # of a visit that was disturbed and made again
+    attempt: int = 0  # of a run that was disturbed and made again
     asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
-    start_seconds: float | None = None  # what an epoch start took in earlier visits
-    start_within: float = 0.0  # seconds for which a visit's window goes on for an epoch start
+    start_seconds: float | None = None  # what an epoch start took in earlier runs
+    start_within: float = 0.0  # seconds for which a run's window goes on for an epoch start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Tensors(Bound):
     bound: str = "tensors"
     seconds: float = _option(0.2, "time each way for at least this long", type=float)
     workers: int = _option(2, "threads or processes that share a gather; 0: no processes", type=int)
-    data: str | None = _option(None, "folder of the format memmap, whose file of all clips is mapped; may be absent")
+    data: str | None = _option(None, "folder of the format memmap, whose file of all items is mapped; may be absent")
 
 
 def parser_of(kind: type[Measurement], description: str | None) -> argparse.ArgumentParser:
@@ -139,7 +139,7 @@ def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed
 
 def _row(kind: type[Measurement], path: Path, result: str, mode: str | None) -> dict[str, Any]:
     """Return the row of a plan that is a measurement of this kind; of a proof that of the proof."""
-    table = {Bound: "bounds", Tensors: "tensors", Run: "proofs" if mode == "proof" else "results"}[kind]
+    table = {Bound: "bounds", Tensors: "tensors", Result: "proofs" if mode == "proof" else "results"}[kind]
     rows = {row["id"]: row for row in read_plan(path)[table]}
     if result not in rows:
         shown = ", ".join(list(rows)[:SHOWN]) + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")

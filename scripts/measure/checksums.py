@@ -1,7 +1,7 @@
-"""What later visits of a result are held to: the receipts of the epoch that was verified in full.
+"""What later runs of a result are held to: the checksums of the epoch that was verified in full.
 
-A receipt says what a clip's tensors held (scripts/measure/sink.py). Those of the verify epoch are kept in a file, so
-that a later process need not hash every clip against the manifest again.
+A checksum says what an item's tensors held (scripts/measure/sink.py). Those of the verify epoch are kept in a file, so
+that a later process need not hash every item against the manifest again.
 """
 
 import hashlib
@@ -13,39 +13,39 @@ import numpy as np
 
 from scripts.common.errors import reading
 from scripts.common.files import whole_file
-from scripts.measure.sink import MEANS, Receipt
+from scripts.measure.sink import MEANS, Checksums
 
-COLUMNS = ("clip", "target", "data", "labels")  # of a file
-SHOWN = 5  # clips named in full; the rest is counted
-LEAST_SHUFFLED = 16  # clips; fewer may come in the same order by chance
+COLUMNS = ("item", "target", "data", "labels")  # of a file
+SHOWN = 5  # items named in full; the rest is counted
+LEAST_SHUFFLED = 16  # items; fewer may come in the same order by chance
 
 
-def rows_of(receipts: Iterable[Receipt]) -> tuple[list[tuple[int, ...]], list[str]]:
-    """Return (clip, target, data, labels) of each delivered clip, and what is wrong with whole batches.
+def rows_of(checksums: Iterable[Checksums]) -> tuple[list[tuple[int, ...]], list[str]]:
+    """Return (item, target, data, labels) of each delivered item, and what is wrong with whole batches.
 
-    Of a task that takes no sums the rows are (clip, target). A batch whose tensors have different numbers of clips has
+    Of a task that takes no sums the rows are (item, target). A batch whose tensors have different numbers of items has
     no rows.
     """
     rows: list[tuple[int, ...]] = []
     wrong = []
-    for receipt in receipts:
-        columns = [column.tolist() for column in receipt if column is not None]
+    for checksum in checksums:
+        columns = [column.tolist() for column in checksum if column is not None]
         if len({len(column) for column in columns}) > 1:
-            wrong.append(f"tensors of {', '.join(str(len(column)) for column in columns)} clips")
+            wrong.append(f"tensors of {', '.join(str(len(column)) for column in columns)} items")
             continue
         rows += zip(*columns, strict=True)
     return rows, wrong
 
 
-def receipts_of(receipts: Iterable[Receipt]) -> dict[int, tuple[int, ...]]:
-    """Return {clip: (target, data, labels)} of an epoch, of a clip that came twice the last one."""
-    return {index: tuple(sums) for index, *sums in rows_of(receipts)[0]}
+def checksums_of(checksums: Iterable[Checksums]) -> dict[int, tuple[int, ...]]:
+    """Return {item: (target, data, labels)} of an epoch, of an item that came twice the last one."""
+    return {index: tuple(sums) for index, *sums in rows_of(checksums)[0]}
 
 
 def save(path: Path, expected: Mapping[int, tuple[int, ...]]) -> None:
-    """Write what `receipts_of` returned: int64 (clips, 4), in order of the clips; whole or not at all.
+    """Write what `checksums_of` returned: int64 (items, 4), in order of the items; whole or not at all.
 
-    Raises ValueError for receipts without sums.
+    Raises ValueError for checksums without sums.
     """
     rows = np.array([(index, *expected[index]) for index in sorted(expected)], dtype=np.int64)
     with whole_file(path, "wb") as file:
@@ -57,7 +57,7 @@ def load(path: Path) -> dict[int, tuple[int, ...]]:
     with reading(path, "its proof", delete=path.with_suffix(".json")):
         rows = np.load(path, allow_pickle=False)
         if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
-            raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (clips, {len(COLUMNS)})")
+            raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (items, {len(COLUMNS)})")
     return {index: tuple(sums) for index, *sums in rows.tolist()}
 
 
@@ -67,7 +67,7 @@ def hash_of(path: Path) -> str:
 
 
 def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -> bool:
-    """Return whether a clip's (target, data, labels) are others than those verified; of a task without sums (target,).
+    """Return whether an item's (target, data, labels) are others than those verified; of a task without sums (target,).
 
     `tolerance`: of each of the data's means, in 255ths (`sink.means`); 0: the data is a checksum, which must be equal.
     """
@@ -78,14 +78,14 @@ def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -
 
 
 def check_against(
-    expected: Mapping[int, tuple[int, ...]], receipts: Iterable[Receipt], whole: bool, tolerance: int = 0
+    expected: Mapping[int, tuple[int, ...]], checksums: Iterable[Checksums], whole: bool, tolerance: int = 0
 ) -> list[str]:
     """Return what is wrong with one epoch, a line for each kind of fault; none where it holds what was verified.
 
-    `whole`: the epoch was not ended early, so that every clip must be there. Receipts without sums are held to the
-    clips and the targets only. `tolerance`: of `differ`.
+    `whole`: the epoch was not ended early, so that every item must be there. Checksums without sums are held to the
+    items and the targets only. `tolerance`: of `differ`.
     """
-    rows, wrong = rows_of(receipts)
+    rows, wrong = rows_of(checksums)
     counts = Counter(index for index, *_ in rows)
     unknown = sorted(counts.keys() - expected.keys())
     doubled = sorted(index for index, count in counts.items() if count > 1)
@@ -93,20 +93,20 @@ def check_against(
     other = sorted({index for index, found, right in known if differ(found, right, tolerance)})
     missing = sorted(expected.keys() - counts.keys()) if whole else []
     kinds = {
-        "clips that are not in the split": unknown,
-        "doubled clips": doubled,
+        "items that are not in the split": unknown,
+        "doubled items": doubled,
         "other data than was verified": other,
-        "missing clips": missing,
+        "missing items": missing,
     }
     problems = [f"wrong batch: {'; '.join(wrong[:SHOWN])}"] if wrong else []
     return problems + [f"{kind}: {len(found)}: {some(found)}" for kind, found in kinds.items() if found]
 
 
-def same_orders(epochs: Iterable[Iterable[Receipt]]) -> list[str]:
+def same_orders(epochs: Iterable[Iterable[Checksums]]) -> list[str]:
     """Return what is wrong where a whole epoch has the order of the one before; nothing where each has a new one."""
     before: list[int] = []
     for number, taken in enumerate(epochs):
-        order = [clip for receipt in taken for clip in receipt.clip.tolist()]
+        order = [item for checksum in taken for item in checksum.item.tolist()]
         if order == before and len(order) >= LEAST_SHUFFLED:
             return [f"not shuffled: epoch {number} has the order of the epoch before"]
         before = order

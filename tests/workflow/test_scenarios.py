@@ -1,4 +1,4 @@
-"""Every condition in one small experiment, as a user asks for it: tasks, caches, steps, emulated storage, presets."""
+"""Every scenario in one small experiment, as a user asks for it: tasks, caches, steps, emulated storage, presets."""
 
 import json
 
@@ -11,8 +11,8 @@ from tests.support.workflow_copy import ProjectCopy, folders, rules_of
 
 TASKS = ["read", "iterate", "train", "lightning"]
 CACHES = ["warm", "cold", "limited"]
-# One loader under every condition; one that decodes where that makes a difference: beside storage, and without it.
-CONDITIONS = {
+# One loader under every scenario; one that decodes where that makes a difference: beside storage, and without it.
+SCENARIOS = {
     "numpy_memmap": {"task": TASKS, "cache": CACHES, "step_ms": [0, 4]},
     "torchaudio": {"task": ["read"], "cache": ["warm", "cold"], "step_ms": [0]},
 }
@@ -33,7 +33,7 @@ def permitted(tmp_path_factory):
 def project():
     """The experiment, run."""
     with folders() as (disk, ram):
-        copy = ProjectCopy(disk / "project", ram, loaders=[{"name": name, **own} for name, own in CONDITIONS.items()])
+        copy = ProjectCopy(disk / "project", ram, loaders=[{"name": name, **own} for name, own in SCENARIOS.items()])
         copy.configure(
             datasets={"demo": {"source": "synthetic", "clips": 80, "seed": 3}},
             audio={"seconds": 3},
@@ -41,11 +41,11 @@ def project():
                 **copy.config["storage"],
                 "slow": {"path": "results/slow", "emulate": {"read_mbps": 60}},
             },
-            sweep={**copy.config["sweep"], **CONDITIONS["numpy_memmap"]},
+            sweep={**copy.config["sweep"], **SCENARIOS["numpy_memmap"]},
             report={"now": "torchaudio"},
             measure={
                 **copy.config["measure"],
-                **{"train_repeats": 1, "tensors": True, "bottlenecks": "finalists", "step_limit_ms": 30, "epochs": 2},
+                **{"train_repeats": 1, "tensors": True, "bottlenecks": "candidates", "step_limit_ms": 30, "epochs": 2},
             },
         )
         copy.snakemake()
@@ -56,7 +56,7 @@ def project():
 def runs(project):
     """Records of both loaders by (loader, tier, task, cache, step)."""
     found = {}
-    for loader in CONDITIONS:
+    for loader in SCENARIOS:
         rows = json.loads((project.root / "results" / f"{loader}.json").read_text())
         for row in (row for row in rows if "path" in row):  # the others are what the plan skips
             run = whole(project, project.root / row["path"])
@@ -70,8 +70,8 @@ def whole(project, path):
     return session.record(path.parent.relative_to(session.folder).as_posix(), path)
 
 
-def test_every_condition_has_its_run_or_its_reason(runs, permitted):
-    for loader, asked in CONDITIONS.items():
+def test_every_scenario_has_its_run_or_its_reason(runs, permitted):
+    for loader, asked in SCENARIOS.items():
         for tier, possible in TIERS.items():
             caches = set(possible).intersection(asked["cache"])
             expected = {("read", cache, step) for cache in caches for step in asked["step_ms"]}
@@ -81,7 +81,7 @@ def test_every_condition_has_its_run_or_its_reason(runs, permitted):
         if permitted and (key[1] == "slow" or key[3] == "limited"):
             assert (run["status"], run["reason"]) == ("skipped", permitted)
         elif key[3] == "limited":  # so small a set may be too small beside its batches, and says so
-            assert run["status"] == "ok" or "measure more clips" in run["reason"], run["reason"]
+            assert run["status"] == "ok" or "measure more items" in run["reason"], run["reason"]
         else:
             assert run["status"] == "ok", (key, run["reason"])
             assert all(epoch["cache"]["problem"] == "" for epoch in run["times"]["epochs"] if run["cache"] == "cold")
@@ -116,7 +116,7 @@ def test_what_leads_and_what_one_has_now_is_explained(project):
     assert found.keys() == {"numpy_memmap", "torchaudio"}
     tables = read_tables(project.root / "results" / "tables" / "demo")
     slow = [row for row in tables["ranking"] if row["loader"] == "torchaudio" and row["bottleneck"]]
-    assert {row["bottleneck"] for row in slow} <= {"decode", "unclear"} and slow, "it opens a decoder for each clip"
+    assert {row["bottleneck"] for row in slow} <= {"decode", "unclear"} and slow, "it opens a decoder for each item"
 
 
 def test_memory_of_the_process_tree_is_in_every_record(runs):
@@ -130,24 +130,24 @@ def test_memory_of_the_process_tree_is_in_every_record(runs):
 
 def test_tables_and_report_show_all_of_it(project, permitted):
     tables = read_tables(project.root / "results" / "tables" / "demo")
-    panels = {row["condition"] for row in tables["ranking"]}
+    panels = {row["scenario"] for row in tables["ranking"]}
     assert {"CPU", "CPU, 4 ms step", "CPU, cold cache", "CPU, training", "CPU, training by Lightning"} <= panels
     assert {row["tier"] for row in tables["ranking"]} == {"ram", "disk", "slow"}
     bounds = {row["bound"] for row in tables["bounds"]}
     assert {"in_memory", "decode"} <= bounds and (
-        "storage" in bounds or not any(row["random_clips_per_second"] for row in tables["tiers"])
+        "storage" in bounds or not any(row["random_items_per_second"] for row in tables["tiers"])
     )
-    by_condition = {row["condition"]: row for row in tables["ranking"] if row["status"] == "ok"}
-    assert by_condition["CPU, training"]["bound"] in ("compute", "in_memory")
-    unbounded = {condition for condition, row in by_condition.items() if not row["percent_of_bound"]}
+    by_scenario = {row["scenario"]: row for row in tables["ranking"] if row["status"] == "ok"}
+    assert by_scenario["CPU, training"]["bound"] in ("compute", "in_memory")
+    unbounded = {scenario for scenario, row in by_scenario.items() if not row["percent_of_bound"]}
     assert unbounded == {"CPU, plain loop"}, "it need not read what it is given, so that no bound applies"
     assert len(tables["training"]) == 2, "on two tiers"
     assert [row["epochs"] for row in tables["seconds"]] == [2] * 2, "as many epochs in each run, or no seconds"
     assert tables["tensors"] and tables["noise"]
-    cold = [row for row in tables["best"] if row["condition"] == "CPU, cold cache" and row["clips_per_second"]]
+    cold = [row for row in tables["best"] if row["scenario"] == "CPU, cold cache" and row["items_per_second"]]
     assert "disk" in {row["tier"] for row in cold}, "a ranking of their own"
     never = [row for row in tables["skipped"] if "never cold" in row["reason"]]
-    assert {(row["loader"], row["tier"]) for row in never} == {(loader, "ram") for loader in CONDITIONS}
+    assert {(row["loader"], row["tier"]) for row in never} == {(loader, "ram") for loader in SCENARIOS}
     html = (project.root / "report" / "index.html").read_text()
     assert "tensorboard --logdir results/tensorboard" in html
     assert permitted or "slow (emulated)" in html

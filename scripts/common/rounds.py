@@ -1,28 +1,28 @@
-"""What a session in blocks says: ratios of results within blocks, ranks, and which results may leave the race.
+"""What a session in rounds says: ratios of results within rounds, ranks, and which results may leave the race.
 
-In each block every live result is visited once. What differs between blocks is the machine, so results are compared by
-the ratios of their speeds within the blocks that both have. The model is additive in the logarithms of speeds: result +
-block + noise, where each result has its own amount of noise. The intervals of all pairs together are those of Games and
+In each round every live result is run once. What differs between rounds is the machine, so results are compared by
+the ratios of their speeds within the rounds that both have. The model is additive in the logarithms of speeds: result +
+round + noise, where each result has its own amount of noise. The intervals of all pairs together are those of Games and
 Howell (1976): mean paired differences, and Tukey's studentized range; of two results it is the paired t interval.
 
-A variance of 3 to 10 visits is too uncertain to be used as it is, and the variances of loaders differ too much to be
+A variance of 3 to 10 runs is too uncertain to be used as it is, and the variances of loaders differ too much to be
 pooled. So each is moderated (after Smyth 2004): a mean of its own and the pooled one, where the pooled one has the more
-weight, the less the variances of this table differ. With fewer than 7 visits it is at least the pooled one: a result
+weight, the less the variances of this table differ. With fewer than 7 runs it is at least the pooled one: a result
 that is fast or slow by its heap may have been in the same mode in all of them.
 
-Simulated, with looks after blocks 3 to 12 (`leaving`) and a last table with `error` 0.04, of 20 equal results: a false
+Simulated, with looks after rounds 3 to 12 (`leaving`) and a last table with `error` 0.04, of 20 equal results: a false
 difference in 3.9 % of sessions with lognormal noise, 0.5 % with bursts of a neighbour, 2.9 % with two modes, 2.8 % with
-3 % noise in some results and 40 % in others; of 4 to 8 results 4.1 to 5.3 %. A table of only 3 blocks with noise that
-unequal has up to 8 %. Where 4 of 20 results have two modes and all others are quiet, it is 11 %: in 3 visits such a
+3 % noise in some results and 40 % in others; of 4 to 8 results 4.1 to 5.3 %. A table of only 3 rounds with noise that
+unequal has up to 8 %. Where 4 of 20 results have two modes and all others are quiet, it is 11 %: in 3 runs such a
 result is in one mode in one case of four, and no statistics can know. A factor of 1.5 with 15 % noise is found among 20
-results by 8 blocks in 95 % of cases (`error` 0.05), by 5 in 69 %, by 3 in 30 %.
+results by 8 rounds in 95 % of cases (`error` 0.05), by 5 in 69 %, by 3 in 30 %.
 
-What others on the machine take from a visit is measured with it, and what lost more than 15 % of all cores does not
+What others on the machine take from a run is measured with it, and what lost more than 15 % of all cores does not
 count (scripts/common/counting.py): two thirds of the speed were gone where another process had one of two cores. That
 choice never looks at a speed, and has one limit for all results that are compared.
 
-Exact signed-rank intervals cannot do it: that of n blocks has an error of at least 2 / 2^n, 0.2 % for 10 blocks, and
-190 pairs with 5 % in all ask for 0.026 % each. That takes 13 blocks, more than five minutes give.
+Exact signed-rank intervals cannot do it: that of n rounds has an error of at least 2 / 2^n, 0.2 % for 10 rounds, and
+190 pairs with 5 % in all ask for 0.026 % each. That takes 13 rounds, more than five minutes give.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -34,19 +34,19 @@ import numpy as np
 
 from scripts.common.statistics import Comparison
 
-Speeds = Mapping[int, float]  # {number of the block: clips per second} of one result
-FEW = 7  # visits, below which no variance counts as smaller than the pooled one
+Speeds = Mapping[int, float]  # {number of the round: items per second} of one result
+FEW = 7  # runs, below which no variance counts as smaller than the pooled one
 MOST_DEGREES = 500  # of freedom: with more nothing changes
 MANY = 200  # results, above which a pseudo-inverse takes seconds
-LEAST_OWN = 3  # visits of a result, below which their scatter gives no interval of its speed by itself
+LEAST_OWN = 3  # runs of a result, below which their scatter gives no interval of its speed by itself
 ROUNDING = 5e-13  # of log ratios: smaller ones are none, as in `_exp`
 CENTER_ERROR = 0.05  # of the interval of a single speed
 FINAL_ERROR = 0.04  # of a session's last table: with what is spent before the whole stays within 5 %
-LOOKS_ERROR = 0.005  # of who leaves, over all looks after a block; and of ending the session since one leads
+LOOKS_ERROR = 0.005  # of who leaves, over all looks after a round; and of ending the session since one leads
 
 
 class Center(NamedTuple):
-    """The speed of a result in clips per second, with its 95 % interval: None where fewer than three visits count."""
+    """The speed of a result in items per second, with its 95 % interval: None where fewer than three runs count."""
 
     speed: float
     low: float | None
@@ -54,18 +54,18 @@ class Center(NamedTuple):
 
 
 class Table:
-    """All results of one condition, compared at once: the chance of any false difference is at most `error`.
+    """All results of one scenario, compared at once: the chance of any false difference is at most `error`.
 
-    Raises ValueError for a result without a visit, and for a speed that is not above 0.
+    Raises ValueError for a result without a run, and for a speed that is not above 0.
     """
 
     def __init__(self, results: Mapping[Hashable, Speeds], error: float = 0.05) -> None:
         self.place = {key: number for number, key in enumerate(results)}
-        blocks = sorted({block for speeds in results.values() for block in speeds})
-        speeds = [[one.get(block, np.nan) for block in blocks] for one in results.values()]
+        rounds = sorted({round_number for speeds in results.values() for round_number in speeds})
+        speeds = [[one.get(round_number, np.nan) for round_number in rounds] for one in results.values()]
         if not all(results.values()) or any(not speed > 0 for one in results.values() for speed in one.values()):
             raise ValueError("each result must have a speed, and speeds must be above 0")
-        self.logs = np.log(np.array(speeds, dtype=float).reshape(len(results), len(blocks)))
+        self.logs = np.log(np.array(speeds, dtype=float).reshape(len(results), len(rounds)))
         count = len(results)
         self.means, self.halves = np.zeros((count, count)), np.zeros((count, count))  # of the log ratios
         if count > 1:
@@ -77,26 +77,27 @@ class Table:
     def compare(self, one: Hashable, other: Hashable) -> Comparison:
         """Return how many times `one` is faster than `other`, with its simultaneous interval.
 
-        `method` is ``blocks``, or ``none`` where fewer than two blocks have both.
+        `method` is ``rounds``, or ``none`` where fewer than two rounds have both.
         """
         places = self.place[one], self.place[other]
         mean, half = float(self.means[places]), float(self.halves[places])
-        if np.isnan(mean):  # no block has both
+        if np.isnan(mean):  # no round has both
             mean = float(np.nanmean(self.logs[places[0]]) - np.nanmean(self.logs[places[1]]))
         if np.isnan(half):
             return Comparison(_exp(mean), None, None, "none")
-        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "blocks")
+        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "rounds")
 
     def among(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean log ratios of each of the keys to each, and the half lengths of their intervals: (n, n).
 
-        NaN is what no block tells: the half length where fewer than two blocks have both.
+        NaN is what no round tells: the half length where fewer than two rounds have both.
         """
         places = [self.place[key] for key in keys]
         return self.means[np.ix_(places, places)], self.halves[np.ix_(places, places)]
 
     def rank_interval(self, key: Hashable, among: Collection[Hashable] | None = None) -> tuple[int, int]:
-        """Return 1 + how many are surely faster, and the number of results less those that are surely slower.
+        """Return 1 + how many are significantly faster, and the number of results less those that are significantly
+        slower.
 
         `among`: the results that count, itself included; default: all.
         """
@@ -107,7 +108,7 @@ class Table:
         return 1 + int(slower), len(places) - int(faster)
 
     def equal(self, one: Hashable, other: Hashable, resolution: float = 0.05) -> bool:
-        """Return whether the ratio is surely within 1 / (1 + `resolution`) to 1 + `resolution`."""
+        """Return whether the ratio is significantly within 1 / (1 + `resolution`) to 1 + `resolution`."""
         _, low, high, _ = self.compare(one, other)
         return low is not None and 1 / (1 + resolution) <= low and high <= 1 + resolution
 
@@ -116,9 +117,9 @@ class Table:
         return _levels(self.logs)
 
     def center(self, key: Hashable) -> Center:
-        """Return a result's speed as of the mean block, also of one that left early.
+        """Return a result's speed as of the mean round, also of one that left early.
 
-        Its interval is that of its own visits' scatter, the machine's between blocks included, and of this speed
+        Its interval is that of its own runs' scatter, the machine's between rounds included, and of this speed
         only: results are compared by `compare`.
         """
         own = self.logs[self.place[key]]
@@ -131,9 +132,9 @@ class Table:
 
 
 def compare(one: Speeds, other: Speeds, confidence: float = 0.99) -> Comparison:
-    """Return how many times `one` is faster than `other`: a single comparison, of the blocks that both have.
+    """Return how many times `one` is faster than `other`: a single comparison, of the rounds that both have.
 
-    Of equal results with two modes 3 blocks are wrong in 3 % of cases instead of 1 %, 4 and more are not.
+    Of equal results with two modes 3 rounds are wrong in 3 % of cases instead of 1 %, 4 and more are not.
     """
     return Table({1: one, 2: other}, 1 - confidence).compare(1, 2)
 
@@ -145,9 +146,9 @@ def leaving(
     resolution: float = 0.05,
     error: float = LOOKS_ERROR,
 ) -> set[Hashable]:
-    """Return which of the live results leave: those surely slower than another by more than `resolution`.
+    """Return which of the live results leave: those significantly slower than another by more than `resolution`.
 
-    `look` counts from 1, the look after the third block. Look n spends `error` / (n (n + 1)), all looks at most
+    `look` counts from 1, the look after the third round. Look n spends `error` / (n (n + 1)), all looks at most
     `error`. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal. `keep`
     never leave.
     """
@@ -161,7 +162,7 @@ def ending_error(look: int) -> float | None:
     """Return the error with which a session may end at a look since one result leads; None where that is not asked.
 
     It is asked at looks 4, 8, 16 and so on: time n may spend LOOKS_ERROR / (n (n + 1)), all together LOOKS_ERROR. Asked
-    after each block, so little would be left for each that a long session never ended so.
+    after each round, so little would be left for each that a long session never ended so.
     """
     time = look.bit_length() - 2
     return LOOKS_ERROR / (time * (time + 1)) if look >= 4 and look == 1 << (time + 1) else None
@@ -170,18 +171,18 @@ def ending_error(look: int) -> float | None:
 def pair_intervals(logs: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean differences of log speeds of all pairs, and the half lengths of their intervals: (..., pairs).
 
-    `logs` is (..., results, blocks) of two or more results, NaN where a result has no visit; pairs are in the order of
-    np.triu_indices. NaN is the mean of no shared block, and the half length of fewer than two.
+    `logs` is (..., results, rounds) of two or more results, NaN where a result has no run; pairs are in the order of
+    np.triu_indices. NaN is the mean of no shared round, and the half length of fewer than two.
     """
     count = logs.shape[-2]
     first, second = np.triu_indices(count, 1)
     shared, means, squares = (found[..., first, second] for found in _differences(logs))
-    visits = (~np.isnan(logs)).sum(axis=-1)
-    blocks = (~np.isnan(logs)).any(axis=-2).sum(axis=-1)
-    total = (visits.sum(axis=-1) - count - blocks + 1)[..., None]  # degrees of freedom of all results
-    own = np.maximum(visits - 1, 0) * (count - 1) / count
+    runs = (~np.isnan(logs)).sum(axis=-1)
+    rounds = (~np.isnan(logs)).any(axis=-2).sum(axis=-1)
+    total = (runs.sum(axis=-1) - count - rounds + 1)[..., None]  # degrees of freedom of all results
+    own = np.maximum(runs - 1, 0) * (count - 1) / count
     variances = _variances(squares, np.maximum(shared - 1, 0), count)
-    variances, degrees = _moderated(variances, own, visits < FEW)
+    variances, degrees = _moderated(variances, own, runs < FEW)
     degrees = np.minimum(degrees, total)
     with np.errstate(invalid="ignore", divide="ignore"):
         sums = variances[..., first] + variances[..., second]
@@ -197,10 +198,10 @@ def pair_intervals(logs: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarr
 
 
 def _differences(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return of each result and each other one (..., results, results) in how many blocks both are, their mean
+    """Return of each result and each other one (..., results, results) in how many rounds both are, their mean
     difference there (NaN of none), and the sum of the squared deviations from it.
 
-    By products of matrices, so that 5,000 results do not need 12.5 million pairs times all blocks of memory. Each
+    By products of matrices, so that 5,000 results do not need 12.5 million pairs times all rounds of memory. Each
     result's own middle is taken away first: what is left is small, and so is what rounding does to it.
     """
     there = ~np.isnan(logs)
@@ -255,9 +256,9 @@ def _moderated(variances: np.ndarray, own: np.ndarray, few: np.ndarray) -> tuple
 
 
 def _levels(logs: np.ndarray) -> np.ndarray:
-    """Return the log speeds (results,) as of the mean block, by least squares of result + block.
+    """Return the log speeds (results,) as of the mean round, by least squares of result + round.
 
-    The results' part is eliminated, so that what is solved has the size of the blocks.
+    The results' part is eliminated, so that what is solved has the size of the rounds.
     """
     weights = (~np.isnan(logs)).astype(float)
     speeds, counts = np.where(weights, logs, 0), weights.sum(axis=1, keepdims=True)

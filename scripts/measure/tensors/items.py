@@ -1,4 +1,4 @@
-"""The clips that the tensor micro-benchmarks move: in RAM, in a mapped file, on the GPU; and what each of them is.
+"""The items that the tensor micro-benchmarks move: in RAM, in a mapped file, on the GPU; and what each of them is.
 
 What is right is computed again for each check, or read from the corpus, and never gathered.
 """
@@ -17,7 +17,7 @@ from scripts.measure.tensors.worker_pool import WorkerPool
 
 RESIDENT_BYTES = 2**30  # far more than any cache holds; more would only take time to fill
 MEMORY_SHARE = 0.25  # of what is available, in RAM and on the GPU
-RESERVE_BATCHES = 24  # that all methods together hold at most beside the resident clips
+RESERVE_BATCHES = 24  # that all methods together hold at most beside the resident items
 GPU_BATCHES = 8  # the same on the GPU
 PINNED_BATCHES = 4
 TURNS = 64  # batches of random positions, used in turn
@@ -28,22 +28,22 @@ class Lacking(Exception):
 
 
 class Bench:
-    """What all methods share: clips in RAM, random positions among them, and a buffer for one batch.
+    """What all methods share: items in RAM, random positions among them, and a buffer for one batch.
 
-    Clip i is one noise times its own factor, so that what is right needs no gather: (i + 1) / n, and of whole numbers,
+    Item i is one noise times its own factor, so that what is right needs no gather: (i + 1) / n, and of whole numbers,
     which wrap, the odd 2 i + 1.
     """
 
-    def __init__(self, clips: int, sample: Sample, batch_size: int, seed: Sequence[int]) -> None:
+    def __init__(self, items: int, sample: Sample, batch_size: int, seed: Sequence[int]) -> None:
         random = np.random.default_rng(seed)
         self.dtype = getattr(torch, sample.dtype)
         noise = random.uniform(-1, 1, (1, *sample.shape)) if self.real else random.integers(0, 128, (1, *sample.shape))
-        self.noise, places = torch.from_numpy(noise).to(self.dtype), torch.arange(clips)
-        factors = (places + 1) / clips if self.real else 2 * places + 1
+        self.noise, places = torch.from_numpy(noise).to(self.dtype), torch.arange(items)
+        factors = (places + 1) / items if self.real else 2 * places + 1
         self.factors = factors.to(self.dtype).view(-1, *(1 for _ in sample.shape))
-        self.data, self.count = self.noise * self.factors, clips
+        self.data, self.count = self.noise * self.factors, items
         self.shape = (batch_size, *sample.shape)
-        self.positions = [random.permutation(clips)[:batch_size] for _ in range(TURNS)]
+        self.positions = [random.permutation(items)[:batch_size] for _ in range(TURNS)]
         self.indices = [torch.from_numpy(positions) for positions in self.positions]
         self.singles = np.concatenate(self.positions)
         self.buffer = self.empty()
@@ -70,7 +70,7 @@ class Bench:
         return self.indices[turn % TURNS]
 
     def single(self, turn: int) -> np.ndarray:
-        """Return int64 (1,): the position of a turn that takes one clip."""
+        """Return int64 (1,): the position of a turn that takes one item."""
         return self.singles[turn % len(self.singles)][None]
 
     def side_by_side(self, turn: int) -> np.ndarray:
@@ -80,17 +80,17 @@ class Bench:
         return np.arange(start, start + size)
 
     def rows(self, turn: int) -> torch.Tensor:
-        """Return a batch: the clips `side_by_side`, a view."""
+        """Return a batch: the items `side_by_side`, a view."""
         start = turn * self.shape[0] % (self.count - self.shape[0] + 1)
         return self.data[start : start + self.shape[0]]
 
     def truth(self, positions: np.ndarray) -> torch.Tensor:
-        """Return what the clips at these positions are, (n, ...)."""
+        """Return what the items at these positions are, (n, ...)."""
         return self.noise * self.factors[torch.from_numpy(positions)]
 
 
 class MappedFile:
-    """The file of all clips of a corpus's split, mapped and read once. Raises Lacking where there is none that fits."""
+    """The file of all items of a corpus's split, mapped and read once. Raises Lacking where there is none that fits."""
 
     def __init__(self, data: Path | None, corpus: Corpus) -> None:
         if data is None:
@@ -100,15 +100,15 @@ class MappedFile:
         expected = (corpus.counts[SPLIT], *sample.shape)
         if array.shape != expected or array.dtype != np.dtype(sample.dtype):
             raise Lacking(f"{file.name} holds {array.dtype} {array.shape}, the corpus has {sample.dtype} {expected}")
-        self.corpus, self.clips = corpus, list(corpus.clips(SPLIT))
+        self.corpus, self.items = corpus, list(corpus.items(SPLIT))
         self.array = array.view(np.ndarray)
         self.count = max(1, min(len(array), RESIDENT_BYTES // array[0].nbytes))
-        for clip in self.array[: self.count]:
-            clip.max()
+        for item in self.array[: self.count]:
+            item.max()
 
     def truth(self, positions: Iterable[int]) -> torch.Tensor:
-        """Return what the clips at these positions are, (n, ...), read from the corpus."""
-        return torch.from_numpy(np.stack([self.corpus.delivered(self.clips[position]) for position in positions]))
+        """Return what the items at these positions are, (n, ...), read from the corpus."""
+        return torch.from_numpy(np.stack([self.corpus.delivered(self.items[position]) for position in positions]))
 
 
 class OnGpu:
@@ -127,7 +127,7 @@ class OnGpu:
 
 
 def file_of(data: Path, sample: Sample) -> Path:
-    """Return the file of all clips in a folder of the format memmap."""
+    """Return the file of all items in a folder of the format memmap."""
     return data / SPLIT / f"{sample.key}.npy"
 
 
@@ -139,5 +139,5 @@ def difference(got: torch.Tensor, expected: torch.Tensor) -> str | None:
     found, right = (tensor.cpu().reshape(len(tensor), -1).view(torch.uint8) for tensor in (got, expected))
     wrong = (found != right).any(dim=1).nonzero().flatten()
     if len(wrong):
-        return f"delivers other values: {len(wrong)} of {len(got)} clips, the first is number {int(wrong[0])}"
+        return f"delivers other values: {len(wrong)} of {len(got)} items, the first is number {int(wrong[0])}"
     return None

@@ -15,66 +15,66 @@ from scripts.measure import ceiling, control_run, launch, one_run, ranks, sample
 from scripts.measure.launch import Cause, Ended, Job
 from scripts.measure.record import Record, threads_of, without_speed
 from scripts.measure.warm import Server
-from scripts.plan.runs import Bound, Measurement, Run
+from scripts.plan.results import Bound, Measurement, Result
 
 NO_RECORD = (
-    "the visit left no record: its process ended by itself, or was killed from outside, for lack of memory, say, each "
+    "the run left no record: its process ended by itself, or was killed from outside, for lack of memory, say, each "
     "time that it was tried; its log says what it said"
 )
 CONTROL_MINUTES = 10  # that a control run may take
-TRIES = 3  # of a visit that leaves no record
+TRIES = 3  # of a run that leaves no record
 WARM_SHARE = 0.99  # of the files that are in the page cache: nothing is read again
 
 
-def forkable(run: Run) -> bool:
-    """Return whether a visit may be a fork of the warm server: not with ranks, limits, or its own environment."""
-    settings = run.settings
+def forkable(result: Result) -> bool:
+    """Return whether a run may be a fork of the warm server: not with ranks, limits, or its own environment."""
+    settings = result.settings
     return (
-        not ranks.shared(run)
-        and run.cache != "limited"
-        and run.emulate is None
+        not ranks.shared(result)
+        and result.cache != "limited"
+        and result.emulate is None
         and settings.get("allocator") not in allocator.LIBRARIES
-        and not isolated.folder(isolated.env_of(one_run.loader_of(run))).is_dir()
+        and not isolated.folder(isolated.env_of(one_run.loader_of(result))).is_dir()
     )
 
 
-def made(run: Run, out: Path, server: Server | None = None, heap_seed: int = 0) -> tuple[Record | None, Ended]:
+def made(result: Result, out: Path, server: Server | None = None, heap_seed: int = 0) -> tuple[Record | None, Ended]:
     """Return the record of a run that a process of its own has made, None where it left none, and how it ended.
 
     The process writes beside `out`, which is the caller's to write.
     """
-    module = one_run.loader_of(run)
+    module = one_run.loader_of(result)
     aside = out.with_name(f".{out.name}.measured")
     out.parent.mkdir(parents=True, exist_ok=True)
     aside.unlink(missing_ok=True)
-    watch = sampler.Sampler(gpu=run.settings["device"] != "cpu")
-    env, preloaded = isolated.env_of(module), allocator.environment(run.settings["allocator"])
+    watch = sampler.Sampler(gpu=result.settings["device"] != "cpu")
+    env, preloaded = isolated.env_of(module), allocator.environment(result.settings["allocator"])
     try:
-        with one_run.group_for(run) as groups:
-            job = Job(run, aside, threads_of(run.threads), heap_seed, env, preloaded, groups)
+        with one_run.group_for(result) as groups:
+            job = Job(result, aside, threads_of(result.threads), heap_seed, env, preloaded, groups)
             ended = launch.run(job, watch, server)
     except control_groups.NotPermitted as reason:
-        return without_speed(one_run.new_record(module, run), "skipped", str(reason)), Ended(0)
+        return without_speed(one_run.new_record(module, result), "skipped", str(reason)), Ended(0)
     if aside.is_file():
         record = one_run.completed(read_json(aside), watch, ended.crash)
         aside.unlink()
         return record, ended
     if ended.crash is None:
         return None, ended
-    limited = " (in its limit: measure more clips, or raise measure.limited_share)" * (run.cache == "limited")
-    return without_speed(one_run.new_record(module, run), "failed", ended.crash + limited, ended.cause), ended
+    limited = " (in its limit: measure more items, or raise measure.limited_share)" * (result.cache == "limited")
+    return without_speed(one_run.new_record(module, result), "failed", ended.crash + limited, ended.cause), ended
 
 
-class Visitor:
-    """Makes visits, one after the other; a context manager that ends the servers."""
+class Runner:
+    """Makes runs, one after the other; a context manager that ends the servers."""
 
     def __init__(self, sample: Sample, chance: Any) -> None:
         self.sample, self.chance = sample, chance
         self.servers: dict[tuple[int, int], Server] = {}  # by threads, and items of a batch
         self.code = {"commit": commit()}
-        self.cooled: set[Path] = set()  # placed formats whose last visit was of a cold or a limited cache
+        self.cooled: set[Path] = set()  # placed formats whose last run was of a cold or a limited cache
 
-    def __enter__(self) -> "Visitor":
+    def __enter__(self) -> "Runner":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,37 +82,37 @@ class Visitor:
             server.close()
         self.servers = {}
 
-    def make(self, run: Run, out: Path) -> Record:
-        """Return the record of one visit, written to `out`; what leaves none is tried again, TRIES times in all."""
-        if reason := self._no_room(run):
-            record = without_speed(self._begun(run), "failed", reason, Cause.NO_ROOM)
+    def make(self, result: Result, out: Path) -> Record:
+        """Return the record of one run, written to `out`; what leaves none is tried again, TRIES times in all."""
+        if reason := self._no_room(result):
+            record = without_speed(self._begun(result), "failed", reason, Cause.NO_ROOM)
             write_json(out, record)
             return record
-        self._warm_again(run)
+        self._warm_again(result)
         for _ in range(TRIES):
-            record = self.made(run, out, forkable(run))
+            record = self.made(result, out, forkable(result))
             if record["reason_code"] not in (Cause.LOST, Cause.NO_SERVER):
                 break
         return record
 
-    def made(self, run: Run, out: Path, fork: bool) -> Record:
-        """Return the record of one try of a visit, written to `out`; `fork`: only for what is `forkable`."""
-        server = self._server(run) if fork else None
-        record, ended = made(run, out, server, heap_seed=self.chance.randrange(1 << 30))
+    def made(self, result: Result, out: Path, fork: bool) -> Record:
+        """Return the record of one try of a run, written to `out`; `fork`: only for what is `forkable`."""
+        server = self._server(result) if fork else None
+        record, ended = made(result, out, server, heap_seed=self.chance.randrange(1 << 30))
         if record is None:
             reason = f"{NO_RECORD} ({ended.reason or 'it ended well'}). The same command measures it again"
-            record = without_speed(self._begun(run), "failed", reason, ended.cause or Cause.LOST)
+            record = without_speed(self._begun(result), "failed", reason, ended.cause or Cause.LOST)
         record |= self.code
         write_json(out, record)
         return record
 
-    def _begun(self, run: Run) -> Record:
-        return one_run.new_record(one_run.loader_of(run), run) | self.code
+    def _begun(self, result: Result) -> Record:
+        return one_run.new_record(one_run.loader_of(result), result) | self.code
 
-    def _warm_again(self, run: Run) -> None:
-        """Have the files of a warm visit in the cache again, where the last visit that read them had them out of it."""
-        place = location.from_json(run.location).split(SPLIT).held_in
-        if place and run.cache in COLD:
+    def _warm_again(self, result: Result) -> None:
+        """Have the files of a warm run in the cache again, where the last run that read them had them out of it."""
+        place = location.from_json(result.location).split(SPLIT).held_in
+        if place and result.cache in COLD:
             self.cooled.add(place)
         elif place in self.cooled:
             self.cooled.discard(place)

@@ -1,15 +1,15 @@
-"""Sessions in blocks: equal results drawn many times, races in which results leave, and what the tables say."""
+"""Sessions in rounds: equal results drawn many times, races in which results leave, and what the tables say."""
 
 from math import exp, inf, log, sqrt
 
 import numpy as np
 import pytest
 
-from scripts.common import blocks
-from scripts.common.blocks import LOOKS_ERROR, Table, compare, ending_error, leaving
+from scripts.common import rounds
+from scripts.common.rounds import LOOKS_ERROR, Table, compare, ending_error, leaving
 from scripts.measure.race import leading
 
-BLOCKS = 12
+ROUNDS = 12
 SD = sqrt(log(1 + 0.15**2))  # of logarithms, at a coefficient of variation of 15 %
 
 
@@ -18,7 +18,7 @@ def two_modes(random, shape):
 
 
 def bursts(random, shape):
-    """One visit in ten is 1.5 to 3 times slower."""
+    """One run in ten is 1.5 to 3 times slower."""
     return random.normal(0, SD, shape) - (random.random(shape) < 0.1) * np.log(random.uniform(1.5, 3, shape))
 
 
@@ -34,33 +34,39 @@ NOISES = {  # of log speeds
 
 
 def drawn(random, noise, levels, tables):
-    """Log speeds (tables, results, blocks), with what the machine does from block to block."""
-    machine = random.normal(0, 0.3, (tables, 1, BLOCKS))
-    return np.log(levels)[:, None] + machine + NOISES[noise](random, (tables, len(levels), BLOCKS))
+    """Log speeds (tables, results, rounds), with what the machine does from round to round."""
+    machine = random.normal(0, 0.3, (tables, 1, ROUNDS))
+    return np.log(levels)[:, None] + machine + NOISES[noise](random, (tables, len(levels), ROUNDS))
 
 
 QUIET = ("lognormal", "unequal")
 
 
 def speeds_of(logs):
-    return {key: {block: exp(value) for block, value in enumerate(row)} for key, row in enumerate(logs)}
+    return {key: {round_number: exp(value) for round_number, value in enumerate(row)} for key, row in enumerate(logs)}
 
 
 def race(logs):
-    """Take a session of all blocks; return who left, the results with the blocks that each was in, and the table."""
+    """Take a session of all rounds; return who left, the results with the rounds that each was in, and the table."""
     results, left = speeds_of(logs), {}
-    for look in range(1, BLOCKS - 1):
+    for look in range(1, ROUNDS - 1):
         live = {key: speeds for key, speeds in results.items() if key not in left}
-        seen = {key: {block: speeds[block] for block in range(look + 2)} for key, speeds in live.items()}
+        seen = {
+            key: {round_number: speeds[round_number] for round_number in range(look + 2)}
+            for key, speeds in live.items()
+        }
         left |= dict.fromkeys(leaving(seen, look), look + 2)
         if (error := ending_error(look)) and len(leading(Table(seen, error))) == 1:
-            results = {key: {block: speeds[block] for block in range(look + 2)} for key, speeds in results.items()}
+            results = {
+                key: {round_number: speeds[round_number] for round_number in range(look + 2)}
+                for key, speeds in results.items()
+            }
             break
-    visited = {
-        key: {block: speed for block, speed in speeds.items() if block < left.get(key, BLOCKS)}
+    had_run = {
+        key: {round_number: speed for round_number, speed in speeds.items() if round_number < left.get(key, ROUNDS)}
         for key, speeds in results.items()
     }
-    return left, Table(visited, 0.04)
+    return left, Table(had_run, 0.04)
 
 
 def false_difference(table, group) -> bool:
@@ -70,24 +76,24 @@ def false_difference(table, group) -> bool:
 def wrong_sessions(sessions):
     """Which sessions (of equal results) have a false difference: `race` of all of them at once."""
     wrong = np.zeros(len(sessions), dtype=bool)
-    for look in range(1, BLOCKS - 1):
-        means, halves = blocks.pair_intervals(sessions[..., : look + 2], 0.005 / (look * (look + 1)))
+    for look in range(1, ROUNDS - 1):
+        means, halves = rounds.pair_intervals(sessions[..., : look + 2], 0.005 / (look * (look + 1)))
         wrong |= (abs(means) - halves > log(1.05)).any(axis=1)
         if error := ending_error(look):  # it ends where one leads
-            wrong |= one_leads(*blocks.pair_intervals(sessions[..., : look + 2], error))
-    means, halves = blocks.pair_intervals(sessions, 0.04)
+            wrong |= one_leads(*rounds.pair_intervals(sessions[..., : look + 2], error))
+    means, halves = rounds.pair_intervals(sessions, 0.04)
     return wrong | (abs(means) > halves).any(axis=1)
 
 
 def test_what_ends_a_session_spends_little_in_all():
-    """At looks 4, 8, 16, ...; the first is that of the sixth block."""
+    """At looks 4, 8, 16, ...; the first is that of the sixth round."""
     errors = {look: error for look in range(1, 3000) if (error := ending_error(look))}
     assert list(errors) == [1 << number for number in range(2, 12)]
     assert errors[4] == LOOKS_ERROR / 2 and 0.9 * LOOKS_ERROR < sum(errors.values()) < LOOKS_ERROR
 
 
 def one_leads(means, halves):
-    """In which tables (..., pairs) one result is surely faster than each other."""
+    """In which tables (..., pairs) one result is significantly faster than each other."""
     count = round((1 + sqrt(1 + 8 * means.shape[-1])) / 2)
     first, second = np.triu_indices(count, 1)
     faster = np.zeros((*means.shape[:-1], count, count), dtype=bool)
@@ -110,7 +116,7 @@ def test_a_session_of_equal_results_is_told_as_by_the_simulation():
 
 
 def test_a_race_ends_early_for_the_slow_and_never_for_the_fastest():
-    """Three groups of equal results: those 3 times slower leave by the fifth block, and no equal ones are set apart."""
+    """Three groups of equal results: those 3 times slower leave by the fifth round, and no equal ones are set apart."""
     groups = range(8), range(8, 14), range(14, 20)
     levels = np.array([1.0] * 8 + [1 / 1.5] * 6 + [1 / 3] * 6)
     sessions = drawn(np.random.default_rng(8), "lognormal", levels, 40)
@@ -118,24 +124,24 @@ def test_a_race_ends_early_for_the_slow_and_never_for_the_fastest():
     for logs in sessions:
         left, table = race(logs)
         wrong += any(key in left for key in groups[0]) or any(false_difference(table, group) for group in groups)
-        early += sum(left.get(key, BLOCKS) <= 5 for key in groups[2])
+        early += sum(left.get(key, ROUNDS) <= 5 for key in groups[2])
         assert all(table.compare(0, key).faster and table.rank_interval(key)[0] > 8 for key in groups[2])
     assert wrong <= 0.05 * len(sessions)
     assert early >= 0.95 * len(sessions) * len(groups[2])
 
 
 @pytest.mark.parametrize("results", [2, 10, 20])
-def test_a_factor_of_one_and_a_half_is_found_by_eight_blocks(results):
+def test_a_factor_of_one_and_a_half_is_found_by_eight_rounds(results):
     levels = np.array([1.5] + [1.0] * (results - 1))
     logs = drawn(np.random.default_rng(9), "lognormal", levels, 1000)[..., :8]
-    means, halves = blocks.pair_intervals(logs, 0.05)
+    means, halves = rounds.pair_intervals(logs, 0.05)
     assert (means - halves > 0)[:, : results - 1].mean() >= 0.95
 
 
 def test_intervals_of_all_pairs_hold_the_true_ratios():
     levels = np.geomspace(1, 8, 12)
     logs = drawn(np.random.default_rng(10), "unequal", levels, 1000)[..., :8]
-    means, halves = blocks.pair_intervals(logs, 0.05)
+    means, halves = rounds.pair_intervals(logs, 0.05)
     first, second = np.triu_indices(12, 1)
     away = abs(means - np.log(levels[first] / levels[second]))
     assert (away > halves).any(axis=1).mean() <= 0.05
@@ -150,7 +156,7 @@ def test_intervals_of_all_pairs_hold_the_true_ratios():
 )
 def test_critical_values_are_those_of_the_tables(results, degrees, error, factor):
     """Student's t, and the studentized range."""
-    assert blocks.critical(results, degrees, error) == pytest.approx(factor, rel=1e-3)
+    assert rounds.critical(results, degrees, error) == pytest.approx(factor, rel=1e-3)
 
 
 def test_two_results_have_the_paired_t_interval():
@@ -160,18 +166,18 @@ def test_two_results_have_the_paired_t_interval():
     found = compare(one, other)
     expected = (exp(ratios.mean()), exp(ratios.mean() - half), exp(ratios.mean() + half))
     assert found[:3] == pytest.approx(expected, rel=2e-3)
-    assert found.method == "blocks" and not found.faster
+    assert found.method == "rounds" and not found.faster
     assert compare(other, one)[:3] == pytest.approx([1 / found.ratio, 1 / found.high, 1 / found.low])
     assert compare(one, other, 0.9).faster
 
 
-def test_what_differs_between_blocks_does_not_count():
-    one = {block: 1000.0 * 3**block for block in range(4)}
-    other = {block: speed / (2 + block / 100) for block, speed in one.items()}
+def test_what_differs_between_rounds_does_not_count():
+    one = {round_number: 1000.0 * 3**round_number for round_number in range(4)}
+    other = {round_number: speed / (2 + round_number / 100) for round_number, speed in one.items()}
     assert compare(one, other).low > 1.9
 
 
-def test_two_blocks_have_an_interval_and_one_has_none():
+def test_two_rounds_have_an_interval_and_one_has_none():
     assert compare({1: 200.0, 2: 202.0}, {1: 100.0, 2: 100.0}).faster
     wild = compare({1: 1e9, 2: 1.0}, {1: 1.0, 2: 1e9})
     assert (wild.low, wild.high) == (pytest.approx(0), inf) and not wild.faster
@@ -183,7 +189,7 @@ def test_two_blocks_have_an_interval_and_one_has_none():
 
 def test_results_without_scatter():
     table = Table({key: dict.fromkeys(range(3), speed) for key, speed in {"a": 4.0, "b": 2.0, "c": 2.0}.items()})
-    assert table.compare("a", "b") == pytest.approx((2, 2, 2, "blocks"))
+    assert table.compare("a", "b") == pytest.approx((2, 2, 2, "rounds"))
     assert [table.rank_interval(key) for key in "abc"] == [(1, 1), (2, 3), (2, 3)]
     assert table.equal("b", "c") and not table.equal("a", "b") and table.equal("a", "a")
     assert leaving({"a": {1: 4.0, 2: 4.0}, "b": {1: 3.8, 2: 3.8}, "c": {1: 3.9, 2: 3.9}}, 1) == {"b"}
@@ -194,7 +200,7 @@ def test_one_result_and_none():
     assert alone.rank_interval("a") == (1, 1) and alone.center("a").speed == pytest.approx(10)
     assert leaving({"a": {1: 5.0, 2: 20.0}}, 1) == leaving({}, 1) == set()
     assert Table({"a": {7: 5.0}}).center("a") == (pytest.approx(5), None, None)
-    assert alone.center("a")[1:] == (None, None), "the scatter of two visits says nothing: 0.01 to 10,000"
+    assert alone.center("a")[1:] == (None, None), "the scatter of two runs says nothing: 0.01 to 10,000"
     assert Table({"a": {7: 5.0}, "b": {7: 1.0}}).rank_interval("b") == (1, 2)
 
 
@@ -204,8 +210,8 @@ def test_speeds_that_are_none(speeds):
         Table({"a": {1: 5.0}, "b": speeds})
 
 
-def test_blocks_that_a_result_lacks():
-    """One that left early is compared by its own blocks, and its speed is as of the mean block."""
+def test_rounds_that_a_result_lacks():
+    """One that left early is compared by its own rounds, and its speed is as of the mean round."""
     results = {
         "first": {1: 100.0, 2: 200.0, 3: 400.0, 4: 800.0, 5: 1601.0, 6: 3200.0},
         "other": {1: 100.0, 2: 201.0, 3: 400.0, 4: 800.0, 5: 1600.0, 6: 3200.0},
