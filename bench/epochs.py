@@ -26,8 +26,7 @@ def long_enough(made: MadeResults, items: int, seconds: float) -> dict[str, floa
     """Return the seconds of an epoch of each result; those are left out of `made` that have none beside the window."""
     found = {}
     for loader, result in list(made.results.items()):
-        out = made.folder / "runs" / loader / "first.json"
-        speed = made.runner.make(replace(result, seconds=seconds, path=str(out)), out)["items_per_second"]
+        speed = made.runner.make(replace(result, seconds=seconds))["items_per_second"]
         if speed and items / speed > 1.5 * seconds:
             found[loader] = items / speed
         else:
@@ -50,13 +49,13 @@ def main() -> None:
     with made_results(demo_results(arguments.only), arguments.items) as made:
         epoch = long_enough(made, arguments.items, arguments.seconds)
 
-        def measure(result: Result, out: Path, seconds: float) -> float | None:
+        def measure(result: Result, seconds: float) -> float | None:
             asked = replace(result, seconds=seconds, start_within=START_WITHIN[0])
-            return made.runner.make(asked, out)["items_per_second"]
+            return made.runner.make(asked)["items_per_second"]
 
         ways = {
-            "window": lambda result, out: measure(result, out, arguments.seconds),
-            "whole epochs": lambda result, out: measure(result, out, EPOCHS * epoch[result.loader]),
+            "window": lambda result: measure(result, arguments.seconds),
+            "whole epochs": lambda result: measure(result, EPOCHS * epoch[result.loader]),
         }
         speeds = made.in_rounds(arguments.rounds, ways, arguments.json)
     near = one = 0

@@ -43,8 +43,8 @@ def main() -> None:
     results = [result for result in demo_results(arguments.only, arguments.device) if forkable(result)]
     with made_results(results, arguments.items) as made:
         ways = {
-            "fork": lambda result, out: undisturbed(lambda: made.runner.made(result, out, fork=True)),
-            "interpreter": lambda result, out: undisturbed(lambda: made.runner.made(result, out, fork=False)),
+            "fork": lambda result: undisturbed(lambda: made.runner.made(result, fork=True)),
+            "interpreter": lambda result: undisturbed(lambda: made.runner.made(result, fork=False)),
         }
         speeds = made.in_rounds(arguments.rounds, ways, arguments.json)
     near = one = 0

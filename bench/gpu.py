@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -146,20 +147,24 @@ class Bench:
 
         return take
 
-    def program(self, name: str, of: str, left: float, *arguments: str) -> Row:
-        """Return the record that one of the project's programs writes, of the audio or the images."""
+    def run(self, of: str, left: float, *arguments: str) -> Row:
+        """Return the record of a run of a loader, of the audio or the images."""
         out = self.folder / "record.json"
         out.unlink(missing_ok=True)
-        command = [sys.executable, "-m", f"scripts.measure.{name}", "--corpus", str(self.folder / of / "corpus")]
+        command = [sys.executable, "-m", "scripts.measure.run_loader", "--corpus", str(self.folder / of / "corpus")]
         subprocess.run([*command, *arguments, "--out", str(out)], cwd=PROJECT, check=True, timeout=left)
         return json.loads(out.read_text())
 
     def ceiling(self, of: str) -> Any:
         """Return what takes the ceiling: the consumer alone, on batches in the device's memory."""
 
-        def take(left: float) -> Row:
-            settings = json.dumps({"device": self.device, "batch_size": BATCH})
-            record = self.program("measure_bound", of, left, "--settings", settings)
+        def take(_left: float) -> Row:
+            from scripts.measure.runner import Runner
+            from scripts.plan.results import Bound
+
+            settings = {"device": self.device, "batch_size": BATCH}
+            with Runner(self.corpora[of].sample, random.Random(0)) as runner:
+                record = runner.control(Bound(corpus=str(self.corpora[of].root), settings=settings))
             self.ceilings[of] = record["items_per_second"]
             return self.compared({"items_per_second": self.ceilings[of], "wrong": record["reason"]}, of)
 
@@ -221,7 +226,7 @@ class Bench:
         def take(left: float) -> Row:
             asked = json.dumps({**kept, "device": self.device, "batch_size": BATCH})
             told = ("--loader", case.loader, "--data", str(self.folder / case.of / module.FORMAT), "--settings", asked)
-            record = self.program("run_loader", case.of, left, *told, "--seconds", "2", *case.more)
+            record = self.run(case.of, left, *told, "--seconds", "2", *case.more)
             return self.compared(row_of(record, case.optional), case.of)
 
         return take

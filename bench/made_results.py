@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from scripts.common import plugins
+from scripts.common.files import write_json
 from scripts.common.rounds import Speeds, compare
 from scripts.common.sample import audio
 from scripts.common.statistics import Comparison
@@ -28,7 +29,7 @@ from tests.support.made_corpus import SAMPLE_RATE, make_corpus
 
 ITEMS, SECONDS = 128, 10
 WORKERS = 2  # of the loaders that the demo's preset leaves out
-Way = Callable[[Result, Path], float | None]  # (run, path of its record) -> items/s, None where it failed
+Way = Callable[[Result], float | None]  # (run, path of its record) -> items/s, None where it failed
 
 
 def demo_results(names: Iterable[str], device: str = "cpu") -> list[Result]:
@@ -65,7 +66,8 @@ class MadeResults:
             asked = replace(
                 result, corpus=str(corpus.root), location=location, proof=None, path=str(proof), mode="proof"
             )
-            record = runner.make(asked, proof)
+            record = runner.make(asked)
+            write_json(proof, record)
             if record["status"] == "ok":
                 self.results[result.loader] = replace(asked, proof=str(proof), mode="run")
                 self.programs[result.loader] = record["declared"]["program"]
@@ -85,10 +87,7 @@ class MadeResults:
             order = [random.sample([(loader, way) for way in ways], len(ways)) for loader in self.results]
             for loader, way in chain.from_iterable(random.sample(order, len(order))):
                 result = self.results[loader]
-                out = self.folder / "runs" / loader / way / f"{round_number}.json"
-                speed = ways[way](
-                    replace(result, repeat=round_number, path=str(out), seed=result.seed + round_number), out
-                )
+                speed = ways[way](replace(result, repeat=round_number, seed=result.seed + round_number))
                 if speed:
                     speeds[loader][way][round_number] = speed
             print(f"round {round_number + 1} of {rounds}", file=sys.stderr, flush=True)

@@ -84,8 +84,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with made_results(demo_results(arguments.only), arguments.items) as made:
         ways = {
-            "result": lambda result, out: made.runner.make(result, out)["items_per_second"],
-            "program": lambda result, _out: speed_of(made.programs[result.loader], result),
+            "result": lambda result: made.runner.make(result)["items_per_second"],
+            "program": lambda result: speed_of(made.programs[result.loader], result),
         }
         speeds = made.in_rounds(arguments.rounds, ways, arguments.json)
     near, slower = 0, []

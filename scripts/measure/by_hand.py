@@ -12,13 +12,9 @@ Ends with status 1 where the loader failed or could not run.
 """
 
 import argparse
-import json
 import os
 import re
-import signal
-import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
@@ -26,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import write_json
 from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import settings_text
 from scripts.machine import folders
+from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name
 from scripts.plan.results import Result, measured_from, parser_of
 
-PROGRAM = "scripts.measure.run_loader"
 ONLY_RECORDED = ("bottlenecks", "timeline", "step_limit_ms")  # too much for the terminal
 WIDTH = 100  # columns
 
@@ -64,18 +60,15 @@ def main(arguments: argparse.Namespace) -> None:
     lost = [f"--{name.replace('_', '-')}" for name in ONLY_RECORDED if getattr(result, name) and not out]
     if lost:
         raise UserError(f"{lost[0]}: found without --out; only a record holds what it finds. Add --out FILE.")
-    with tempfile.TemporaryDirectory(prefix="feedrate-") as folder:
-        record = out or Path(folder) / "record.json"
-        status = _started(replace(result, nodes=asdict(nodes)) if nodes else result, record)
-        if status or not record.is_file():
-            if not status:
-                print("The record is that of the node at which all meet.")
-            sys.exit(status)
-        found = read_json(record)
-    print("\n".join(lines_of(found, result)))
+    record = runner.by_itself(replace(result, nodes=asdict(nodes)) if nodes else result)
+    if record is None:
+        print("The record is that of the node at which all meet.")
+        return
+    print("\n".join(lines_of(record, result)))
     if out:
+        write_json(out, record)
         print(f"Record: {out}")
-    sys.exit(0 if found["status"] == "ok" else 1)
+    sys.exit(0 if record["status"] == "ok" else 1)
 
 
 def nodes_of(count: int | None, rendezvous: str | None, together: str | None) -> Nodes | None:
@@ -151,17 +144,3 @@ def _wrapped(text: str) -> list[str]:
 def _location(folder: str) -> dict[str, Any]:
     """Return the location of a local folder, as the plan has those of tiers."""
     return folders.location_of(Path(folder)).as_json()
-
-
-def _started(result: Result, out: Path) -> int:
-    """Return the exit status of the program that makes the run and writes its record to `out`."""
-    command = [sys.executable, "-m", PROGRAM, "--run", json.dumps(asdict(result)), "--out", str(out)]
-    process = subprocess.Popen(command)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
-    finally:
-        process.terminate()
-        process.wait()

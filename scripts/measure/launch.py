@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -61,11 +61,15 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: with a status, or before it could; `cause` and `reason` where it did not end well."""
+    """How a process ended: with a status, or before it could; `cause` and `reason` where it did not end well.
+
+    `record` is what it measured, None where it left none. One that crashes on its way out leaves a record too.
+    """
 
     status: int | None = None
     cause: Cause | None = None
     reason: str | None = None
+    record: dict[str, Any] | None = None
 
     @property
     def crash(self) -> str | None:
@@ -78,26 +82,24 @@ class Job:
     """What a process is to measure, and what it begins with."""
 
     measured: Measurement
-    out: Path  # where it writes the record
     threads: int  # of its pools
     heap_seed: int = 0  # of the allocations that the fork of a session begins with
     env: str = isolated.DEFAULT
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
     groups: Sequence[str] = ()  # folders of the control groups that it joins
 
-    def as_json(self) -> str:
+    def as_json(self) -> bytes:
         """Return it as `process.py` takes it, on one line."""
         return json.dumps(
             {
                 "kind": type(self.measured).__name__,
                 "measured": asdict(self.measured),
-                "out": str(self.out),
                 "heap_seed": self.heap_seed,
                 "groups": list(self.groups),
                 "environment": self.whole_environment(),
                 "parent": os.getpid(),
             }
-        )
+        ).encode()
 
     def whole_environment(self) -> dict[str, str]:
         """Return all of the environment of its process."""
@@ -129,15 +131,26 @@ def environment_of(threads: int) -> dict[str, str]:
 
 
 def run(job: Job, watch: Sampler, server: "Server | None" = None, minutes: float | None = None) -> Ended:
-    """Do a job in a process of its own, a fork of `server` where there is one; return how that ended.
+    """Do a job in a process of its own, a fork of `server` where there is one; return how that ended, and its record.
 
-    `watch` looks at it. It is ended after `minutes`, by default those of what it measures.
+    `watch` looks at it. It is ended after `minutes`, by default those of what it measures. The process answers into
+    memory that it has from here: of one that is killed no file is left.
     """
     check_temporary()
+    with open(os.memfd_create("record"), "rb") as answer:
+        ended = _done(job, watch, server, minutes, answer.fileno())
+        answer.seek(0)
+        with contextlib.suppress(ValueError):  # there is none, or half of one
+            return replace(ended, record=json.load(answer))
+    return ended
+
+
+def _done(job: Job, watch: Sampler, server: "Server | None", minutes: float | None, answer: int) -> Ended:
+    """Return how a job ended, whose record goes to the descriptor `answer`."""
     kills = out_of_memory_kills()
     limit = job.measured.limit_minutes if minutes is None else minutes
     try:
-        with server.forked(job) if server else _interpreter(job) as process:
+        with server.forked(job, answer) if server else _interpreter(job, answer) as process:
             status = _status(process, time.monotonic() + limit * 60, watch)
     except TimeoutError:
         setting = " (measure.limit_minutes)" if minutes is None else ""
@@ -201,14 +214,20 @@ def _status(process: Process, deadline: float, watch: Sampler) -> int:
 
 
 @contextmanager
-def _interpreter(job: Job) -> Iterator[Process]:
+def _interpreter(job: Job, answer: int) -> Iterator[Process]:
     """Start a new interpreter for a job; it ends with the round, and with this process."""
-    program = subprocess.Popen(PROCESS, env=job.whole_environment(), stdin=subprocess.PIPE, start_new_session=True)
+    program = subprocess.Popen(
+        [*PROCESS, "--answer", str(answer)],
+        env=job.whole_environment(),
+        stdin=subprocess.PIPE,
+        pass_fds=[answer],
+        start_new_session=True,
+    )
     guard = subprocess.Popen([*GUARD, str(program.pid)], stdin=subprocess.PIPE, start_new_session=True)
     ended = _end_of(program.pid)
     try:
         with contextlib.suppress(BrokenPipeError), program.stdin as told:
-            told.write(job.as_json().encode())
+            told.write(job.as_json())
         yield Process(program.pid, ended, program.wait)
     finally:
         end(program.pid)

@@ -6,26 +6,36 @@ deliver what is right, before and after it is timed (`tensors/taking.py`).
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError, nearest, run_main
+from scripts.common.files import write_json
 from scripts.common.vocabulary import SPLIT
-from scripts.measure.record import measure_afresh, with_settings
+from scripts.measure import launch
+from scripts.measure.record import threads_of
+from scripts.measure.sampler import Sampler
 from scripts.measure.tensors.taking import new_record
 from scripts.plan.results import Tensors, measured_from, parser_of
+from scripts.plan.sweep import slug
 
 VERSION = 1
 
 
 def main() -> None:
-    """Measure all operations in a fresh child process and write their record."""
+    """Measure all operations in a process of its own, and write their record, or why that crashed."""
     wanted, out = measured_from(
         Tensors, parser_of(Tensors, __doc__).parse_args(), {"corpus": "--corpus", "out": "--out"}
     )
-    wanted = with_settings(wanted)
+    settings = {"device": "cpu", "batch_size": 32, **wanted.settings}
+    wanted = replace(wanted, settings=settings, slug=slug(settings))
     check(wanted)
-    measure_afresh(wanted, out, new_record)
+    with launch.told_to_end():
+        ended = launch.run(launch.Job(wanted, threads_of(wanted.threads)), Sampler(gpu=False))
+    launch.exit_if_lost(ended)
+    words = {"status": "failed", "reason": ended.reason, "reason_code": ended.cause}
+    write_json(out, {**new_record(wanted), **words} if ended.cause else ended.record)
 
 
 def check(wanted: Tensors) -> None:

@@ -2,8 +2,8 @@
 
 A server (`--serve`, `warm.py`) has imported torch once. It has one thread, nothing of CUDA (`unforkable` would say so)
 and no file of a loader open, so that a fork of it is a process as a new interpreter would be after its imports, in
-0.2 s. It takes a job on each connection, JSON with two descriptors to print to, and answers with the fork's number, and
-then with its status. Proofs are several at a time; a session asks for one run after the other.
+0.2 s. It takes a job on each connection, JSON with two descriptors to print to and one for the record, and answers with
+the fork's number, and then with its status. Proofs are several at a time; a session asks for one run after the other.
 
 All runs would inherit one heap, and with it one of the modes that glibc's allocator falls into (docs/measuring.md):
 each begins with random allocations. Its memory would still be the server's, a page at a time its own where it is
@@ -25,12 +25,10 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from scripts.common import sample
 from scripts.common.errors import run_main
-from scripts.common.files import write_json
 from scripts.machine import control_groups
 from scripts.machine.server_process import end_with
 from scripts.measure import control_run, launch, one_run, ranks, warm
@@ -53,6 +51,7 @@ def main() -> None:
     """Do one job, or serve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--serve", type=json.loads, help="a server (measure/warm.py); without it: do the job on stdin")
+    parser.add_argument("--answer", type=int, help="descriptor of the file that the job's record is written to")
     arguments = parser.parse_args()
     if arguments.serve:
         serve(**arguments.serve)
@@ -60,11 +59,14 @@ def main() -> None:
     job = json.load(sys.stdin)
     end_with(job["parent"])
     control_groups.join(job["groups"])  # before anything heavy is imported: memory stays with the group
-    write_record(job, None, "interpreter")
+    do(job, None, "interpreter", arguments.answer)
 
 
-def write_record(job: Mapping[str, Any], pool: Any, started_by: str) -> None:
-    """Measure, and write the record; `pool`: the batches that the in-memory ceiling streams, where they are there."""
+def do(job: Mapping[str, Any], pool: Any, started_by: str, answer: int) -> None:
+    """Measure, and write the record to the descriptor `answer`; of a run on another node there is none.
+
+    `pool`: the batches that the in-memory ceiling streams, where they are there.
+    """
     asked = KINDS[job["kind"]](**job["measured"])
     if isinstance(asked, Tensors):
         record = taking.measure(asked)
@@ -74,8 +76,9 @@ def write_record(job: Mapping[str, Any], pool: Any, started_by: str) -> None:
         module = one_run.loader_of(asked)
         found = ranks.measure(module, asked) if ranks.shared(asked) else one_run.measure(module, asked, pool)
         record = found and {**found, "started_by": started_by}
-    if record:  # None: another node's
-        write_json(Path(job["out"]), record)
+    with open(answer, "w", encoding="utf-8") as file:
+        if record:
+            json.dump(record, file, allow_nan=False)
 
 
 # A server
@@ -173,7 +176,7 @@ class Server:
             if warm.user_of(client) != os.getuid():
                 raise PermissionError("another user asks")
             client.settimeout(10)
-            heard, descriptors, _, _ = socket.recv_fds(client, LONGEST_JOB, 2)
+            heard, descriptors, _, _ = socket.recv_fds(client, LONGEST_JOB, 3)
             self._fork(json.loads(heard), client, descriptors)
         except BaseException:
             client.close()
@@ -197,13 +200,14 @@ class Server:
         self.events.close()
         for one in (self.listener, client, *self.jobs.values()):
             one.close()
-        for descriptor, place in zip((os.open(os.devnull, os.O_RDONLY), *descriptors), (0, 1, 2), strict=True):
+        *printed, answer = descriptors
+        for descriptor, place in zip((os.open(os.devnull, os.O_RDONLY), *printed), (0, 1, 2), strict=True):
             os.dup2(descriptor, place)
             os.close(descriptor)
         _have_environment(job["environment"])
         own(self.written)
         kept = [] if self.pool is None else shaken(random.Random(job["heap_seed"]))
-        write_record(job, self.pool, "fork")
+        do(job, self.pool, "fork", answer)
         del kept
 
     def _finish(self, number: int) -> None:

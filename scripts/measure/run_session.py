@@ -214,8 +214,8 @@ class Session:
     def _run(self, runner: Runner, result: str, round_number: int, attempt: int) -> Run:
         run = self.results[result]
         file = attempt_of(self.facts.folder / result, round_number, attempt)
-        asked = replace(run, repeat=round_number, attempt=attempt, path=str(file), seed=run.seed + round_number)
-        record = runner.make(replace(asked, **self._start(result, round_number)), file)
+        asked = replace(run, repeat=round_number, attempt=attempt, seed=run.seed + round_number)
+        record = runner.make(replace(asked, **self._start(result, round_number)))
         self.facts.note(result, file, record)
         if record["status"] == "failed" and not facts.wrong_data(record):
             self.facts.say(failures=self.facts.state["failures"] + 1)
@@ -244,7 +244,9 @@ class Session:
         groups = {run.group for run in self.results.values()}
         for bound in self.plan.bounds.values():
             if bound.group in groups:
-                runner.control(bound, self.facts.folder / bound.id / f"{round_number * 10 + number}.json")
+                repeat = round_number * 10 + number
+                record = runner.control(replace(bound, repeat=repeat))
+                write_json(self.facts.folder / bound.id / f"{repeat}.json", record)
 
     def _candidates(self, race: Race) -> list[str]:
         """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
@@ -321,22 +323,18 @@ class Session:
         if not self.explains or not is_there(run):
             return
         before = self.facts.trials(result)
-        asked = self._trials(result, self.facts.folder / result / facts.trials_name(before), leads, rate)
+        asked = self._trials(result, leads, rate)
         if before is None or not _answers(self.facts.record(result, before), asked):
-            self.facts.note(result, Path(asked.path), runner.make(asked, Path(asked.path)))
+            self.facts.note(result, self.facts.folder / result / facts.trials_name(before), runner.make(asked))
         self._note_starving(result)
 
-    def _trials(self, result: str, out: Path, leads: bool, rate: float) -> Result:
-        """Return the trials of a result, whose record is `out`.
-
-        The user's own step is not tried with what is so slow that its rate says enough.
-        """
+    def _trials(self, result: str, leads: bool, rate: float) -> Result:
+        """Return the trials of a result; the user's step is not tried with what is far too slow for it."""
         asked, step_ms = self.measure, self.step_ms
         hopeless = step_ms is not None and _most_au(self.results[result], step_ms, rate) < HOPELESS_AU_PERCENT
         return replace(
             self.results[result],
             mode="trials",
-            path=str(out),
             bottlenecks=asked["bottlenecks"] != "none",
             timeline=asked["timeline"] != "none",
             step_limit_ms=asked["step_limit_ms"] if leads else 0.0,

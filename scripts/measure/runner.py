@@ -1,17 +1,17 @@
 """How runs are made: a process for each, forked from a warm server where that may be, else a new interpreter."""
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import Any
 
 from scripts.common import isolated, location
 from scripts.common.corpus import Corpus
-from scripts.common.files import read_json, write_json
 from scripts.common.sample import Sample
+from scripts.common.serving import serving
 from scripts.common.versions import commit
-from scripts.common.vocabulary import COLD, SPLIT
+from scripts.common.vocabulary import COLD, NOT_TRIED, SPLIT
 from scripts.machine import allocator, control_groups, devices, page_cache
-from scripts.measure import ceiling, control_run, launch, one_run, ranks, sampler
+from scripts.measure import ceiling, control_run, launch, one_run, own_fault, ranks, sampler, warm
 from scripts.measure.launch import Cause, Ended, Job
 from scripts.measure.record import Record, threads_of, without_speed
 from scripts.measure.warm import Server
@@ -38,31 +38,53 @@ def forkable(result: Result) -> bool:
     )
 
 
-def made(result: Result, out: Path, server: Server | None = None, heap_seed: int = 0) -> tuple[Record | None, Ended]:
-    """Return the record of a run that a process of its own has made, None where it left none, and how it ended.
-
-    The process writes beside `out`, which is the caller's to write.
-    """
+def made(result: Result, server: Server | None = None, heap_seed: int = 0) -> tuple[Record | None, Ended]:
+    """Return the record of a run that a process of its own has made, None where it left none, and how it ended."""
     module = one_run.loader_of(result)
-    aside = out.with_name(f".{out.name}.measured")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside.unlink(missing_ok=True)
     watch = sampler.Sampler(gpu=result.settings["device"] != "cpu")
     env, preloaded = isolated.env_of(module), allocator.environment(result.settings["allocator"])
     try:
         with one_run.group_for(result) as groups:
-            job = Job(result, aside, threads_of(result.threads), heap_seed, env, preloaded, groups)
+            job = Job(result, threads_of(result.threads), heap_seed, env, preloaded, groups)
             ended = launch.run(job, watch, server)
     except control_groups.NotPermitted as reason:
         return without_speed(one_run.new_record(module, result), "skipped", str(reason)), Ended(0)
-    if aside.is_file():
-        record = one_run.completed(read_json(aside), watch, ended.crash)
-        aside.unlink()
-        return record, ended
+    if ended.record:
+        return one_run.completed(ended.record, watch, ended.crash), ended
     if ended.crash is None:
         return None, ended
     limited = " (in its limit: measure more items, or raise measure.limited_share)" * (result.cache == "limited")
     return without_speed(one_run.new_record(module, result), "failed", ended.crash + limited, ended.cause), ended
+
+
+def by_itself(result: Result) -> Record | None:
+    """Return the record of a run that is no session's; None of one that another node records.
+
+    A file of the user's own that is known to be broken is not tried. Exits where the process left no record.
+    """
+    module = one_run.loader_of(result)
+    result = one_run.completed_result(module, result)
+    note = Path(result.broken) if result.broken else None
+    if fault := own_fault.known(note, module):
+        record = without_speed(one_run.new_record(module, result), "skipped", fault, NOT_TRIED)
+    else:
+        with launch.told_to_end(), serving([location.from_json(result.location)]):
+            record = _made_by_itself(result)
+    return record and {**own_fault.noted(note, module, record), "commit": commit()}
+
+
+def _made_by_itself(result: Result) -> Record | None:
+    """Return the record of a run: a proof is a fork of the server of this call of Snakemake, where that may be."""
+    warm_may = result.mode == "proof" and forkable(result)
+    server = warm.of_call(threads_of(result.threads)) if warm_may else None
+    record, ended = made(result, server)
+    if ended.cause == Cause.NO_SERVER:
+        if warm.of_call(server.threads) is None:
+            sys.exit("error: Snakemake has ended, and this proof with it")
+        print(f"{ended.reason}: this proof has an interpreter of its own", file=sys.stderr)
+        record, ended = made(result)
+    launch.exit_if_lost(ended)
+    return record
 
 
 class Runner:
@@ -82,29 +104,25 @@ class Runner:
             server.close()
         self.servers = {}
 
-    def make(self, result: Result, out: Path) -> Record:
-        """Return the record of one run, written to `out`; what leaves none is tried again, TRIES times in all."""
+    def make(self, result: Result) -> Record:
+        """Return the record of one run; what leaves none is tried again, TRIES times in all."""
         if reason := self._no_room(result):
-            record = without_speed(self._begun(result), "failed", reason, Cause.NO_ROOM)
-            write_json(out, record)
-            return record
+            return without_speed(self._begun(result), "failed", reason, Cause.NO_ROOM)
         self._warm_again(result)
         for _ in range(TRIES):
-            record = self.made(result, out, forkable(result))
+            record = self.made(result, forkable(result))
             if record["reason_code"] not in (Cause.LOST, Cause.NO_SERVER):
                 break
         return record
 
-    def made(self, result: Result, out: Path, fork: bool) -> Record:
-        """Return the record of one try of a run, written to `out`; `fork`: only for what is `forkable`."""
+    def made(self, result: Result, fork: bool) -> Record:
+        """Return the record of one try of a run; `fork`: only for what is `forkable`."""
         server = self._server(result) if fork else None
-        record, ended = made(result, out, server, heap_seed=self.chance.randrange(1 << 30))
+        record, ended = made(result, server, heap_seed=self.chance.randrange(1 << 30))
         if record is None:
             reason = f"{NO_RECORD} ({ended.reason or 'it ended well'}). The same command measures it again"
             record = without_speed(self._begun(result), "failed", reason, ended.cause or Cause.LOST)
-        record |= self.code
-        write_json(out, record)
-        return record
+        return record | self.code
 
     def _begun(self, result: Result) -> Record:
         return one_run.new_record(one_run.loader_of(result), result) | self.code
@@ -120,20 +138,17 @@ class Runner:
             if page_cache.residency(files).share < WARM_SHARE:
                 page_cache.read_through(files)
 
-    def control(self, asked: Bound, out: Path) -> None:
-        """Make one control run, the in-memory ceiling by itself, and write its record."""
-        bound = replace(asked, path=str(out), repeat=int(out.stem))
-        out.parent.mkdir(parents=True, exist_ok=True)
+    def control(self, bound: Bound) -> Record:
+        """Return the record of one control run, the in-memory ceiling by itself."""
         if reason := self._no_room(bound):
             ended = Ended(None, Cause.NO_ROOM, reason)
         else:
-            job = Job(bound, out, threads_of(bound.threads), self.chance.randrange(1 << 30))
+            job = Job(bound, threads_of(bound.threads), self.chance.randrange(1 << 30))
             ended = launch.run(job, sampler.Sampler(gpu=False), self._server(bound), CONTROL_MINUTES)
-        if not out.is_file():
-            reason = f"the control run left no record ({ended.reason}); the session's log says what it said"
-            reason = reason if ended.crash is None else ended.crash
-            record = without_speed(control_run.new_record(bound), "failed", reason, ended.cause or Cause.LOST)
-            write_json(out, record)
+        lost = f"the control run left no record ({ended.reason}); the session's log says what it said"
+        return ended.record or without_speed(
+            control_run.new_record(bound), "failed", ended.crash or lost, ended.cause or Cause.LOST
+        )
 
     def _batch(self, measured: Measurement) -> int:
         """Return how many items a batch has: no more than the split."""

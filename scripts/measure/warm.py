@@ -50,10 +50,13 @@ class Server:
         return f"\0feedrate-{os.getuid()}-{hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
     @contextmanager
-    def forked(self, job: Job) -> Iterator[Process]:
-        """Have it fork for a job; the fork ends with the round. Raises ServerGoneError, also within the round."""
+    def forked(self, job: Job, answer: int) -> Iterator[Process]:
+        """Have it fork for a job; the fork ends with the round. Raises ServerGoneError, also within the round.
+
+        The fork writes its record to the descriptor `answer`.
+        """
         try:
-            connection, pid = self._begun(job)
+            connection, pid = self._begun(job, answer)
         except (OSError, EOFError) as error:
             raise ServerGoneError(f"the warm server did not begin: {error or 'it ended'}{self._status()}") from error
         with connection:
@@ -68,11 +71,11 @@ class Server:
                     self.close()
                 raise
 
-    def _begun(self, job: Job) -> tuple[socket.socket, int]:
+    def _begun(self, job: Job, answer: int) -> tuple[socket.socket, int]:
         """Return a connection to a fork that has begun, and prints where this process does; and its number."""
         connection = self._connected()
         try:
-            socket.send_fds(connection, [job.as_json().encode()], [1, 2])
+            socket.send_fds(connection, [job.as_json()], [1, 2, answer])
             return connection, _said(connection)
         except BaseException:
             connection.close()

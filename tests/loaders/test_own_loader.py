@@ -73,8 +73,8 @@ def run(placed, tmp_path, text, name="mine", data="wav", more=(), runner=None, *
     asked += ["--data", placed / data, "--corpus", placed / "corpus", "--out", tmp_path / "run.json"]
     asked += ["--settings", json.dumps(settings), "--seconds", "0.1", "--bottlenecks", *more]
     if runner:
-        wanted, out = by_hand.run_of(by_hand.run_parser(None).parse_args(list(map(str, asked))))
-        return runner.made(one_run.completed_result(one_run.loader_of(wanted), wanted), out, fork=True)
+        wanted, _ = by_hand.run_of(by_hand.run_parser(None).parse_args(list(map(str, asked))))
+        return runner.made(one_run.completed_result(one_run.loader_of(wanted), wanted), fork=True)
     done = subprocess.run([*program_line("run_loader"), *asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return read_json(tmp_path / "run.json")

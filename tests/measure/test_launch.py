@@ -115,17 +115,10 @@ def test_proofs_of_a_call_are_whole_and_forks_of_one_server_that_ends_when_nobod
         assert Path(f"{out}.log").read_text() == "to its own log\n"
 
 
-def test_what_snakemake_does_not_run_has_an_interpreter_of_its_own(placed, tmp_path):
+def test_what_snakemake_does_not_run_has_an_interpreter_of_its_own_whose_crash_is_a_row(placed, tmp_path):
     out = tmp_path / "one" / "proof.json"
-    subprocess.run(job(placed, out), shell=True, check=True, cwd=PROJECT)
-    assert (read_json(out)["status"], read_json(out)["started_by"]) == ("ok", "interpreter")
-
-
-def test_a_crash_is_a_row_with_its_reason(placed, tmp_path):
-    out = tmp_path / "one" / "proof.json"
-    with call(tmp_path, job(placed, out, CRASHING)) as process:
-        assert process.stdout.readline().split() == ["0"]
-    assert read_json(out)["status"] == "failed" and "crashed (SIGSEGV)" in read_json(out)["reason"]
+    subprocess.run(job(placed, out, CRASHING), shell=True, check=True, cwd=PROJECT)
+    assert (read_json(out)["status"], read_json(out)["reason_code"]) == ("failed", "crashed")
 
 
 @pytest.mark.parametrize("killed", ["call", "asker", "server"])
@@ -179,7 +172,7 @@ def done(placed, folder: Path, first: str, minutes=None, server=None, **more) ->
     location = location_of(placed / "memmap").as_json()
     result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
     result = replace(result, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
-    asked = launch.Job(one_run.completed_result(one_run.loader_of(result), result), folder / "out.json", 1, **more)
+    asked = launch.Job(one_run.completed_result(one_run.loader_of(result), result), 1, **more)
     watch = Sampler(gpu=False)
     return launch.run(asked, watch, server, minutes), watch
 
@@ -198,7 +191,7 @@ ENDS = {
 def test_it_is_known_how_a_job_ended(placed, tmp_path, server, fork, first, minutes, ended):
     found, watch = done(placed, tmp_path, first, minutes, server if fork else None)
     assert (found.status, found.cause) == ended
-    assert (tmp_path / "out.json").exists() == (found.status == 0)
+    assert (found.record is not None) == (found.status == 0)
     assert found.status is not None or watch.samples
 
 
@@ -214,7 +207,7 @@ def test_an_interpreter_joins_its_groups_and_has_its_environment(placed, tmp_pat
     (tmp_path / "cgroup.procs").touch()  # as a folder of the kernel has it
     first = "import os; assert os.environ['ASKED'] == 'so' and os.environ['OMP_NUM_THREADS'] == '1'"
     found, _ = done(placed, tmp_path, first, groups=[str(tmp_path)], environment={"ASKED": "so"})
-    assert found.status == 0 and read_json(tmp_path / "out.json")["status"] == "ok"
+    assert found.status == 0 and found.record["status"] == "ok"
     assert (tmp_path / "cgroup.procs").read_text() == "0\n"
 
 
@@ -226,13 +219,15 @@ def test_a_server_that_is_killed_is_another_one_for_the_next_job(placed, tmp_pat
     assert done(placed, tmp_path, "pass", server=server)[0].status == 0 and server.process is not first
 
 
-def test_a_program_that_is_told_to_end_ends_its_job(placed, tmp_path):
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGKILL])
+def test_a_program_that_is_told_to_end_or_killed_ends_its_job(placed, tmp_path, told):
     out, number = tmp_path / "one" / "proof.json", tmp_path / "number"
     line = job(placed, out, WAITING.format(path=str(number)))
     process = subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=PROJECT)
     worker = psutil.Process(int(until(lambda: number.exists() and number.read_text())))
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(300) == 128 + signal.SIGTERM
+    process.send_signal(told)
+    assert process.wait(300) == (-told if told == signal.SIGKILL else 128 + told)
+    assert [path.name for path in out.parent.iterdir() if "proof" in path.name] == ["proof.json.log"]
     until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
 
 

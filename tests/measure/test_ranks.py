@@ -4,13 +4,11 @@ import json
 import os
 import pickle
 import re
-import select
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch.multiprocessing import ProcessRaisedException, start_processes
 from torch.utils.data import DistributedSampler
 
 from scripts.common import plugins
@@ -183,49 +182,20 @@ def test_each_rank_has_cores_of_its_own_node(tmp_path, monkeypatch):
 
 
 def in_ranks(folder: Path, limit: float, work: Callable[[Rank], Any]) -> list[Any]:
-    """Return what `work` gives or raises in each of two forks that have joined a group; the first error ends both."""
-    pids, pipes = [], []
-    for number in range(WORLD):
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            _be_rank(number, folder, limit, work, writing)
-        os.close(writing)
-        pids.append(pid)
-        pipes.append(reading)
-    return list(_outcomes(pids, pipes))
-
-
-def _be_rank(number: int, folder: Path, limit: float, work: Callable[[Rank], Any], writing: int) -> None:
-    try:
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-        torch.set_num_threads(1)  # OpenMP's threads are not in a fork
-        store = dist.FileStore(str(folder / "store"), WORLD)
-        dist.init_process_group("gloo", store=store, rank=number, world_size=WORLD)
-        outcome = work(Rank(Share(number, WORLD), [], folder, limit))
-    except BaseException as error:
-        outcome = error
-    os.write(writing, pickle.dumps(outcome))
-    os._exit(0)
-
-
-def _outcomes(pids: list[int], pipes: list[int]) -> Iterator[Any]:
-    """Yield what each rank wrote, None of one that was ended; all are ended once one has failed or PATIENCE is over."""
-    said: dict[int, Any] = {}
+    """Return what `work` gives in each of two forks that have joined a group; raises the first error of one."""
+    ranks = start_processes(_be_rank, (folder, limit, work), WORLD, join=False, start_method="fork")
     until = time.monotonic() + PATIENCE
-    try:
-        while len(said) < len(pipes) and not any(isinstance(one, BaseException) for one in said.values()):
-            ready, _, _ = select.select([pipe for pipe in pipes if pipe not in said], [], [], until - time.monotonic())
-            assert ready, f"{len(said)} of {len(pipes)} ranks ended within {PATIENCE} s"
-            for pipe in ready:
-                content = os.read(pipe, 1 << 20)
-                said[pipe] = pickle.loads(content) if content else None
-    finally:
-        for pid, pipe in zip(pids, pipes, strict=True):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            os.close(pipe)
-    yield from (said.get(pipe) for pipe in pipes)
+    while not ranks.join(max(0.0, until - time.monotonic()), grace_period=1):
+        assert time.monotonic() < until, f"they did not end within {PATIENCE} s"
+    return [pickle.loads((folder / f"rank-{number}").read_bytes()) for number in range(WORLD)]
+
+
+def _be_rank(number: int, folder: Path, limit: float, work: Callable[[Rank], Any]) -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)  # OpenMP's threads are not in a fork
+    store = dist.FileStore(str(folder / "store"), WORLD)
+    dist.init_process_group("gloo", store=store, rank=number, world_size=WORLD)
+    (folder / f"rank-{number}").write_bytes(pickle.dumps(work(Rank(Share(number, WORLD), [], folder, limit))))
 
 
 def test_ranks_end_after_the_same_epoch(tmp_path):
@@ -283,12 +253,9 @@ def test_ranks_with_uneven_shares_train_to_their_end(tmp_path, corpus, formats):
 
 def test_uneven_shares_that_hang_the_last_step_are_named(tmp_path, corpus, formats):
     """Without DDP's join the rank with more batches waits for steps that the other does not take."""
-    said = in_ranks(tmp_path, 10, trained(corpus, formats, joined=False))
-    error = next(one for one in said if isinstance(one, BaseException))
-    assert isinstance(error, LateError), error
-    assert re.search(
-        r"within 10 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take", str(error)
-    )
+    named = r"LateError: .* within 10 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take"
+    with pytest.raises(ProcessRaisedException, match=named):
+        in_ranks(tmp_path, 10, trained(corpus, formats, joined=False))
 
 
 OWN = '''"""A loader that does not know that there are ranks."""
@@ -381,24 +348,19 @@ def test_lightnings_ddp_refuses_shares_that_would_hang(tmp_path, corpus, formats
 # Several nodes
 
 
-def record_of_nodes(corpus, formats, folder: Path, *arguments: str, world: int = WORLD) -> dict[str, Any]:
-    """Return the record of a run of ranks on two nodes, typed on both; the first of them writes it."""
-    settings = json.dumps({"batch_size": BATCH_SIZE, "workers": 0, "world": world})
-    program = ["scripts.feedrate", "run", "--nodes", "2", "--rendezvous", f"{ADDRESSES[0]}:29413"]
-    program += ["--together", str(folder / "together"), "--corpus", str(corpus.root), "--seconds", "0"]
-    program += ["--data", str(formats / "memmap"), "--settings", settings, *arguments]
-    with two_nodes() as names:
-        started = [started_on(name, [*program, "--out", str(folder / f"{name}.json")]) for name in names]
-        said = [one.communicate(timeout=PATIENCE)[0] for one in started]
-        written = sorted(path.stem for path in folder.glob("*.json"))
-        assert written == [names[0]], "the node at which they meet writes the record, and no other"
-        record = read_record(folder / f"{names[0]}.json")
-        assert [one.returncode for one in started] == [0 if record["status"] == "ok" else 1, 0], said
-        return record
-
-
 def test_ranks_of_two_nodes_are_proven_and_measured_together(tmp_path, corpus, formats):
-    record = record_of_nodes(corpus, formats, tmp_path, "--loader", "numpy_memmap")
+    """The same is typed on both; the first of them writes the record."""
+    settings = json.dumps({"batch_size": BATCH_SIZE, "workers": 0, "world": WORLD})
+    program = ["scripts.feedrate", "run", "--nodes", "2", "--rendezvous", f"{ADDRESSES[0]}:29413"]
+    program += ["--together", str(tmp_path / "together"), "--corpus", str(corpus.root), "--seconds", "0"]
+    program += ["--data", str(formats / "memmap"), "--settings", settings, "--loader", "numpy_memmap"]
+    with two_nodes() as names:
+        started = [started_on(name, [*program, "--out", str(tmp_path / f"{name}.json")]) for name in names]
+        said = [one.communicate(timeout=PATIENCE)[0] for one in started]
+        written = sorted(path.stem for path in tmp_path.glob("*.json"))
+        assert written == [names[0]], "the node at which they meet writes the record, and no other"
+        record = read_record(tmp_path / f"{names[0]}.json")
+        assert [one.returncode for one in started] == [0, 0], said
     assert (record["status"], record["reason"]) == ("ok", None)
     assert record["verification"] == {"ok": True, "expected": 34, "delivered": 34, "problems": []}
     ranks = record["ranks"]
@@ -406,13 +368,6 @@ def test_ranks_of_two_nodes_are_proven_and_measured_together(tmp_path, corpus, f
     assert len(ranks["items_per_second"]) == WORLD and record["items_per_second"] > 0
     left = [json.loads(path.read_text())["node"] for path in (tmp_path / "together").glob("*.json")]
     assert sorted(left) == [0, 1], "a rank on each"
-
-
-def test_what_is_wrong_across_nodes_is_named(tmp_path, corpus, formats):
-    file = tmp_path / "mine.py"
-    file.write_text(OWN)
-    found = record_of_nodes(corpus, formats, tmp_path, "--loader", "mine", "--file", str(file), "--mode", "proof")
-    assert found["status"] == "failed" and "rank 1 delivered the items of rank 0" in found["reason"]
 
 
 def test_a_node_that_does_not_come_is_the_reason(tmp_path, corpus, formats):

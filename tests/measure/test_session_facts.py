@@ -35,7 +35,7 @@ class Planted:
         self.failing, self.wrong, self.left = failing, wrong, stop_after
         self.order, self.trials = [], []
 
-    def make(self, run, _out):
+    def make(self, run):
         if run.mode == "trials":
             self.trials.append((run.id, run.asked_step_ms))
             asked = {"step_ms": run.asked_step_ms, "au_percent": 95.0}
@@ -46,8 +46,8 @@ class Planted:
         self.order.append((run.id, run.repeat))
         return self._record(run)
 
-    def control(self, bound, out):
-        write_json(out, {"record": "bound", "id": bound.id})
+    def control(self, bound):
+        return {"record": "bound", "id": bound.id}
 
     def _record(self, run):
         failed = run.loader in (*self.failing, *self.wrong)
@@ -242,7 +242,7 @@ def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
     seen = iter([("window", 0.3), ("window", 0.5), ("runs", 0.5), ("window", 0.1), ("window", 0.2), ("window", 9.0)])
     planted = Planted()
 
-    def make(run, _out):
+    def make(run):
         told.append((run.start_seconds, run.start_within))
         start_from, seconds = next(seen)
         return planted._record(run) | {"epoch_start_from": start_from, "epoch_start_seconds": seconds}
@@ -263,7 +263,7 @@ def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(root, rate
     session = Session(plan_of(root), "main")
     result, first = next(iter(session.results.items()))
     session.results[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
-    assert session._trials(result, root / "trials-0.json", False, rate).asked_step_ms == (20 if tried else 0.0)
+    assert session._trials(result, False, rate).asked_step_ms == (20 if tried else 0.0)
 
 
 def test_what_runs_rely_on(root):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.corpus import Corpus
-from scripts.common.files import read_json
+from scripts.common.files import write_json
 from scripts.machine import devices, page_cache
 from scripts.machine.folders import location_of
 from scripts.measure import launch, one_run, run_session
@@ -15,7 +15,7 @@ from scripts.measure.launch import Cause
 from scripts.measure.runner import TRIES, Runner
 from scripts.plan.experiment import Plan
 from scripts.plan.results import Bound, Result
-from scripts.tables.records import read_record
+from scripts.tables.records import checked_record
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.workflow_copy import folders
@@ -40,7 +40,7 @@ def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monke
         (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
         shares = []
 
-        def made(_runner, result, _out, _fork):
+        def made(_runner, result, _fork):
             shares.append(page_cache.residency(page_cache.files_of(disk)).share)
             if result.cache == "limited":
                 page_cache.evict(page_cache.files_of(disk))
@@ -51,7 +51,7 @@ def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monke
         runner = Runner(plan.sample, None)
         at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
         for cache in ("warm", "limited", "limited", "warm", "warm"):
-            runner.make(replace(plan.results[0], location=at, cache=cache), disk / "0.json")
+            runner.make(replace(plan.results[0], location=at, cache=cache))
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
 
 
@@ -63,8 +63,7 @@ def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch
     corpus = make_corpus(tmp_path / "corpus", items=8, seconds=0.1)
     monkeypatch.setattr(launch, "run", lambda *_: ended)
     bound = replace(plan.bounds[0], corpus=str(corpus.root))
-    Runner(corpus.sample, random.Random(0)).control(bound, tmp_path / "0.json")
-    record = read_json(tmp_path / "0.json")
+    record = Runner(corpus.sample, random.Random(0)).control(bound)
     assert (record["status"], record["reason_code"], record["items_per_second"]) == ("failed", ended.cause, None)
     assert ended.reason in record["reason"]
 
@@ -106,46 +105,43 @@ def small(plan, tmp_path) -> Result:
 
 @pytest.mark.parametrize("cause", [Cause.LOST, Cause.NO_SERVER])
 @pytest.mark.parametrize(("lost", "tries"), [(0, 1), (1, 2), (TRIES, TRIES)])
-def test_a_run_that_leaves_no_record_is_tried_again(monkeypatch, tmp_path, small, cause, lost, tries):
+def test_a_run_that_leaves_no_record_is_tried_again(monkeypatch, small, cause, lost, tries):
     asked = []
 
-    def made(result, _out, _server, heap_seed):
+    def made(result, _server, heap_seed):
         asked.append(heap_seed)
         if len(asked) <= lost:
             return None, launch.Ended(3, cause, "so")
         return one_run.new_record(one_run.loader_of(result), result), launch.Ended(0)
 
     monkeypatch.setattr("scripts.measure.runner.made", made)
-    record = Runner(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small, tmp_path / "0.json")
-    assert len(set(asked)) == tries and read_json(tmp_path / "0.json") == record
+    record = Runner(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small)
+    assert len(set(asked)) == tries
     assert (record["status"], record["reason_code"]) == (("failed", cause) if lost == TRIES else ("ok", None))
 
 
-def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small, tmp_path):
+def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small):
     """What the in-memory ceiling streams is no larger than what a loader can deliver."""
     corpus = Corpus(Path(small.corpus))
     result = replace(small, settings={**small.settings, "batch_size": 10**9})
     with Runner(corpus.sample, random.Random(0)) as runner:
-        for asked in (
-            result,
-            replace(result, mode="run", proof=result.path, path=str(tmp_path / "0.json"), seconds=0.05),
-        ):
-            record = runner.make(asked, Path(asked.path))
+        for asked in (result, replace(result, mode="run", proof=result.path, seconds=0.05)):
+            record = runner.make(asked)
             assert (record["status"], record["reason"]) == ("ok", None)
+            write_json(Path(result.path), record)
         [items] = {items for _, items in runner.servers}
         bound = Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 10**9}, seconds=0.05)
-        runner.control(bound, tmp_path / "1.json")
-    assert items == corpus.counts["train"] and read_json(tmp_path / "1.json")["items_per_second"] > 0
+        assert items == corpus.counts["train"] and runner.control(bound)["items_per_second"] > 0
 
 
-def test_a_batch_that_does_not_fit_is_a_row_with_its_reason_and_the_rest_goes_on(small, tmp_path, monkeypatch):
+def test_a_batch_that_does_not_fit_is_a_row_with_its_reason_and_the_rest_goes_on(small, monkeypatch):
     free = devices.available_ram()
     with Runner(Corpus(Path(small.corpus)).sample, random.Random(0)) as runner:
         monkeypatch.setattr(devices, "available_ram", lambda: 1000)
-        record = runner.make(small, Path(small.path))
+        record = runner.make(small)
+        checked_record(record, Path(small.path))
         assert (record["status"], record["reason_code"], record["items_per_second"]) == ("failed", "no-room", None)
-        assert not runner.servers and read_record(Path(small.path))["reason"] == record["reason"]
-        runner.control(Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8}), tmp_path / "1.json")
-        assert read_json(tmp_path / "1.json")["reason_code"] == "no-room"
+        bound = Bound(corpus=small.corpus, settings={"device": "cpu", "batch_size": 8})
+        assert not runner.servers and runner.control(bound)["reason_code"] == "no-room"
         monkeypatch.setattr(devices, "available_ram", lambda: free)
-        assert runner.make(small, Path(small.path))["status"] == "ok"
+        assert runner.make(small)["status"] == "ok"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.machine import control_groups
-from tests.support.faults.project import PATIENCE, PLAN, Project
+from tests.support.faults.project import PATIENCE, Project
 from tests.support.faults.registry import Outcome, fault
 from tests.support.faults.shim import NotHere, Shim, fails, kills
 from tests.support.programs import program_line
@@ -405,23 +405,15 @@ damage("the session's state cut", "sessions/*/session.json", lambda text: text[:
 
 
 def bound(name: str, shim: Shim, says: str | None) -> None:
-    """Enter a fault of measuring the in-memory ceiling by itself."""
+    """Enter a fault of a session's control runs."""
 
     @fault(name, "bounds", "no record that looks finished; the same command makes it", says)
     def _(project: Project) -> Outcome:
-        (asked,) = project.plan.bounds
-        out = project.root / "bound" / "0.json"
-        command = [*program_line("measure_bound"), "--plan", PLAN, "--result", asked.id, "--out", str(out)]
-        done = project.run(command, shim)
-        project.wait_until_gone()
-        half = out.exists()
-        again = project.run(command)
-        assert again.status == 0 and json.loads(out.read_text())["status"] == "ok", again.output[-1000:]
-        return Outcome(done.output, half=half)
+        return session(project, shim)
 
 
-bound("control run: killed between write and rename", kills("rename", "/0.json"), r"killed from outside")
-bound("control run: disk full", fails("write", "/.0.json", "ENOSPC"), r"No space left on device.*[Ff]ree some space")
+bound("control run: killed between write and rename", kills("rename", "/bounds/"), None)
+bound("control run: disk full", fails("write", "/bounds/", "ENOSPC"), r"No space left on device.*[Ff]ree some space")
 bound(
     "control run: the corpus cannot be read",
     fails("read", "corpus.json", "EIO"),
