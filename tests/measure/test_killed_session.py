@@ -25,7 +25,7 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
 
-KILLS = 10
+KILLS = 6
 ENDLESS = 10_000  # rounds of a session that is killed: none ends before it is
 PATIENCE = 300  # seconds until a test gives up: on a slow machine everything takes its time
 SHORT = 60  # seconds in which what is left of a killed session must end; torch's workers look each 5 s
@@ -196,9 +196,9 @@ import json, random, sys
 from pathlib import Path
 from scripts.common.sample import audio
 from scripts.measure.runner import Runner
-from scripts.plan.results import Run
-run = Run(**json.loads(sys.argv[2]))
-Runner(audio(1600), random.Random(0)).made(run, Path(run.path), sys.argv[1] == "fork")
+from scripts.plan.results import Result
+result = Result(**json.loads(sys.argv[2]))
+Runner(audio(1600), random.Random(0)).made(result, Path(result.path), sys.argv[1] == "fork")
 """
 
 
