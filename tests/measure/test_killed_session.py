@@ -24,7 +24,7 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
 
-KILLS = 3
+KILLS = 4
 ENDLESS = 10_000  # rounds of a session that is killed: none ends before it is
 PATIENCE = 300  # seconds until a test gives up: on a slow machine everything takes its time
 SHORT = 60  # seconds in which what is left of a killed session must end; torch's workers look each 5 s

@@ -609,7 +609,7 @@ def test_a_mistake_in_the_config_stops_before_any_job(untouched, changed, place)
 def test_the_linter_is_content(untouched):
     lines = untouched.snakemake("--lint").splitlines()
     said = [line for line in lines if line.strip() and not line.startswith("Using workflow specific profile")]
-    assert said == ["Congratulations, your workflow is in a good scenario!"]
+    assert said == ["Congratulations, your workflow is in a good condition!"]
 
 
 def test_the_rules_are_formatted():

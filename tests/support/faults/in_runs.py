@@ -397,7 +397,7 @@ def damage(name: str, path: str, change: Callable[[bytes], bytes], says: str) ->
 DELETE = r"found it damaged.*Delete "
 damage("proof cut", "disk/*/*/proof.json", lambda text: text[:200], DELETE)
 damage("checksums cut", "disk/*/*/proof.npy", lambda text: text[:150], DELETE)
-damage("a run's record cut", "sessions/*/disk/*/*/0.json", lambda text: text[:200], DELETE)
+damage("an earlier run's record cut", "sessions/*/disk/*/*/0.json", lambda text: text[:200], DELETE)
 damage("the session's state cut", "sessions/*/session.json", lambda text: text[:20], DELETE)
 
 
