@@ -70,6 +70,7 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._common: dict[str, Record] = {}
         with reading(folder / STATE, "run_session"):
             self.state: Record = read_json(folder / STATE)
             self.name: str = self.state["name"]
@@ -81,10 +82,6 @@ class Session:
         """On what each result relied when the session began."""
         with reading(self.folder / BASES, "run_session"):
             return read_json(self.folder / BASES)
-
-    @cached_property
-    def _common(self) -> dict[str, Record]:
-        return {}
 
     def common(self, result: str) -> Record:
         """Return what all records of a result have in common; empty before the first."""

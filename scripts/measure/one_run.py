@@ -19,6 +19,7 @@ from scripts.common.serving import reached
 from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
+from scripts.machine.host import warning
 from scripts.measure import sampler, tasks
 from scripts.measure.declared import declared
 from scripts.measure.record import LEAST_EPOCHS, begun, cannot_run, without_speed
@@ -54,8 +55,22 @@ def loader_of(result: Result) -> ModuleType:
 
 
 def completed_result(module: ModuleType, result: Result) -> Result:
-    """Return the run with its settings completed, and named by them and its scenario."""
-    settings = complete(module, result.settings)
+    """Return the run with its settings as the plan has them, and named by them and its scenario.
+
+    They are completed, and null where the loader has no use for one. Raises UserError for a setting that the loader
+    does not understand or a value that the config would not take.
+    """
+    lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
+    lists |= {"device_prefetch": [0], "allocator": ["default"], "world": [1]}
+    lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
+    told = {name: [value] for name, value in result.settings.items() if value is not None}
+    own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
+    try:
+        check_loader({"name": module.__name__.rpartition(".")[2], **own, **told})
+    except UserError as error:
+        words = str(error).replace("config: loaders[0].", "--settings: ")
+        raise UserError(words.replace("--settings: name: ", "--loader: ")) from None
+    settings = next(combinations(module, lists | told))
     return replace(result, settings=settings, slug=slug(settings, Scenario(result.task, result.cache, result.step_ms)))
 
 
@@ -78,40 +93,11 @@ def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None)
     interval = record.pop("sampled", None)
     if interval:
         record["memory"] = watch.summary(**interval)
-        found = (sampler.growing(record["memory"]["growth"]), sampler.copying(record["memory"]))
-        warnings += [warning for warning in found if warning]
+        warnings += filter(None, (sampler.growing(record["memory"]["growth"]), sampler.copying(record["memory"])))
     if crash:  # measured, verified and written: it crashed on its way out
-        warnings.append(crash_at_exit(crash))
+        hint = "the number stands; expect the same at the end of a training"
+        warnings.append(warning("crash-at-exit", f"after the measurement {crash}", "a library ends badly", hint))
     return {**record, "warnings": warnings}
-
-
-def crash_at_exit(crash: str) -> dict[str, str]:
-    """Return the warning of a run whose process crashed after its record was written."""
-    return {
-        "code": "crash-at-exit",
-        "seen": f"after the measurement {crash}",
-        "cause": "a library ends badly",
-        "hint": "the number stands; expect the same at the end of a training",
-    }
-
-
-def complete(module: ModuleType, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `given` settings completed and simplified as the plan does it; null where the loader has no use for one.
-
-    Raises UserError for a setting that the loader does not understand or a value that the config would not take.
-    """
-    lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    lists |= {"device_prefetch": [0], "allocator": ["default"], "world": [1]}
-    lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
-    told = {name: [value] for name, value in given.items() if value is not None}
-    own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}
-    try:
-        check_loader({"name": module.__name__.rpartition(".")[2], **own, **told})
-    except UserError as error:
-        raise UserError(
-            str(error).replace("config: loaders[0].", "--settings: ").replace("--settings: name: ", "--loader: ")
-        ) from None
-    return next(combinations(module, lists | told))
 
 
 def preload() -> None:

@@ -461,7 +461,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="file for what the runs print (default: stderr)")
     parser.add_argument("--explain", action="store_true", help="only what explains the candidates of what was measured")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = planned.read(arguments.plan)
     if arguments.session not in plan.sessions:
         known = ", ".join(plan.sessions)
@@ -481,10 +481,6 @@ def main() -> None:
         except KeyboardInterrupt:  # the runs that are there count, and the same command goes on
             sys.exit(128 + signal.SIGINT)
     write_json(arguments.out, found)
-
-
-def _as_interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _log_to(path: Path, stack: contextlib.ExitStack) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, reading
 from scripts.common.facts import Session, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
@@ -20,7 +20,11 @@ SCHEMA = PROJECT / "docs" / "run.schema.json"
 
 def read_record(path: Path) -> dict[str, Any] | None:
     """Return the record in `path`, or None where there is no such file. Raises UserError as `checked_record` does."""
-    return checked_record(_json(path), path) if path.is_file() else None
+    if not path.is_file():
+        return None
+    with reading(path, "its program"):
+        record = read_json(path)
+    return checked_record(record, path)
 
 
 def checked_record(record: Any, path: Path) -> dict[str, Any]:
@@ -34,15 +38,6 @@ def checked_record(record: Any, path: Path) -> dict[str, Any]:
         place = ".".join(map(str, error.absolute_path)) or "the record"
         raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
     return record
-
-
-def _json(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path}: found no JSON ({error}), expected is a whole JSON file. Move it away to have it measured again."
-        ) from None
 
 
 @cache
