@@ -2,17 +2,23 @@
 
 import json
 import os
+import random
 import resource
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from scripts.common import facts
+from scripts.common.files import write_json
 from scripts.machine import control_groups
-from tests.support.faults.project import PATIENCE, Project
+from scripts.plan.experiment import Plan
+from scripts.tables.records import checked_record
+from tests.support.faults.project import PATIENCE, PLAN, Project
 from tests.support.faults.registry import Outcome, fault
 from tests.support.faults.shim import NotHere, Shim, fails, kills
 from tests.support.programs import program_line
@@ -23,6 +29,7 @@ NAMED = "no number; the reason names the file that has changed, and what to do"
 STOPS = "it stops, says so, and the same command goes on"
 CHANGED = r"changed since it was placed: {}.*delete .*type the same command again"
 NOBODY = 65534
+ENDLESS, KILLS = 10_000, 4  # rounds of a session that is killed, so that none ends before; how often it is
 
 
 def numbers(*records: dict[str, Any]) -> int:
@@ -362,6 +369,77 @@ def ended_by(project: Project, number: int) -> Outcome:
     project.wait_until_gone()
     assert process.returncode == 130 and "Traceback" not in output, (process.returncode, output[-1000:])
     return session(project, None)
+
+
+HELPED = '''"""A loader beside a process that never notices that nobody needs it."""
+
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+
+from scripts.loaders import numpy_memmap
+
+FORMAT = "memmap"
+SETTINGS = ("workers",)
+
+
+@contextmanager
+def open_epochs(request):
+    options = {"gather": "batch", "reuse": False}
+    with numpy_memmap.open_epochs(replace(request, options=options)) as epoch:
+        helper = subprocess.Popen(["sleep", "600"])
+        yield epoch
+        helper.kill()
+        helper.wait()
+'''
+
+
+@fault("session: killed at any moment", "sessions", "what had ended stays; the same command goes on", short=True)
+def _(project: Project) -> Outcome:
+    """By kill -9, each second time with all that it has started."""
+    file, chance, before = project.root / "helped.py", random.Random(8), {}
+    file.write_text(HELPED)
+    entry = {"name": "helped", "file": str(file), "workers": [0, 1]}
+    for proof in in_rounds(project, entry, ENDLESS).proofs.values():
+        assert project.measured(asdict(proof))["status"] == "ok"
+    for number in range(KILLS):
+        process = project.start(project.session_command())
+        if number % 2 == 0:
+            wait_for(project, process, lambda: len(counted(project)) > len(before))  # noqa: B023
+        time.sleep(3 * chance.random())
+        assert process.poll() is None, f"it ended: {process.communicate()[0][-1000:]}"
+        os.killpg(process.pid, signal.SIGKILL)
+        if number % 2:
+            project.end_all()
+        project.wait_until_gone()
+        process.communicate()
+        after = counted(project)
+        assert after.items() >= before.items(), "a run that had ended was lost or made again"
+        [found] = facts.sessions(project.root, "demo")
+        for path in after:
+            record = checked_record(found.record(path.parent.relative_to(found.folder).as_posix(), path), path)
+            assert record["status"] == "ok" and record["repeat"] == int(path.stem)
+        before = after
+    in_rounds(project, entry, 2 + max(int(path.stem) for path in before))
+    outcome = session(project, None)
+    every = counted(project)
+    assert every.items() >= before.items() and (project.root / "results/runs/demo/session-main.json").is_file()
+    assert len({path.parent for path in every}) == 2, "with a worker process, and without one"
+    return outcome
+
+
+def in_rounds(project: Project, entry: Mapping[str, Any], rounds: int) -> Plan:
+    """Write the plan of a session of so many rounds of one loader, and return it."""
+    measure = {**project.config["measure"], "repeats": rounds}
+    plan = project.planned({**project.config, "loaders": [entry], "measure": measure})
+    write_json(project.root / PLAN, plan.as_json())
+    return plan
+
+
+def counted(project: Project) -> dict[Path, bytes]:
+    """Return what the records of the runs hold that count."""
+    found = project.root.glob("results/runs/demo/sessions/*/disk/*/*/*.json")
+    return {path: path.read_bytes() for path in found if path.stem.isdigit()}
 
 
 @fault("session: the clock is set back by a day", "sessions", "every number is as long as it was measured")
