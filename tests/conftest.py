@@ -22,13 +22,13 @@ TOGETHER = tuple(
     for name in (
         *("workflow", "scenarios", "download_faults", "loaders", "browser", "report", "light"),
         *("machines", "parts", "one_figure", "figures", "programs", "faults", "code", "verdicts"),
-        *("killed_session", "forms", "charts", "extending", "envs", "kinds", "plain_uses", "download_parts"),
+        *("forms", "charts", "extending", "envs", "kinds", "plain_uses", "download_parts"),
     )
 )
 
 # Tests that take long, most of them by waiting: they come before the others that stand alone, so that no process ends
 # with one of them while the rest have nothing to do.
-LONG = ("tests/workflow/", "test_isolated.py", "test_killed_session.py", "test_object_faults.py", "test_own_loader.py")
+LONG = ("tests/workflow/", "test_isolated.py", "test_object_faults.py", "test_own_loader.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,8 +16,8 @@ def new_record(bound: Bound) -> dict[str, Any]:
     return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("items_per_second", "seconds")))
 
 
-def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
-    """Return the bound's record; `pool`: the batches to stream, where a warm server has them already."""
+def measure(bound: Bound, pool: Any) -> dict[str, Any]:
+    """Return the bound's record; `pool`: the batches to stream, which the warm server has."""
     import torch
 
     from scripts.common.corpus import Corpus
@@ -43,7 +43,6 @@ def measure(bound: Bound, pool: Any = None) -> dict[str, Any]:
     record["host"], _ = host.describe(("torch",))
     before = host.look(time.perf_counter)
     try:
-        pool = ceiling.pool_of(min(request.batch_size, request.items), request.sample) if pool is None else pool
         record["items_per_second"] = ceiling.ceiling(request, pool, time.perf_counter, bound.seconds)
     except (RuntimeError, MemoryError) as error:
         return failed(record, error)

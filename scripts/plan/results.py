@@ -108,7 +108,6 @@ def parser_of(kind: type[Measurement], description: str | None) -> argparse.Argu
     )
     parser.add_argument("--plan", type=Path, metavar="FILE", help="plan.json, as the workflow wrote it")
     parser.add_argument("--result", metavar="ID", help="the id of a row of the plan; other options override its fields")
-    parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)  # a row as a session has it, of one round
     parser.add_argument("--out", type=Path, help="the JSON record to write (default: the row's own path, if any)")
     for field in dataclasses.fields(kind):
         if field.metadata:
@@ -128,9 +127,10 @@ def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed
     plan, result = options.pop("plan", None), options.pop("result", None)
     if (plan is None) != (result is None):
         raise UserError("--plan and --result: found one of them, needed are both: a plan, and the id of a row. Add it.")
-    row = _row(kind, plan, result, options.get("mode")) if plan else options.pop("run", {})
-    given = {**row, **{name: value for name, value in options.items() if name not in ("out", "run")}}
-    out = options.get("out") or (Path(given["path"]) if given.get("path") else None)
+    row = _row(kind, plan, result, options.get("mode")) if plan else {}
+    out = options.pop("out", None)
+    given = {**row, **options}
+    out = out or (Path(given["path"]) if given.get("path") else None)
     absent = [option for name, option in needed.items() if not {**given, "out": out}.get(name)]
     if absent:
         raise UserError(f"found no {', '.join(absent)}, nor --plan and --result; needed is either. Add it.")
@@ -139,7 +139,7 @@ def measured_from(kind: type[Measurement], arguments: argparse.Namespace, needed
 
 def _row(kind: type[Measurement], path: Path, result: str, mode: str | None) -> dict[str, Any]:
     """Return the row of a plan that is a measurement of this kind; of a proof that of the proof."""
-    table = {Bound: "bounds", Tensors: "tensors", Result: "proofs" if mode == "proof" else "results"}[kind]
+    table = "tensors" if kind is Tensors else "proofs" if mode == "proof" else "results"
     rows = {row["id"]: row for row in read_plan(path)[table]}
     if result not in rows:
         shown = ", ".join(list(rows)[:SHOWN]) + (f" and {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")

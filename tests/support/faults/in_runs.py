@@ -129,7 +129,7 @@ def _(project: Project) -> Outcome:
 @fault("the data is cut while it is mapped", "sessions", NO_NUMBER, r"SIGBUS.*(dmesg|cut)|changed since it was placed")
 def _(project: Project) -> Outcome:
     entry = project.entry(LOADER, seconds=600.0)
-    process = project.start([*program_line("run_loader"), "--run", json.dumps(entry)])
+    process = project.start(project.run_command(entry))
     path = project.data(LOADER) / "train" / "audio.npy"
     wait_for(project, process, lambda: any(str(path) in maps(one.pid) for one in project.left()))
     os.truncate(path, 4096)
@@ -277,7 +277,7 @@ def _(project: Project) -> Outcome:
 @fault("the program above it is killed", "proofs", "no record, no process is left; the same command makes it")
 def _(project: Project) -> Outcome:
     entry = project.own("time.sleep(10**6)", workers=[1])
-    process = project.start([*program_line("run_loader"), "--run", json.dumps(entry)])
+    process = project.start(project.run_command(entry))
     wait_for(project, process, lambda: len(project.left()) >= 3)
     process.kill()
     process.communicate()

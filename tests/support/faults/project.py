@@ -198,10 +198,15 @@ class Project:
         """Measure what an entry of the plan says; return its record, or one that says how the program ended."""
         out = self.root / entry["path"]
         remove(out)
-        done = self.run([*how.pop("within", ()), *program_line("run_loader"), "--run", json.dumps(entry)], shim, **how)
+        done = self.run([*how.pop("within", ()), *self.run_command(entry)], shim, **how)
         if out.is_file():
             return json.loads(out.read_text())
         return {"status": f"ended with {done.status}", "reason": done.output, "items_per_second": None}
+
+    def run_command(self, entry: Mapping[str, Any]) -> list[str]:
+        """Return the command that measures what an entry of the plan says, by a plan that has it as its result."""
+        write_json(self.root / "row.json", {**self.plan.as_json(), "results": [entry]})
+        return [*program_line("run_loader"), "--plan", "row.json", "--result", entry["id"]]
 
     def measure(self, loader: str, shim: Shim | None = None, **changes: Any) -> dict[str, Any]:
         """Run a proven loader by its program; return the record."""
