@@ -33,8 +33,7 @@ def checked_record(record: Any, path: Path) -> dict[str, Any]:
     kind = record.get("record") if isinstance(record, dict) else None
     if kind not in ("run", "bound", "tensors"):
         raise UserError(f"{path}: record: found {kind!r}, allowed are 'run', 'bound' and 'tensors'. {advice}")
-    faults = _validator(kind).iter_errors(_without_arrivals(record))
-    if error := jsonschema.exceptions.best_match(faults):
+    if error := jsonschema.exceptions.best_match(_validator(kind).iter_errors(record)):
         place = ".".join(map(str, error.absolute_path)) or "the record"
         raise UserError(f"{path}: {place}: {error.message[:300]}; see docs/run.schema.json. {advice}")
     return record
@@ -44,20 +43,6 @@ def checked_record(record: Any, path: Path) -> dict[str, Any]:
 def _validator(kind: str) -> jsonschema.Draft202012Validator:
     schema = read_json(SCHEMA)
     return jsonschema.Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
-
-
-def _without_arrivals(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `record` with its long arrays cut to a few items: the tables do not use them, and there are millions."""
-    times = record.get("times")
-    if not isinstance(times, dict) or not isinstance(times.get("epochs"), list):
-        return record
-    epochs = [
-        {key: value[:3] if isinstance(value, list) else value for key, value in epoch.items()}
-        if isinstance(epoch, dict)
-        else epoch
-        for epoch in times["epochs"]
-    ]
-    return {**record, "times": {**times, "epochs": epochs}}
 
 
 Joined = tuple[dict[str, Any], dict[str, Any] | None]  # (row of the plan, record or None where there is none)

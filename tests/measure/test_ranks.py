@@ -253,21 +253,9 @@ def test_ranks_with_uneven_shares_train_to_their_end(tmp_path, corpus, formats):
 
 def test_uneven_shares_that_hang_the_last_step_are_named(tmp_path, corpus, formats):
     """Without DDP's join the rank with more batches waits for steps that the other does not take."""
-    named = r"LateError: .* within 10 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take"
+    named = r"LateError: .* within 5 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take"
     with pytest.raises(ProcessRaisedException, match=named):
-        in_ranks(tmp_path, 10, trained(corpus, formats, joined=False))
-
-
-OWN = '''"""A loader that does not know that there are ranks."""
-import dataclasses
-from scripts.common import plugins
-from scripts.common.request import Share
-FORMAT = "memmap"
-REQUIRES = ("torch", "numpy")
-def open_epochs(request):
-    request = dataclasses.replace(request, share=Share(), options={"gather": "batch", "reuse": False})
-    return plugins.load("loaders", "numpy_memmap").open_epochs(request)
-'''
+        in_ranks(tmp_path, 5, trained(corpus, formats, joined=False))
 
 
 def record_of(corpus, formats, out: Path, *arguments: str) -> dict[str, Any]:
@@ -307,12 +295,14 @@ def test_the_in_memory_ceiling_of_ranks_is_what_all_read_at_once():
     assert ranks_of_run._speeds(trained, shared)["ceiling"] is None, "of tasks that do more than read"
 
 
-def test_the_proof_of_a_loader_that_knows_no_ranks_fails(tmp_path, corpus, formats):
-    file = tmp_path / "mine.py"
-    file.write_text(OWN)
-    record = record_of(corpus, formats, tmp_path / "p.json", "--loader", "mine", "--file", str(file), "--mode", "proof")
-    assert record["status"] == "failed" and record["items_per_second"] is None
-    assert "rank 1 delivered the items of rank 0: the loader does not use its share" in record["reason"]
+def test_ranks_of_a_loader_that_knows_none_fail_together(corpus):
+    items = [item.index for item in corpus.items("train")]
+    record = {"status": "ok", "declared": {}, "verification": {"problems": []}, "warnings": [], "times": {}}
+    left = [{"record": record, "orders": [items, items[::-1]], "cores": [0]}] * 2
+    result = Result(settings={"world": 2, "batch_size": BATCH_SIZE}, corpus=str(corpus.root), mode="proof")
+    found = ranks_of_run.joined(None, result, left, Path(), None)
+    assert found["status"] == "failed" and found["items_per_second"] is None
+    assert "rank 1 delivered the items of rank 0: the loader does not use its share" in found["reason"]
 
 
 @pytest.mark.parametrize(("error", "cause"), [
