@@ -263,7 +263,7 @@ def prepare(request: SourceRequest) -> None:
 
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield a row per segment of the shard as it is settled; what an earlier call has settled is not asked for."""
-    from scripts.sources._audioset.videos import serve
+    from scripts.sources._audioset.videos import Fetcher
 
     options, store, call = request.options, _store(request), request.call
     with store.at_work(call) as work:
@@ -272,7 +272,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
             options["requests_per_hour"],
             (options["least_pause_seconds"], options["most_pause_seconds"]),
         )
-        worker = Worker(serve, dict(options), work, store.root / "cache")
+        worker = Worker(Fetcher, dict(options), work, store.root / "cache")
         download = ShardDownload(options, request.shard, store, pace, worker, call, read_selection(request.prepared))
         try:
             for row in download.rows(read_shard(request.prepared, request.shard)):

@@ -6,8 +6,8 @@ than before, it takes all three for the recording; here they are errors.
 """
 
 import io
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 
 BLOCK_BYTES = 1 << 18  # some ten seconds of audio
 BLOCKS_KEPT = 16
@@ -25,16 +25,13 @@ class RangedFile(io.RawIOBase):
 
     def __init__(self, read_range: Callable[[int, int], tuple[bytes, int]]) -> None:
         self._read_range = read_range
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._block = lru_cache(BLOCKS_KEPT)(self._fetched)
         self._position = 0
         self.fetched_bytes = 0
         self.size = 0  # until the first block tells
         self._block(0)
 
-    def _block(self, number: int) -> bytes:
-        if number in self._blocks:
-            self._blocks.move_to_end(number)
-            return self._blocks[number]
+    def _fetched(self, number: int) -> bytes:
         first = number * BLOCK_BYTES
         last = first + BLOCK_BYTES - 1
         block, size = self._read_range(first, min(last, self.size - 1) if self.size else last)
@@ -44,9 +41,6 @@ class RangedFile(io.RawIOBase):
         if len(block) != min(BLOCK_BYTES, self.size - first):
             raise ConnectionError(f"the server sent {len(block)} bytes of a range of {BLOCK_BYTES}")
         self.fetched_bytes += len(block)
-        self._blocks[number] = block
-        if len(self._blocks) > BLOCKS_KEPT:
-            self._blocks.popitem(last=False)
         return block
 
     def readable(self) -> bool:

@@ -39,6 +39,13 @@ class Fetcher:
         self.secrets = secrets_of(options)
         self.client = open_client(options, self.work, cache)
 
+    def __call__(self, *request: Any) -> Fetched | Fault:
+        """Return what `fetch` does; what nobody has foreseen costs this segment, not the shard."""
+        try:
+            return self.fetch(*request)
+        except Exception as error:
+            return Fault(LATER, "error", faults.one_line(f"{type(error).__name__}, {error}", self.secrets))
+
     def fetch(self, address: str, start: float, stop: float, name: str) -> Fetched | Fault:
         """Return the segment from `start` to `stop` seconds of what `address` leads to, or why there is none."""
         shutil.rmtree(self.work, ignore_errors=True)
@@ -125,22 +132,6 @@ def _page_fault(page: bytes) -> Fault | None:
     if b"<" in page[:512] and (found := faults.PAGE.search(page.decode("utf-8", "replace"))):
         return Fault(STOP, "bot check", f"a page with the words {found[0]!r} came instead of audio")
     return None
-
-
-def serve(connection: Any, options: Mapping[str, Any], work: Path, cache: Path) -> None:
-    """Answer requests, the arguments of `Fetcher.fetch`, that come over `connection` until it closes."""
-    fetcher = Fetcher(options, work, cache)
-    connection.send("ready")
-    while True:
-        try:
-            request = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer = fetcher.fetch(*request)
-        except Exception as error:  # not foreseen: it costs this segment, not the shard
-            answer = Fault(LATER, "error", faults.one_line(f"{type(error).__name__}, {error}", fetcher.secrets))
-        connection.send(answer)
 
 
 def reachable(client: "yt_dlp.YoutubeDL", address: str, secrets: Iterable[str]) -> str:
