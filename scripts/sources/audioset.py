@@ -32,6 +32,7 @@ VERSION = 1
 YOUTUBE = "https://www.youtube.com/watch?v=%(id)s"
 
 KINDS = ("audio",)
+NUMBER_OR_ALL = {"type": ["integer", "string"], "minimum": 1, "pattern": "^all$", "default": "all"}
 OPTIONS = {
     "list": {
         "type": "string",
@@ -39,10 +40,7 @@ OPTIONS = {
         "description": "eval, balanced_train, unbalanced_train, or the path of a CSV file of the same form.",
     },
     "limit": {
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": "^all$",
-        "default": "all",
+        **NUMBER_OR_ALL,
         "description": "How many segments, a stable choice: a larger limit keeps those of a smaller one.",
     },
     "classes": {
@@ -54,10 +52,7 @@ OPTIONS = {
     },
     "seed": {"type": "integer", "minimum": 0, "default": 0, "description": "Another seed chooses other segments."},
     "min_clips": {
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": "^all$",
-        "default": "all",
+        **NUMBER_OR_ALL,
         "description": "The benchmark starts when so many clips are there. all: when every segment was asked for.",
     },
     "requests_per_hour": {

@@ -445,15 +445,6 @@ def test_sound_beside_pictures(tmp_path):
         assert abs(level_db(built_audio(command[-1], tmp_path), tone(300, 2, 16_000))) < 0.5
 
 
-def test_eight_channels(tmp_path):
-    """AAC keeps no 300 Hz in the channel of low frequencies, so that seven eighths are left."""
-    soundfile.write(tmp_path / "a.flac", np.tile(tone(300, 1)[:, None], 8), RATE)
-    command = ["ffmpeg", "-v", "error", "-i", tmp_path / "a.flac", tmp_path / "a.m4a"]
-    subprocess.run(command, check=True)
-    for name, level in [("a.flac", 0.5), ("a.m4a", 0.5 * 7 / 8)]:
-        assert abs(level_db(built_audio(tmp_path / name, tmp_path), tone(300, 1, 16_000, level))) < 0.2
-
-
 # Processes -------------------------------------------------------------------------------------------------------
 
 

@@ -62,13 +62,10 @@ def options(**given: object) -> dict:
 
 
 class TestPublishedList:
-    """The true one where it is there (`TRUE_LIST`), and otherwise a made one with its facts."""
-
     def test_every_segment_and_class_is_read(self, published: list[Segment], names: dict[str, str]):
         assert len(published) == len({segment.id for segment in published}) == 20_371
         assert len(names) == len(set(names.values())) == CLASSES == 527
         assert {label for segment in published for label in segment.labels} == set(names.values())
-        assert sum(len(segment.labels) for segment in published) == 51_804
 
     def test_first_row_is_as_it_stands_there(self, published: list[Segment], names: dict[str, str]):
         mids = ("/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk")
@@ -149,7 +146,7 @@ class TestRefusedLists:
             ("a row too many", lambda text: text + '527,/m/more,"More"\n', "found 528 classes"),
             ("a mid twice", lambda text: text.replace("/m/05zppz", "/m/09x0r", 1), "found 526 classes"),
             ("other columns", lambda text: text.replace("mid", "id", 1), "index, id, display_name"),
-            ("empty file", lambda _: "", "''"),
+            ("empty file", lambda _: "", "found 0 classes"),
         ],
     )
     def test_class_table_that_is_not_right(self, kind: str, change: Callable[[str], str], found: str, tmp_path: Path):

@@ -72,7 +72,7 @@ def test_synthetic_recipes_are_varied():
     assert 9 < max(seconds) <= 10
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(5))
 def test_synthetic_signal_is_audio(number):
     recipe, rng = _synthetic.draw_recipe(3, number)
     audio = _synthetic.synthesize(recipe, rng)
@@ -193,28 +193,24 @@ def test_folder_opens_no_labels_file_that_is_no_file(tmp_path):
     assert "labels.csv: found what is not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("depth", [1100, 2500])
-def test_folder_of_any_depth(tmp_path, depth):
+def test_folder_of_any_depth(tmp_path):
     """Below 4,096 bytes of path a file is found; what is deeper is named as what cannot be read."""
-    touch(tmp_path / "z.wav")
     inner, handle = "", os.open(tmp_path, os.O_RDONLY)
     try:
-        for _ in range(depth):
+        for depth in range(2500):
+            if depth == 1100:
+                os.close(os.open("a.wav", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
             os.mkdir("d", dir_fd=handle)
             inner, below = f"{inner}d/", os.open("d", os.O_RDONLY, dir_fd=handle)
             os.close(handle)
             handle = below
-        os.close(os.open("a.wav", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
         rows = fetch_folder(tmp_path)
     finally:
         os.close(handle)
         subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # rmtree calls itself for each folder
-    assert rows.pop("z.wav").status == "fetched"
+    assert rows.pop(f"{inner[:2200]}a.wav").status == "fetched"
     ((found, row),) = rows.items()
-    if depth == 1100:
-        assert (found, row.status) == (f"{inner}a.wav", "fetched")
-    else:
-        assert inner.startswith(found) and row.reason == "folder cannot be read: File name too long"
+    assert inner.startswith(found) and row.reason == "folder cannot be read: File name too long"
 
 
 def test_folder_labels_file(tmp_path):

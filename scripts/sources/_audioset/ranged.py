@@ -20,13 +20,15 @@ class NoRanges(Exception):
 class RangedFile(io.RawIOBase):
     """A readable, seekable binary file whose bytes `read_range(first, last)` fetches, both ends included.
 
-    `read_range` returns (bytes, size of the whole file) and raises NoRanges where the server has none.
+    `read_range` returns (bytes, size of the whole file) and raises NoRanges where the server has none. After an error
+    no more is read, and `fault` keeps it: FFmpeg takes an error for the file's end.
     """
 
     def __init__(self, read_range: Callable[[int, int], tuple[bytes, int]]) -> None:
         self._read_range = read_range
         self._block = lru_cache(BLOCKS_KEPT)(self._fetched)
         self._position = 0
+        self.fault: Exception | None = None
         self.fetched_bytes = 0
         self.size = 0  # until the first block tells
         self._block(0)
@@ -62,7 +64,14 @@ class RangedFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes from the position on; none at the end."""
+        """Return up to `size` bytes from the position on; none at the end, and after an error."""
+        try:
+            return b"" if self.fault else self._read(size)
+        except Exception as error:
+            self.fault = error
+            return b""
+
+    def _read(self, size: int) -> bytes:
         end = self.size if size < 0 else min(self._position + size, self.size)
         parts = []
         while self._position < end:

@@ -87,16 +87,12 @@ def read_classes(path: Path) -> dict[str, str]:
     names: dict[str, str] = {}
     with _opened(path) as file:
         rows = csv.reader(file, strict=True)
-        header = tuple(next(rows, ()))
-        if header != CLASS_COLUMNS:
-            raise UserError(
-                f"{path}: found the columns {_shown(header)}; needed are {', '.join(CLASS_COLUMNS)}. " + ASK_AGAIN
-            )
+        header = next(rows, [])
         for number, row in enumerate(rows):
-            if len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
+            if tuple(header) != CLASS_COLUMNS or len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
                 raise UserError(
-                    f"{path}: row {number + 1}: found {_shown(row)}; needed are index {number}, mid and "
-                    f"name. {ASK_AGAIN}"
+                    f"{path}: row {number + 1}: found {_shown(row)} below {_shown(header)}; needed are index {number}, "
+                    f"mid and name below {', '.join(CLASS_COLUMNS)}. {ASK_AGAIN}"
                 )
             names[row[1]] = row[2]
     if len(names) != CLASSES:
