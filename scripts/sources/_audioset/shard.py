@@ -181,9 +181,9 @@ class ShardDownload:
         except Died:
             answer = Fault(LATER, "crash", "the process that fetched it died")
         if not isinstance(answer, Fault):
-            path, size, digest = self.store.keep(segment.name, answer.cut.path)
-            file = {"path": path, "bytes": size, "sha256": digest, "codec": answer.cut.codec, "how": answer.how}
-            begin, seconds = answer.cut.start_seconds, answer.cut.seconds
+            path, size, digest = self.store.keep(segment.name, answer.path)
+            file = {"path": path, "bytes": size, "sha256": digest, "codec": answer.codec}
+            begin, seconds = answer.start_seconds, answer.seconds
             times = {"start_seconds": begin, "stop_seconds": begin + seconds, "duration_seconds": seconds}
             record = Record("fetched", **file, **times, **asked)
         elif answer.verdict == STOP:

@@ -44,7 +44,6 @@ class Record:
     duration_seconds: float = 0.0  # how much of the segment there is
     bytes: int = 0
     sha256: str = ""
-    how: str = ""  # whole: cut from the whole recording; section: read from the middle of it
     asked: int = 1  # times so far
     asked_at: float = 0.0  # seconds since 1970
     not_before: float = 0.0  # when a failed one may be asked for again
