@@ -17,7 +17,6 @@ from scripts.common.errors import advice
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
 UNKNOWN_BYTES = 0x7FFF0000  # programs that write WAV into a pipe leave a size of this order, or zero, in the header
 PCM = (1, 3, 6, 7, 0xFFFE)  # WAV's numbers: integers, floats, A-law, mu-law, and what has a longer header of PCM
-DTYPES = {"u8": "u1", "s16": "i2", "s32": "i4", "s64": "i8", "flt": "f4", "dbl": "f8"}  # of FFmpeg's sample formats
 
 
 class Rejected(Exception):
@@ -167,26 +166,31 @@ def _blocks(
     container: Any, stream: Any, rate: int, first: int, stop: int | None, announced: float | None
 ) -> Iterator[np.ndarray]:
     """Yield samples `first` to `stop` as mono blocks of about BLOCK_SECONDS; close the container in the end."""
-    position = 0  # of the next frame, in samples of the recording
-    block = None
+    position = kept = 0  # of the next frame, in samples of the recording; and of the block
+    fifo = form = None
     with container:
         for frame in _frames(container, stream, rate):
             begin = max(0, first - position)
             end = frame.samples if stop is None else min(frame.samples, stop - position)
             position += frame.samples
             if begin < end:
-                if block is not None and not block.takes(frame):
-                    yield block.mono()
-                    block = None
-                block = block or _Block(frame)
-                block.add(frame, begin, end)
-                if block.samples >= BLOCK_SECONDS * rate:
-                    yield block.mono()
-                    block = None
+                if kept and form != (frame.format.name, frame.layout.name):  # broadcasts change theirs midway
+                    yield _mono(fifo.read(kept))
+                    kept = 0
+                if not kept:
+                    fifo, form = av.AudioFifo(), (frame.format.name, frame.layout.name)
+                frame.pts = None  # of which the queue makes more than we do
+                fifo.write(frame)
+                if begin:
+                    fifo.read(begin)
+                kept += end - begin
+                if kept >= BLOCK_SECONDS * rate:
+                    yield _mono(fifo.read(kept))
+                    kept = 0
             if stop is not None and position >= stop:
                 break
-        if block is not None:
-            yield block.mono()
+        if kept:
+            yield _mono(fifo.read(kept))
     _check_length(position, rate, stop, announced)
 
 
@@ -210,47 +214,26 @@ def _frames(container: Any, stream: Any, rate: int) -> Iterator[Any]:
         raise Rejected(f"decoding failed: at {done / rate:.2f} s, {error.strerror}") from None
 
 
-class _Block:
-    """Consecutive samples of one sample format and number of channels, as the decoder gives them.
-
-    Gathered as bytes, a copy per frame and plane: an array per frame would take as long as half the decoding.
-    """
-
-    def __init__(self, frame: Any) -> None:
-        self.form = frame.format.name, frame.layout.nb_channels
-        self.dtype = np.dtype(DTYPES[frame.format.packed.name])
-        self.channels = frame.layout.nb_channels
-        self.interleaved = 1 if frame.format.is_planar else self.channels
-        self.planes: list[list[bytes]] = [[] for _ in range(self.channels // self.interleaved)]
-        self.samples = 0
-
-    def takes(self, frame: Any) -> bool:
-        """Return whether `frame` is of the block's form; broadcasts change theirs midway."""
-        return self.form == (frame.format.name, frame.layout.nb_channels)
-
-    def add(self, frame: Any, begin: int, end: int) -> None:
-        """Append the frame's samples `begin` to `end`."""
-        width = self.dtype.itemsize * self.interleaved
-        for gathered, plane in zip(self.planes, frame.planes, strict=False):  # PyAV lists planes beyond eight channels
-            gathered.append(bytes(memoryview(plane)[begin * width : end * width]))
-        self.samples += end - begin
-
-    def mono(self) -> np.ndarray:
-        """Return the mean of the channels, float32 (n,), full scale 1. Raises Rejected for what is no number."""
-        arrays = [np.frombuffer(b"".join(plane), self.dtype).reshape(-1, self.interleaved) for plane in self.planes]
-        channels = [array[:, number] for array in arrays for number in range(self.interleaved)]
-        mono = channels[0].astype(np.float32)
-        for channel in channels[1:]:
-            mono += channel
-        if self.channels > 1:
-            mono /= self.channels
-        if self.dtype.kind == "u":
-            mono -= 128
-        if self.dtype.kind != "f":
-            mono *= 2.0 ** (1 - 8 * self.dtype.itemsize)
-        if not np.isfinite(mono).all():
-            raise Rejected("samples that are no numbers: NaN or infinity")
-        return mono
+def _mono(frame: av.AudioFrame) -> np.ndarray:
+    """Return the mean of the channels, float32 (n,), full scale 1. Raises Rejected for what is no number."""
+    try:
+        values = frame.to_ndarray()
+    except ValueError:  # integers of 64 bits
+        raise Rejected(f"not decodable: samples of the format {frame.format.name}") from None
+    count = frame.layout.nb_channels
+    channels = values[:count] if frame.format.is_planar else values.reshape(-1, count).T
+    mono = channels[0].astype(np.float32)
+    for channel in channels[1:]:
+        mono += channel
+    if count > 1:
+        mono /= count
+    if values.dtype.kind == "u":
+        mono -= 128
+    if values.dtype.kind != "f":
+        mono *= 2.0 ** (1 - 8 * values.dtype.itemsize)
+    if not np.isfinite(mono).all():
+        raise Rejected("samples that are no numbers: NaN or infinity")
+    return mono
 
 
 def _check_length(decoded: int, rate: int, stop: int | None, announced: float | None) -> None:

@@ -13,14 +13,16 @@ PROJECT = Path(__file__).resolve().parents[2]
 PAGE = 4096  # bytes that a device reads at least
 
 
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial-{os.getpid()}")
-
-
-def _placed(error: OSError, path: Path) -> None:
-    """Let an error of writing say where: the kernel does not."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        error.filename = error.filename or str(path)
+@contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """Yield where to write what becomes `path`, in a folder that is there; errors of writing say where they were."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path.with_name(f".{path.name}.partial-{os.getpid()}")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):  # of which the kernel does not say it
+            error.filename = error.filename or str(path)
+        raise
 
 
 @contextmanager
@@ -29,40 +31,32 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
 
     Text is UTF-8 without newline translation, as the csv module asks for.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = _aside(path)
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
-    try:
-        with open(aside, mode, **text) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        _placed(error, path)
-        raise
-    finally:
-        aside.unlink(missing_ok=True)
+    with _aside(path) as aside:
+        try:
+            with open(aside, mode, **text) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path` that replaces `path` when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(f".{path.name}.partial-*"):
-        shutil.rmtree(leftover)
-    aside = _aside(path)
-    aside.mkdir()
-    try:
-        yield aside
-        if path.exists():
-            shutil.rmtree(path)
-        os.replace(aside, path)
-    except OSError as error:
-        _placed(error, path)
-        raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with _aside(path) as aside:
+        for leftover in path.parent.glob(f".{path.name}.partial-*"):
+            shutil.rmtree(leftover)
+        aside.mkdir()
+        try:
+            yield aside
+            if path.exists():
+                shutil.rmtree(path)
+            os.replace(aside, path)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -1,11 +1,13 @@
 """boto3 for what is not timed: to list a bucket, to send objects, and to read one whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.machine.objects import Bucket
+from scripts.machine.signing import credentials, credentials_in
 
 SECONDS = 30.0  # in which a server must connect, and then send something
 ATTEMPTS = 8
@@ -57,6 +59,17 @@ def client_of(bucket: Bucket, connections: int = 1) -> Iterator[Any]:
         ) from None
     finally:
         client.close()
+
+
+def bucket_named(options: Mapping[str, Any]) -> Bucket:
+    """Return the `bucket` of options that have `endpoint` (None: Amazon's), `region`, `credentials` and `profile` too.
+
+    `credentials` is a file's path; None: those in the environment. Raises UserError where it gives none.
+    """
+    file = options["credentials"]
+    who = credentials_in(Path(file).expanduser(), options["profile"]) if file else credentials()
+    endpoint = (options["endpoint"] or f"https://s3.{options['region']}.amazonaws.com").rstrip("/")
+    return Bucket(options["bucket"], endpoint, options["region"], bool(options["endpoint"]), who)
 
 
 def make_bucket(client: Any, name: str) -> None:

@@ -7,14 +7,13 @@ import json
 import multiprocessing
 import os
 import shutil
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,12 +28,14 @@ from scripts.common.ledger import LedgerRow, read_ledger
 from scripts.common.progress import progress_bar
 from scripts.kinds._contract import Kind, part_of
 from scripts.machine.copies import NO_ROOM
-from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
-from scripts.prepare.shards import ITEM_COLUMNS, REJECTED_COLUMNS
+from scripts.machine.server_process import end_with
+from scripts.prepare.arguments import add_kind_arguments, load_kind
 
 VERSION = 2
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
+ITEM_COLUMNS = ("id", "frames", "hash", "path", "labels")  # of items.csv, which index_corpus.py joins
+REJECTED_COLUMNS = ("id", "reason", "status")  # of rejected.csv
 CRASHED = "decoder crashed: the process that decoded it died"
 
 
@@ -83,23 +84,17 @@ def _run(job: Job) -> Outcome:
     return cut_recording(job)
 
 
-def _start_worker() -> None:
+def _start_worker(parent: int) -> None:
     """Keep freed memory, and end when the parent is gone, even if it was killed."""
     # From one large block that is freed the C library learns to keep what others free: fetching each item's pages
     # from the system again would be a tenth of the work.
     np.empty(1 << 24, np.uint8)
-    parent = multiprocessing.parent_process()
-
-    def end_with_parent() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with(parent)
 
 
 def _new_pool(jobs: int) -> ProcessPoolExecutor:
     """Return a pool whose processes run: forked, which takes no time."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _start_worker)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), _start_worker, (os.getpid(),))
     pool.submit(int).result()
     return pool
 
@@ -109,8 +104,8 @@ class _Pending:
     """A row on its way: its outcome, or the future that will have it."""
 
     row: LedgerRow
-    job: Job | None = None
-    outcome: Outcome | Future | None = None
+    outcome: Outcome | Future
+    job: Job | None = None  # none where the outcome is known without decoding
 
 
 def convert(
@@ -123,42 +118,38 @@ def convert(
     """
     window: deque[_Pending] = deque()
     numbered = enumerate(rows)
-    more = True
     try:
-        while more or window:
-            try:
-                while more and len(window) < PENDING_PER_JOB * jobs:
-                    number, row = next(numbered, (0, None))
-                    more = row is not None
-                    if more:
-                        window.append(_prepare(row, kind, store, work / f"{number:06d}"))
-                        _submit(window[-1], pool)
-                if not window:
-                    return
-                if isinstance(window[0].outcome, Future):
+        while True:
+            for number, row in islice(numbered, PENDING_PER_JOB * jobs - len(window)):
+                window.append(_begin(row, kind, store, work / f"{number:06d}", pool))
+            if not window:
+                return
+            if isinstance(window[0].outcome, Future):
+                try:
                     window[0].outcome = window[0].outcome.result()
-            except BrokenProcessPool:
-                pool.shutdown()
-                _settle_alone(window)
-                pool = _new_pool(jobs)
+                except BrokenProcessPool:
+                    pool.shutdown()
+                    _settle_alone(window)
+                    pool = _new_pool(jobs)
             done = window.popleft()
             yield done.row, done.job.prefix if done.job else "", done.outcome
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _prepare(row: LedgerRow, kind: Kind, store: Path, prefix: Path) -> _Pending:
-    """Return the row with its outcome where that is known without decoding, else with its job."""
+def _begin(row: LedgerRow, kind: Kind, store: Path, prefix: Path, pool: ProcessPoolExecutor) -> _Pending:
+    """Return the row with its outcome where that is known without decoding, else with its job, submitted."""
     if row.status != "fetched":
-        return _Pending(row, outcome=Outcome([], row.reason or "the source gives no reason", row.status))
+        return _Pending(row, Outcome([], row.reason or "the source gives no reason", row.status))
     if not row.labels:
-        return _Pending(row, outcome=Outcome([], "no labels"))
-    return _Pending(row, Job(row, store / row.path, str(prefix), kind))
-
-
-def _submit(pending: _Pending, pool: ProcessPoolExecutor) -> None:
-    if pending.job is not None:
-        pending.outcome = pool.submit(_run, pending.job)
+        return _Pending(row, Outcome([], "no labels"))
+    job = Job(row, store / row.path, str(prefix), kind)
+    try:
+        return _Pending(row, pool.submit(_run, job), job)
+    except BrokenProcessPool as broken:
+        outcome = Future()
+        outcome.set_exception(broken)
+        return _Pending(row, outcome, job)
 
 
 def _settle_alone(window: deque[_Pending]) -> None:
@@ -169,7 +160,7 @@ def _settle_alone(window: deque[_Pending]) -> None:
             future = pending.outcome
             if isinstance(future, Outcome):
                 continue
-            if future is not None and future.done() and future.exception() is None:
+            if future.done() and future.exception() is None:
                 pending.outcome = future.result()
                 continue
             try:
@@ -222,8 +213,9 @@ def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[
                 if outcome.fault:
                     rejected_table.writerow([ids[-1], " ".join(outcome.fault.split()), outcome.status])
                     rejections += 1
-                if outcome.fault and prefix:
-                    remove_leftovers(work, prefix)
+                if outcome.fault and prefix:  # the file that it was writing, or all of a crash
+                    for path in work.glob(f"{Path(prefix).name}-*.*"):
+                        path.unlink()
         work.rmdir()
     return items, rejections
 
@@ -249,36 +241,20 @@ def told_of_a_full_disk(out: Path) -> Iterator[None]:
         ) from error
 
 
-def remove_leftovers(work: Path, prefix: str) -> None:
-    """Remove what a row that failed has left in the work folder: the file it was writing, or all of a crash."""
-    for path in work.glob(f"{Path(prefix).name}-*.*"):
-        path.unlink()
-
-
-def parse_arguments() -> argparse.Namespace:
-    """Return the command line."""
+def main() -> None:
+    """Build the shard and print how many items it has and how many were left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--ledger", type=Path, required=True, help="CSV that fetch_clips.py wrote")
     parser.add_argument("--store", type=Path, required=True, help="folder that relative paths in the ledger begin at")
     add_kind_arguments(parser)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that decode")
     parser.add_argument("--out", type=Path, required=True, help="folder to write: the items, items.csv, rejected.csv")
-    return parser.parse_args()
-
-
-def check_arguments(arguments: argparse.Namespace) -> Kind:
-    """Return the Kind of the corpus. Raises UserError for options that make no corpus, or a ledger not there."""
+    arguments = parser.parse_args()
     if not arguments.ledger.is_file():
         raise UserError(f"--ledger: found {str(arguments.ledger)!r}, which is no file. First run fetch_clips.py.")
     if arguments.jobs < 1:
         raise UserError(f"--jobs: found {arguments.jobs}; allowed is 1 or more. Try: --jobs 1")
-    return load_kind(arguments)
-
-
-def main() -> None:
-    """Build the shard and print how many items it has and how many were left out."""
-    arguments = parse_arguments()
-    kind = check_arguments(arguments)
+    kind = load_kind(arguments)
     items, rejections = build(arguments.ledger, kind, arguments.jobs, arguments.store, arguments.out)
     print(f"{items} items, {rejections} rejected")
 

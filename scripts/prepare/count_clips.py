@@ -12,16 +12,6 @@ VERSION = 1
 COMMONEST = 12  # reasons that are kept
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--ledgers", type=Path, required=True, help="folder with ledger-0000.csv, ledger-0001.csv, ...")
-    parser.add_argument("--shards", type=int, required=True, help="number of ledgers")
-    parser.add_argument("--min-clips", default="all", help="so many fetched are enough; all: none may be left unasked")
-    parser.add_argument("--out", type=Path, required=True, help="JSON to write: counts by status, and reasons")
-    return parser.parse_args()
-
-
 def count(ledgers: list[Path]) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Return how often there is each status, each kind of reason, and each reason to stop."""
     statuses: Counter[str] = Counter()
@@ -69,7 +59,12 @@ def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
 
 def main() -> None:
     """Write the counts and print them."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--ledgers", type=Path, required=True, help="folder with ledger-0000.csv, ledger-0001.csv, ...")
+    parser.add_argument("--shards", type=int, required=True, help="number of ledgers")
+    parser.add_argument("--min-clips", default="all", help="so many fetched are enough; all: none may be left unasked")
+    parser.add_argument("--out", type=Path, required=True, help="JSON to write: counts by status, and reasons")
+    arguments = parser.parse_args()
     statuses, kinds, stops = count([arguments.ledgers / f"ledger-{n:04d}.csv" for n in range(arguments.shards)])
     check(statuses, stops, arguments.min_clips)
     check_any(statuses, kinds)

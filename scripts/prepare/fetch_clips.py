@@ -1,7 +1,6 @@
 """Brings one shard of a data set's audio to where the corpus stage finds it, and writes the shard's ledger."""
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,42 +8,27 @@ from pathlib import Path
 from scripts.common.errors import UserError, run_main
 from scripts.common.ledger import STATUSES, LedgerRow, SourceRequest, write_ledger
 from scripts.common.progress import progress_bar
-from scripts.prepare.source_arguments import add_source_arguments, load_source
+from scripts.prepare.arguments import add_source_arguments, load_source
 
 VERSION = 1
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return the command line."""
+def main() -> None:
+    """Fetch the shard, write its ledger and print how many clips there are of each status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add_source_arguments(parser)
     parser.add_argument("--shard", type=int, default=0, help="this shard's number, from 0")
     parser.add_argument("--prepared", type=Path, help="folder that prepare_clips.py wrote, for a source that needs it")
     parser.add_argument("--ledger", type=Path, required=True, help="CSV to write: a row per clip")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Fetch the shard, write its ledger and print how many clips there are of each status."""
-    arguments = parse_arguments()
+    arguments = parser.parse_args()
     if not 0 <= arguments.shard < arguments.shards:
         raise UserError(
             f"--shard: found {arguments.shard} of {arguments.shards}; allowed are 0 to {arguments.shards - 1}. "
             "Try: --shard 0 --shards 1"
         )
-    source, options = load_source(arguments)
+    source, request = load_source(arguments, arguments.shard, arguments.prepared)
     if hasattr(source, "prepare") and arguments.prepared is None:
         raise UserError(f"--prepared: found nothing; {arguments.source} needs the folder that prepare_clips.py writes.")
-    request = SourceRequest(
-        options,
-        arguments.clip_seconds,
-        arguments.shard,
-        arguments.shards,
-        arguments.store.absolute(),
-        arguments.prepared,
-        json.loads(arguments.kind_options),
-        arguments.call,
-    )
     counts: Counter[str] = Counter()
     total = source.count(request) if hasattr(source, "count") else None
     name = f"fetch_clips {arguments.shard:04d}" if arguments.shards > 1 else "fetch_clips"

@@ -4,7 +4,6 @@ import argparse
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +11,9 @@ from typing import Any, NamedTuple
 import xxhash
 
 from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
-from scripts.common.errors import UserError, run_main
+from scripts.common.errors import UserError, reading, run_main
 from scripts.common.files import whole_file, write_json
-from scripts.prepare.kind_arguments import add_kind_arguments, load_kind
-from scripts.prepare.shards import ITEM_COLUMNS, REJECTED_COLUMNS
+from scripts.prepare.arguments import add_kind_arguments, load_kind
 
 VERSION = 2
 
@@ -39,38 +37,22 @@ class Rejections(NamedTuple):
     kinds: Counter[str]  # how often each reason, its details left away
 
 
-def read_table(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the rows of a shard's CSV. Raises UserError where it is absent or has other columns."""
-    if not path.is_file():
-        raise UserError(
-            f"{path}: not found; needed is one folder per shard. Type the same command again, which makes it."
-        )
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.reader(file)
-        found = tuple(next(rows, ()))
-        if found != columns:
-            raise UserError(
-                f"{path}: found the columns {', '.join(found) or '(none)'}; needed are {', '.join(columns)}. "
-                "Delete the shard's folder, then type the same command again."
-            )
-        for row in rows:
-            if len(row) != len(columns):
-                raise UserError(
-                    f"{path}, line {rows.line_num}: found {len(row)} columns of {len(columns)}: it is cut or damaged. "
-                    "Delete the shard's folder, then type the same command again."
-                )
-            yield row
-
-
 def read_items(shards: list[Path]) -> list[ShardItem]:
     """Return all items in order of id. Raises UserError for an id that occurs twice."""
     known: dict[str, tuple[str, ...]] = {}  # many items share their labels: each list of names is kept once
     items = []
     for shard in shards:
-        for item_id, frames, digest, path, labels in read_table(shard / "items.csv", ITEM_COLUMNS):
-            if labels not in known:
-                known[labels] = tuple(dict.fromkeys(json.loads(labels)))
-            items.append(ShardItem(item_id, int(frames), digest, path, known[labels]))
+        path = shard / "items.csv"
+        if not path.is_file():
+            raise UserError(
+                f"{path}: not found; needed is one folder per shard. Type the same command again, which makes it."
+            )
+        with reading(path, "build_corpus", shard), open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                labels = row["labels"]
+                if labels not in known:
+                    known[labels] = tuple(dict.fromkeys(json.loads(labels)))
+                items.append(ShardItem(row["id"], int(row["frames"]), row["hash"], row["path"], known[labels]))
     items.sort()
     for one, other in pairwise(items):
         if one.id == other.id:
@@ -102,12 +84,14 @@ def write_rejected(shards: list[Path], path: Path) -> Rejections:
         table = csv.writer(file)
         table.writerow(("id", "reason"))
         for shard in shards:
-            for item_id, reason, status in read_table(shard / "rejected.csv", REJECTED_COLUMNS):
-                if status in ("waiting", "stopped"):
-                    continue
-                table.writerow((item_id, reason))
-                statuses[status] += 1
-                kinds[reason.split(":")[0]] += 1
+            rejected = shard / "rejected.csv"
+            with reading(rejected, "build_corpus", shard), open(rejected, encoding="utf-8", newline="") as rows:
+                for row in csv.DictReader(rows):
+                    if row["status"] in ("waiting", "stopped"):
+                        continue
+                    table.writerow((row["id"], row["reason"]))
+                    statuses[row["status"]] += 1
+                    kinds[row["reason"].split(":")[0]] += 1
     return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
 
 
@@ -160,8 +144,8 @@ def write_index(items: list[ShardItem], splits: list[str], rejections: Rejection
             table.writerow((index, item.id, split, numbers, item.frames, item.hash, item.path))
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return the command line."""
+def main() -> None:
+    """Write the corpus's four files and print how many items each split has."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--shards-dir", type=Path, required=True, help="folder with 0000, 0001, ...")
     parser.add_argument("--count", type=int, required=True, help="number of shards")
@@ -169,12 +153,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--split-seed", type=int, default=0, help="another seed splits otherwise")
     add_kind_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, help="corpus folder: the four files are written there")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Write the corpus's four files and print how many items each split has."""
-    arguments = parse_arguments()
+    arguments = parser.parse_args()
     if not 0 <= arguments.validation < 1:
         raise UserError(f"--validation: found {arguments.validation:g}; allowed is 0 to below 1. Try: --validation 0.1")
     if arguments.count < 1:

@@ -16,9 +16,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import whole_file
-from scripts.machine.bucket_client import client_of, listed
-from scripts.machine.objects import Bucket
-from scripts.machine.signing import credentials, credentials_in
+from scripts.machine.bucket_client import bucket_named, client_of, listed
 
 ENDINGS = (".wav", ".flac", ".mp3", ".m4a", ".ogg", ".opus", ".aac")
 
@@ -72,11 +70,8 @@ def write_index(path: Path, keys: Iterable[str]) -> int:
 
 def _in_bucket(args: argparse.Namespace) -> Iterator[str]:
     """Yield the keys of a bucket."""
-    who = credentials_in(args.credentials, args.profile) if args.credentials else credentials()
-    endpoint = (args.endpoint or f"https://s3.{args.region}.amazonaws.com").rstrip("/")
-    bucket = Bucket(args.bucket, endpoint, args.region, bool(args.endpoint), who)
-    with client_of(bucket) as client:
-        for found in listed(client, bucket.name, args.prefix):
+    with client_of(bucket_named(vars(args))) as client:
+        for found in listed(client, args.bucket, args.prefix):
             yield found.key
 
 

@@ -10,10 +10,9 @@ import argparse
 import time
 from pathlib import Path
 
-from scripts.common import plugins
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import tree_size, write_json
-from scripts.prepare.tier_arguments import add_tier
+from scripts.prepare.arguments import add_tier, checked_tier
 
 VERSION = 1
 
@@ -32,14 +31,10 @@ def main() -> None:
             f"--source {args.source}: found no folder; allowed is one that write_format has written. "
             "Type snakemake results/formats/DATASET/FORMAT.json to write one."
         )
-    kind = plugins.load("tiers", args.kind)
-    start = time.perf_counter()
-    try:
-        kind.check(args.options)
+    with checked_tier(args) as kind:
+        start = time.perf_counter()
         location = kind.location(args.options, args.copy)
         kind.place(args.options, args.source, location)
-    except UserError as error:
-        raise UserError(f"tier {args.tier!r}: {error}") from error
     seconds = time.perf_counter() - start
     size, files = tree_size(location.held_in or args.source)
     record = {"record": "placement", "tier": args.tier, "format": args.format or args.source.name, "uri": location.uri}

@@ -7,11 +7,10 @@
 import argparse
 from pathlib import Path
 
-from scripts.common import plugins
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import write_json
 from scripts.machine import devices
-from scripts.prepare.tier_arguments import add_tier
+from scripts.prepare.arguments import add_tier, checked_tier
 
 VERSION = 1
 # What a record has, whatever a kind can say of its storage.
@@ -35,12 +34,8 @@ def main() -> None:
             f"{found} --seconds {args.seconds}: allowed are numbers above 0. "
             "Type for example --item-bytes 640000 --readers 1 2 4 --seconds 5."
         )
-    kind = plugins.load("tiers", args.kind)
-    try:
-        kind.check(args.options)
+    with checked_tier(args) as kind:
         profile = kind.profile(args.options, args.item_bytes, args.readers, args.seconds)
-    except UserError as error:
-        raise UserError(f"tier {args.tier!r}: {error}") from error
     profile = {**UNKNOWN, "reason": None, "uri": kind.location(args.options, "").uri, **profile}
     claimed = devices.misnamed(args.tier, profile["kind"]) if profile["kind"] else []
     warnings = [*claimed, *profile.get("warnings", ())]

@@ -42,33 +42,22 @@ def open_corpus(path: Path) -> Corpus:
     return Corpus(path)
 
 
-def import_libraries(name: str, module: ModuleType) -> None:
-    """Import what the format's `write` will import: its REQUIRES, if it has some.
+def not_installed(name: str, module: ModuleType) -> str | None:
+    """Import what the format's `write` will import: its REQUIRES. Return why one of an isolated environment cannot be.
 
-    Raises UserError where a library is absent.
+    Such a library is not in the main environment, and may have none for this machine (`scripts/common/isolated.py`).
+    Raises UserError where another library is absent.
     """
     for library in getattr(module, "REQUIRES", ()):
         try:
             importlib.import_module(library)
         except ImportError as error:
+            if isolated.lock(isolated.env_of(module)).is_file():
+                return f"not installed: {library} ({error})"
             raise UserError(
                 f"format {name!r} needs {library}, which cannot be imported ({error}). "
                 "Use the project's environments: snakemake --use-conda."
             ) from error
-
-
-def not_installed(module: ModuleType) -> str | None:
-    """Return why a format of an isolated environment cannot be written here: a library is absent. Or None.
-
-    Such a library is not in the main environment, and may have none for this machine (`scripts/common/isolated.py`).
-    """
-    if not isolated.lock(isolated.env_of(module)).is_file():
-        return None
-    for library in module.REQUIRES:
-        try:
-            importlib.import_module(library)
-        except ImportError as error:
-            return f"not installed: {library} ({error})"
     return None
 
 
@@ -88,11 +77,10 @@ def without_data(name: str, corpus: Corpus, out: Path, reason: str) -> dict[str,
 def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str, Any]:
     """Write both splits of `corpus` in format `name` to the folder `out`, replacing it, and return the record.
 
-    Raises UserError where the format or a library is unknown, the file system has too little room, a file that the
+    Raises UserError where the format is unknown, the file system has too little room, a file that the
     manifest names is absent, or the format does not give back the items that it was given.
     """
     module = plugins.load("formats", name)
-    import_libraries(name, module)
     items = sum(corpus.counts.values())
     item_bytes = module.BYTES_PER_ITEM(corpus.sample)
     with (
@@ -191,12 +179,12 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
     parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
     args = parser.parse_args()
-    isolated.enter(isolated.env_of(plugins.load("formats", args.format)))
+    module = plugins.load("formats", args.format)
+    isolated.enter(isolated.env_of(module))
     if args.readers < 1:
         raise UserError(f"--readers {args.readers}: allowed is 1 or more. Type the largest number of workers, or 1.")
     corpus = open_corpus(args.corpus)
-    reason = not_installed(plugins.load("formats", args.format))
-    if reason:
+    if reason := not_installed(args.format, module):
         print(f"format {args.format}: {reason}: its loaders will be rows with this reason", file=sys.stderr)
         record = without_data(args.format, corpus, args.out, reason)
     else:

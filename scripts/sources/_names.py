@@ -1,6 +1,15 @@
-"""Names of recordings, whatever they hold: what the sources of files share."""
+"""Names of recordings, whatever they hold, and how they are shared out: what the sources of files share."""
 
+import os
 import re
+from pathlib import Path
+
+from scripts.common.ledger import SourceRequest
+
+SHARDS = {  # the option of that name
+    **{"type": "integer", "minimum": 1, "maximum": 1000, "default": 1},
+    "description": "Parts that are worked on as jobs of their own; one per few hundred recordings is plenty.",
+}
 
 
 def escape(relative: str) -> str:
@@ -18,3 +27,15 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_ours(recording: str, request: SourceRequest) -> bool:
+    """Return whether a recording of this id is one of the shard's: its hash says so, so that adding some moves none."""
+    import xxhash
+
+    return xxhash.xxh3_64_intdigest(recording.encode()) % request.shards == request.shard
+
+
+def absolute(text: str) -> Path:
+    """Return the path that a user has typed, from the root on; links stay."""
+    return Path(os.path.abspath(os.path.expanduser(text)))

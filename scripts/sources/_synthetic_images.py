@@ -79,6 +79,5 @@ def encode(path: Path, recipe: Recipe, rng: np.random.Generator) -> None:
         exif = Image.Exif()
         exif[ORIENTATION] = orientation
         options["exif"] = exif
-    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path, "wb") as file:
         image.save(file, **options)

@@ -32,6 +32,7 @@ VERSION = 1
 YOUTUBE = "https://www.youtube.com/watch?v=%(id)s"
 
 KINDS = ("audio",)
+NUMBER_OR_ALL = {"type": ["integer", "string"], "minimum": 1, "pattern": "^all$", "default": "all"}
 OPTIONS = {
     "list": {
         "type": "string",
@@ -39,10 +40,7 @@ OPTIONS = {
         "description": "eval, balanced_train, unbalanced_train, or the path of a CSV file of the same form.",
     },
     "limit": {
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": "^all$",
-        "default": "all",
+        **NUMBER_OR_ALL,
         "description": "How many segments, a stable choice: a larger limit keeps those of a smaller one.",
     },
     "classes": {
@@ -54,10 +52,7 @@ OPTIONS = {
     },
     "seed": {"type": "integer", "minimum": 0, "default": 0, "description": "Another seed chooses other segments."},
     "min_clips": {
-        "type": ["integer", "string"],
-        "minimum": 1,
-        "pattern": "^all$",
-        "default": "all",
+        **NUMBER_OR_ALL,
         "description": "The benchmark starts when so many clips are there. all: when every segment was asked for.",
     },
     "requests_per_hour": {
@@ -263,7 +258,7 @@ def prepare(request: SourceRequest) -> None:
 
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield a row per segment of the shard as it is settled; what an earlier call has settled is not asked for."""
-    from scripts.sources._audioset.videos import serve
+    from scripts.sources._audioset.videos import Fetcher
 
     options, store, call = request.options, _store(request), request.call
     with store.at_work(call) as work:
@@ -272,7 +267,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
             options["requests_per_hour"],
             (options["least_pause_seconds"], options["most_pause_seconds"]),
         )
-        worker = Worker(serve, dict(options), work, store.root / "cache")
+        worker = Worker(Fetcher, dict(options), work, store.root / "cache")
         download = ShardDownload(options, request.shard, store, pace, worker, call, read_selection(request.prepared))
         try:
             for row in download.rows(read_shard(request.prepared, request.shard)):

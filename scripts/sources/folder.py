@@ -11,19 +11,13 @@ from typing import Any, NamedTuple
 from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.ledger import LedgerRow, SourceRequest
-from scripts.sources._names import escape, is_utf8
+from scripts.sources._names import SHARDS, absolute, escape, is_ours, is_utf8
 
 VERSION = 1
 KINDS = plugins.every_kind()  # files are files
 OPTIONS = {
     "path": {"type": "string", "minLength": 1, "description": "The folder; links are followed, hidden files skipped."},
-    "shards": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1000,
-        "default": 1,
-        "description": "Parts that are worked on as jobs of their own; one per few hundred recordings is plenty.",
-    },
+    "shards": SHARDS,
     "labels": {
         "type": "string",
         "minLength": 1,
@@ -38,7 +32,7 @@ COLUMNS = ("file", "labels")
 
 def check(options: Mapping[str, Any]) -> None:
     """Raise UserError where the folder is absent, is no folder or cannot be read, or its labels file is not usable."""
-    root = _root(options)
+    root = absolute(options["path"])
     if not root.exists():
         raise UserError(f"path: found {str(root)!r}, which does not exist. Type the path of a folder of recordings.")
     if not root.is_dir():
@@ -51,7 +45,7 @@ def check(options: Mapping[str, Any]) -> None:
 
 def inputs(options: Mapping[str, Any]) -> list[str]:
     """Return the folder: Snakemake looks at its time stamp."""
-    return [str(_root(options))]
+    return [str(absolute(options["path"]))]
 
 
 def shards(options: Mapping[str, Any]) -> int:
@@ -62,15 +56,14 @@ def shards(options: Mapping[str, Any]) -> int:
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     """Yield a row per file of this shard, then a row per labelled file that the folder does not hold.
 
-    Nothing is copied. A file belongs to the shard that the hash of its id names, so that adding files moves none.
+    Nothing is copied.
     """
-    import xxhash
 
-    def ours(found: str) -> bool:
-        return xxhash.xxh3_64_intdigest(escape(found).encode()) % request.shards == request.shard
+    def ours(relative: str) -> bool:
+        return is_ours(escape(relative), request)
 
     check(request.options)
-    root = _root(request.options)
+    root = absolute(request.options["path"])
     labels = _read_labels(root, request.options, ours)
     labels_file = posixpath.normpath(request.options["labels"])
     for found in _walk(str(root)):
@@ -89,49 +82,31 @@ class _Found(NamedTuple):
     problem: str  # why it cannot be read, else empty
 
 
-def _root(options: Mapping[str, Any]) -> Path:
-    return Path(os.path.abspath(os.path.expanduser(options["path"])))
-
-
-class _Folder(NamedTuple):
-    """A folder that is being looked through."""
-
-    entries: Iterator[os.DirEntry]  # those that are left
-    relative: str
-    identity: tuple[int, int]  # device and inode
-
-
 def _walk(root: str) -> Iterator[_Found]:
-    """Yield the files below `root` by name; a link back to a folder above itself is not entered."""
-    above: list[_Folder] = []
-    yield from _enter(above, root, "")
-    while above:
-        entry = next(above[-1].entries, None)
-        if entry is None:
-            above.pop()
-        elif not entry.name.startswith("."):
-            below = f"{above[-1].relative}/{entry.name}" if above[-1].relative else entry.name
+    """Yield the files below `root`, and the folders that nobody can read.
+
+    A link back to a folder above itself is not entered. Nothing calls itself: folders may be thousands deep.
+    """
+    waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]  # path, relative, what is above it
+    while waiting:
+        folder, relative, above = waiting.pop()
+        try:
+            status = os.stat(folder)
+            with os.scandir(folder) as scan:
+                entries = [entry for entry in scan if not entry.name.startswith(".")]
+        except OSError as error:
+            yield _Found(relative, f"folder cannot be read: {error.strerror}")
+            continue
+        identity = status.st_dev, status.st_ino
+        for entry in entries if identity not in above else ():
+            below = f"{relative}/{entry.name}" if relative else entry.name
             try:
                 if entry.is_dir():
-                    yield from _enter(above, entry.path, below)
+                    waiting.append((entry.path, below, (*above, identity)))
                 else:
                     yield _Found(below, _problem(entry))
             except OSError as error:  # a link to itself
                 yield _Found(below, f"link that leads nowhere: {error.strerror}")
-
-
-def _enter(above: list[_Folder], folder: str, relative: str) -> Iterator[_Found]:
-    """Add a folder to those `above` what is looked at next, unless it is one of them; yield it where nobody can."""
-    try:
-        status = os.stat(folder)
-        with os.scandir(folder) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
-    except OSError as error:
-        yield _Found(relative, f"folder cannot be read: {error.strerror}")
-        return
-    identity = status.st_dev, status.st_ino
-    if identity not in (one.identity for one in above):
-        above.append(_Folder(iter(entries), relative, identity))
 
 
 def _problem(entry: os.DirEntry) -> str:

@@ -79,7 +79,6 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
             raise UserError(f"names: found {len(names)} names, image {number} is of class {label}. Name all classes.")
         path = Path(folder, f"{number // 1000:04d}", f"{number:06d}.png")
         if not (request.store / path).exists():
-            (request.store / path).parent.mkdir(parents=True, exist_ok=True)
             start = (number - first) * height * width
             image = np.frombuffer(pixels, np.uint8, height * width, start).reshape(height, width)
             with whole_file(request.store / path, "wb") as file:

@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import whole_file
 from scripts.common.ledger import LedgerRow, SourceRequest
-from scripts.sources._names import escape, is_utf8
+from scripts.sources._names import SHARDS, absolute, escape, is_ours, is_utf8
 
 VERSION = 1
 BLOCK = 1 << 20
@@ -48,13 +48,7 @@ OPTIONS = {
         "description": "file of credentials, Amazon's form or JSON; null: those in the environment",
     },
     "profile": {"type": "string", "minLength": 1, "default": "default", "description": "the part of that file"},
-    "shards": {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": 1000,
-        "default": 1,
-        "description": "parts that are worked on as jobs of their own; one per few hundred recordings is plenty",
-    },
+    "shards": SHARDS,
 }
 
 
@@ -67,9 +61,9 @@ def check(options: Mapping[str, Any]) -> None:
         )
     for option in ("index", "credentials"):
         path = options[option]
-        if path and not _path(path).is_file():
+        if path and not absolute(path).is_file():
             raise UserError(f"{option}: found {path!r}, which is no file. Type the path of one that exists.")
-    if options["folder"] and not _path(options["folder"]).is_dir():
+    if options["folder"] and not absolute(options["folder"]).is_dir():
         raise UserError(
             f"folder: found {options['folder']!r}, which is no folder. Type the one that keys are relative to."
         )
@@ -77,7 +71,7 @@ def check(options: Mapping[str, Any]) -> None:
 
 def inputs(options: Mapping[str, Any]) -> list[str]:
     """Return the index: a change of it makes the clips be looked for again."""
-    return [str(_path(options["index"]))]
+    return [str(absolute(options["index"]))]
 
 
 def shards(options: Mapping[str, Any]) -> int:
@@ -86,18 +80,12 @@ def shards(options: Mapping[str, Any]) -> int:
 
 
 def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
-    """Yield a row per key of this shard. The label is the name of the folder that is the key's last but one part.
-
-    A key belongs to the shard that the hash of its id names, so that a longer index moves none.
-    """
-    import xxhash
-
+    """Yield a row per key of this shard. The label is the name of the folder that is the key's last but one part."""
     options = request.options
     check(options)
-    keys = keys_of(_path(options["index"]))
-    ours = [key for key in keys if xxhash.xxh3_64_intdigest(_id(key).encode()) % request.shards == request.shard]
-    with ExitStack() as stack:
-        get = _beside(_path(options["folder"])) if options["folder"] else stack.enter_context(_Objects(request))
+    keys = keys_of(absolute(options["index"]))
+    ours = [key for key in keys if is_ours(_id(key), request)]
+    with nullcontext(_beside(absolute(options["folder"]))) if options["folder"] else _objects(request) as get:
         for key in ours:
             yield _row(key, get)
 
@@ -156,57 +144,34 @@ def _beside(folder: Path) -> Callable[[str], dict[str, Any]]:
     return get
 
 
-class _Objects:
-    """Brings objects into the store; what is there already stays."""
+@contextmanager
+def _objects(request: SourceRequest) -> Iterator[Callable[[str], dict[str, Any]]]:
+    """Have what brings an object into the store, if it is not there, and returns its path, size and hash."""
+    from botocore.exceptions import ClientError
 
-    def __init__(self, request: SourceRequest) -> None:
-        self.options, self.store = request.options, request.store
-        self._opened = ExitStack()
+    from scripts.machine.bucket_client import bucket_named, client_of, code_of
 
-    def __enter__(self) -> Callable[[str], dict[str, Any]]:
-        from scripts.machine.bucket_client import client_of
-        from scripts.machine.objects import Bucket
-        from scripts.machine.signing import credentials, credentials_in
+    options = request.options
+    where = [options.get(name) or "" for name in ("endpoint", "region", "bucket")]
 
-        options = self.options
-        file = options["credentials"]
-        who = credentials_in(_path(file), options["profile"]) if file else credentials()
-        endpoint = (options["endpoint"] or f"https://s3.{options['region']}.amazonaws.com").rstrip("/")
-        bucket = Bucket(options["bucket"], endpoint, options["region"], bool(options["endpoint"]), who)
-        self.client = self._opened.enter_context(client_of(bucket))
-        return self.get
-
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._opened.__exit__(*error)
-
-    def get(self, key: str) -> dict[str, Any]:
-        """Return where in the store an object is, and its size and hash."""
-        from botocore.exceptions import ClientError
-
-        from scripts.machine.bucket_client import code_of
-
-        where = (self.options.get(name) or "" for name in ("endpoint", "region", "bucket"))
+    def get(key: str) -> dict[str, Any]:
         digest = hashlib.sha256("/".join((*where, key)).encode()).hexdigest()
         ending = re.search(r"\.\w{1,8}$", key)
-        path = self.store / digest[:2] / f"{digest[:40]}{ending[0] if ending else ''}"
+        relative = f"{digest[:2]}/{digest[:40]}{ending[0] if ending else ''}"
+        path = request.store / relative
         if not path.is_file():
             try:
-                body = self.client.get_object(Bucket=self.options["bucket"], Key=key)["Body"]
+                body = client.get_object(Bucket=options["bucket"], Key=key)["Body"]
             except ClientError as error:
                 if code_of(error) not in ("NoSuchKey", "404"):
                     raise
                 return {"status": "unavailable", "reason": "the index names it, the bucket does not hold it"}
-            path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path, "wb") as file:
                 for block in body.iter_chunks(BLOCK):
                     file.write(block)
-        content = hashlib.sha256()
         with open(path, "rb") as file:
-            while block := file.read(BLOCK):
-                content.update(block)
-        relative = str(path.relative_to(self.store))
-        return {"path": relative, "bytes": path.stat().st_size, "sha256": content.hexdigest()}
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"path": relative, "bytes": path.stat().st_size, "sha256": content}
 
-
-def _path(text: str) -> Path:
-    return Path(os.path.abspath(os.path.expanduser(text)))
+    with client_of(bucket_named(options)) as client:
+        yield get

@@ -47,7 +47,6 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
         array_id = f"synthetic-{seed}-{number:06d}"
         path = Path(folder, f"{number // 1000:04d}", f"{array_id}.npy")
         if not (request.store / path).exists():
-            (request.store / path).parent.mkdir(parents=True, exist_ok=True)
             values = rng.normal(10 * label + 20, 5, shape)
             if dtype.kind != "f":
                 values = np.clip(np.rint(values), np.iinfo(dtype).min, np.iinfo(dtype).max)

@@ -14,6 +14,7 @@ from envs import make_envs
 from envs.install_isolated import installed
 from scripts.common import isolated, plugins
 from scripts.common.corpus import SPLITS
+from scripts.common.errors import UserError
 from scripts.prepare import write_format
 from tests.support.isolated_cases import is_isolated
 from tests.support.made_corpus import make_corpus
@@ -127,7 +128,7 @@ def test_a_format_without_its_library_is_recorded_with_the_reason(tmp_path):
     """Two empty splits that nobody reads, and a record without figures."""
     module = plugins.load("formats", "litdata")
     absent = type("Module", (), {"ENV": "litdata", "REQUIRES": ("json", "no_such_library")})
-    reason = write_format.not_installed(absent)
+    reason = write_format.not_installed("litdata", absent)
     assert reason == "not installed: no_such_library (No module named 'no_such_library')"
     corpus = make_corpus(tmp_path / "corpus")
     record = write_format.without_data("litdata", corpus, tmp_path / "out", reason)
@@ -137,7 +138,8 @@ def test_a_format_without_its_library_is_recorded_with_the_reason(tmp_path):
 
 
 def test_a_format_of_the_common_environment_must_find_its_libraries():
-    assert write_format.not_installed(type("Module", (), {"REQUIRES": ("no_such_library",)})) is None
+    with pytest.raises(UserError, match="no_such_library"):
+        write_format.not_installed("npy", type("Module", (), {"REQUIRES": ("no_such_library",)}))
 
 
 @pytest.mark.parametrize("name", [n for n in plugins.names("formats") if is_isolated(plugins.load("formats", n))])

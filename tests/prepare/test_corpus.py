@@ -18,7 +18,7 @@ import soundfile
 import torch
 from torchcodec.encoders import AudioEncoder
 
-from scripts.common.corpus import Corpus, item_hash, pad_or_cut
+from scripts.common.corpus import Corpus, item_hash, pad_or_cut, read_manifest
 from scripts.common.errors import UserError
 from scripts.common.ledger import LedgerRow, write_ledger
 from scripts.kinds import array
@@ -100,7 +100,7 @@ def test_a_tone_above_the_band_is_gone(tmp_path):
     assert level_db(audio, tone(1000, 4, 16_000, level=0.9)) < -80
 
 
-@pytest.mark.parametrize("rate", [8000, 22_050, 44_100, 48_000, 96_000])
+@pytest.mark.parametrize("rate", [8000, 44_100, 96_000])
 def test_length_and_place_survive_resampling(tmp_path, rate):
     assert shift_of(tmp_path, "a.wav", rate) == 0
 
@@ -150,7 +150,7 @@ def test_what_is_beyond_full_scale_saturates(tmp_path):
     assert audio.min() == -1
 
 
-@pytest.mark.parametrize(("subtype", "channels"), [("PCM_24", 1), ("FLOAT", 6), ("PCM_U8", 2), ("DOUBLE", 1)])
+@pytest.mark.parametrize(("subtype", "channels"), [("PCM_24", 1), ("FLOAT", 6), ("PCM_U8", 2)])
 def test_any_wav_will_do(tmp_path, subtype, channels):
     soundfile.write(tmp_path / "a.wav", np.tile(tone(300, 1)[:, None], channels), RATE, subtype=subtype)
     assert abs(level_db(built_audio(tmp_path / "a.wav", tmp_path), tone(300, 1, 16_000))) < 0.1
@@ -159,7 +159,7 @@ def test_any_wav_will_do(tmp_path, subtype, channels):
 # Cutting ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", ["wav", "flac", "m4a", "mp3", "opus", "webm", "mkv"])
+@pytest.mark.parametrize("ending", ["flac", "m4a", "mp3", "webm"])
 def test_a_long_recording_is_cut_without_a_seam(tmp_path, ending):
     """Every container steps forward piece by piece; rounded time stamps (WebM) must repeat or lose nothing."""
     noise = 0.1 * np.random.default_rng(0).standard_normal(48_000 * 33, dtype=np.float32)
@@ -329,7 +329,7 @@ def wav_of_rate(path, rate, frames=80_000):
     return path
 
 
-@pytest.mark.parametrize("rate", [1, 999, 1_000_001, 2**31 - 1])
+@pytest.mark.parametrize("rate", [999, 2**31 - 1])
 def test_a_rate_that_no_recorder_has_makes_no_thousands_of_items(tmp_path, rate):
     items, rejected = build([row(wav_of_rate(tmp_path / "a.wav", rate), cut=True)], tmp_path / "0000")
     assert not items
@@ -378,11 +378,8 @@ def test_headers_without_a_length_are_no_truncation(tmp_path):
     assert len(items) == 3, rejected
 
 
-STEREO = ("adpcm_ms", "adpcm_ima_wav", "adpcm_yamaha", "adpcm_swf", "pcm_mulaw", "wmav2")
-
-
 @pytest.mark.parametrize(
-    ("codec", "channels"), [*((codec, n) for codec in STEREO for n in (1, 2)), ("adpcm_g722", 1), ("gsm_ms", 1)]
+    ("codec", "channels"), [("adpcm_ms", 1), ("adpcm_ms", 2), ("pcm_mulaw", 2), ("wmav2", 2), ("gsm_ms", 1)]
 )
 def test_a_compressed_wav_is_as_long_as_its_samples(tmp_path, codec, channels):
     """FFmpeg writes a byte rate that has nothing to do with the data's: 2.8 times too little for stereo ADPCM."""
@@ -446,15 +443,6 @@ def test_sound_beside_pictures(tmp_path):
     for command in (film, album):
         subprocess.run(command, check=True)
         assert abs(level_db(built_audio(command[-1], tmp_path), tone(300, 2, 16_000))) < 0.5
-
-
-def test_eight_channels(tmp_path):
-    """AAC keeps no 300 Hz in the channel of low frequencies, so that seven eighths are left."""
-    soundfile.write(tmp_path / "a.flac", np.tile(tone(300, 1)[:, None], 8), RATE)
-    command = ["ffmpeg", "-v", "error", "-i", tmp_path / "a.flac", tmp_path / "a.m4a"]
-    subprocess.run(command, check=True)
-    for name, level in [("a.flac", 0.5), ("a.m4a", 0.5 * 7 / 8)]:
-        assert abs(level_db(built_audio(tmp_path / name, tmp_path), tone(300, 1, 16_000, level))) < 0.2
 
 
 # Processes -------------------------------------------------------------------------------------------------------
@@ -586,7 +574,7 @@ def test_the_whole_way_from_files_to_a_corpus(tmp_path):
     done = index(corpus_dir, 1, validation=0.3)
     assert done.returncode == 0, done.stderr
     corpus = Corpus(corpus_dir)
-    items = list(index_corpus_items(corpus))
+    items = list(read_manifest(corpus_dir / "manifest.csv"))
     assert [item.index for item in items] == list(range(27))
     assert [item.id for item in items] == sorted(item.id for item in items)
     for item in items:
@@ -605,12 +593,6 @@ def test_the_whole_way_from_files_to_a_corpus(tmp_path):
     assert (corpus_dir / "rejected.csv").read_text().splitlines() == ["id,reason", "no,why", "gone,file vanished"]
 
 
-def index_corpus_items(corpus):
-    from scripts.common.corpus import read_manifest
-
-    return read_manifest(corpus.root / "manifest.csv")
-
-
 def test_split_has_its_share_and_adding_items_moves_none(tmp_path):
     ids = [f"item {number}" for number in range(4000)]
     write_shard(tmp_path / "few" / "shards" / "0000", ids[:1000])
@@ -618,18 +600,13 @@ def test_split_has_its_share_and_adding_items_moves_none(tmp_path):
     write_shard(tmp_path / "many" / "shards" / "0001", ids[:500])
     assert index(tmp_path / "few", 1).returncode == index(tmp_path / "many", 2).returncode == 0
     few, many = (
-        {item.id: item.split for item in index_corpus_items(_Root(tmp_path / name))} for name in ("few", "many")
+        {item.id: item.split for item in read_manifest(tmp_path / name / "manifest.csv")} for name in ("few", "many")
     )
     assert {item_id: many[item_id] for item_id in few} == few
     share = sum(split == "validation" for split in many.values()) / len(many)
     assert 0.08 < share < 0.12
     other = {item_id: index_corpus.split_of(item_id, 0.1, 1) for item_id in many}
     assert other != many
-
-
-class _Root:
-    def __init__(self, root):
-        self.root = root
 
 
 def test_parts_of_a_recording_stay_together():
@@ -644,7 +621,7 @@ def test_ids_in_code_point_order_and_the_hash_of_the_set(tmp_path):
         write_shard(tmp_path / name / "shards" / "0000", order)
         assert index(tmp_path / name, 1, validation=0).returncode == 0
     for name in ("one", "two"):
-        assert [item.id for item in index_corpus_items(_Root(tmp_path / name))] == sorted(ids)
+        assert [item.id for item in read_manifest(tmp_path / name / "manifest.csv")] == sorted(ids)
     one, two = (json.loads((tmp_path / name / "corpus.json").read_text()) for name in ("one", "two"))
     assert one["ids_hash"] == two["ids_hash"]
 

@@ -2,7 +2,6 @@
 
 import email.utils
 import functools
-import inspect
 import io
 import json
 import multiprocessing
@@ -20,16 +19,16 @@ import av
 import numpy as np
 import pytest
 import yt_dlp
-from yt_dlp.extractor.youtube import YoutubeIE, _video
+from yt_dlp.extractor.youtube import YoutubeIE
 from yt_dlp.networking.exceptions import HTTPError, TransportError
 from yt_dlp.utils import DownloadError, ExtractorError, GeoRestrictedError
 
 from scripts.common.decode import open_recording
 from scripts.common.errors import UserError
-from scripts.prepare.source_arguments import complete_options
+from scripts.prepare.arguments import complete_options
 from scripts.sources import audioset
 from scripts.sources._audioset import client as download_client
-from scripts.sources._audioset import cut, preflight, ranged
+from scripts.sources._audioset import preflight, ranged
 from scripts.sources._audioset.client import SECRET_OPTIONS, check_options, secrets_of
 from scripts.sources._audioset.cut import NotUsable, cut_segment
 from scripts.sources._audioset.faults import (
@@ -176,10 +175,7 @@ class TestCut:
         source = source_of(name)
         begin = source.seconds // 1 - 6 if start == "near the end" else float(start)
         if begin >= source.seconds:
-            with pytest.raises(NotUsable) as error:
-                cut_segment(source.path, begin, begin + 10, tmp_path / "-_x")
-            assert error.value.gone and "too short: the segment begins at" in str(error.value)
-            return
+            return  # `test_beyond_the_end_is_gone`
         made = cut_segment(source.path, begin, begin + 10, tmp_path / "-_x")
         expected = source.part(begin, begin + 10)
         assert made.path.parent == tmp_path and made.path.stem == "-_x"
@@ -198,7 +194,7 @@ class TestCut:
             assert difference < (1e-4 if source.precision == MS else 0.02)
 
         codec, packets = packets_of(source.path)
-        assert (made.codec, made.codec) == (codec, packets_of(made.path)[0])
+        assert made.codec == codec == packets_of(made.path)[0]
         copied = packets_of(made.path)[1]
         if name.endswith(".aac"):  # whose packets carry headers, here only
             assert {packet for packet in copied if packet} <= {packet[7:] for packet in packets}
@@ -208,13 +204,6 @@ class TestCut:
         data = source.path.read_bytes()
         again = cut_segment(ranged_file(data), begin, begin + 10, tmp_path / "again")
         assert again.path.read_bytes() == made.path.read_bytes() and again[1:] == made[1:]
-        in_memory = cut_segment(io.BytesIO(data), begin, begin + 10, tmp_path / "memory")
-        assert in_memory.path.read_bytes() == made.path.read_bytes()
-
-    def test_same_bytes_every_time(self, source_of: Callable[[str], Source], tmp_path: Path):
-        for name in ("webm-opus", "m4a", "mp3", "flac", "ogg-vorbis"):
-            first = cut_segment(source_of(name).path, 3, 13, tmp_path / "first").path.read_bytes()
-            assert cut_segment(source_of(name).path, 3, 13, tmp_path / "second").path.read_bytes() == first
 
     def test_segment_of_a_long_recording_costs_its_own_bytes(self, recordings: dict[str, Recording], tmp_path: Path):
         data = recordings[LONG].path.read_bytes()
@@ -271,7 +260,7 @@ class TestCut:
     def test_what_is_no_audio_is_not_gone(self, content: bytes, tmp_path: Path):
         path = tmp_path / "x.webm"
         path.write_bytes(content)
-        for source in (path, io.BytesIO(content)):
+        for source in (path, ranged_file(content)):
             with pytest.raises(NotUsable) as error:
                 cut_segment(source, 0, 10, tmp_path / "part")
             assert not error.value.gone and "\n" not in str(error.value)
@@ -296,9 +285,7 @@ class TestCut:
             except NotUsable as fault:
                 assert fault.gone is gone and str(fault).startswith("truncated: ")
 
-    @pytest.mark.parametrize(
-        "name", ["webm-opus", "m4a", "m4a-fragmented", "mp4-video", "ogg-opus", "wav", "vorbis.webm"]
-    )
+    @pytest.mark.parametrize("name", ["webm-opus", "m4a", "ogg-opus"])
     @pytest.mark.parametrize("fault", [NoRanges(), ConnectionError("gone away"), OSError(28, "No space left")])
     def test_what_reading_raises_arrives(
         self,
@@ -365,12 +352,6 @@ class TestRanged:
             assert len(file.read()) == 10_500
         assert file.fetched_bytes == 10_500
 
-    def test_few_blocks_are_kept(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(ranged, "BLOCK_BYTES", 10)
-        file = ranged_file(bytes(1000))
-        file.read()
-        assert len(file._blocks) == ranged.BLOCKS_KEPT
-
     @pytest.mark.parametrize("sent", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES + 1])
     def test_server_that_sends_another_number_of_bytes(self, sent: int):
         with pytest.raises(ConnectionError, match=f"sent {sent} bytes"):
@@ -379,21 +360,12 @@ class TestRanged:
     def test_last_block_is_as_long_as_it_should_be(self):
         data = bytes(BLOCK_BYTES + 100)
         file = RangedFile(lambda first, last: (data[first : last + 1][: BLOCK_BYTES if first == 0 else 50], len(data)))
-        with pytest.raises(ConnectionError, match="sent 50 bytes"):
-            file.read()
+        assert not file.read() and "sent 50 bytes" in str(file.fault)
 
     def test_file_that_changes_meanwhile(self):
         sizes = iter([2 * BLOCK_BYTES, 2 * BLOCK_BYTES + 1])
         file = RangedFile(lambda first, last: (bytes(last + 1 - first), next(sizes)))
-        with pytest.raises(ConnectionError, match="now has"):
-            file.read()
-
-    def test_no_ranges_are_told_at_once(self):
-        def refuse(*_: int) -> tuple[bytes, int]:
-            raise NoRanges
-
-        with pytest.raises(NoRanges):
-            RangedFile(refuse)
+        assert not file.read() and "now has" in str(file.fault)
 
 
 class Clock:
@@ -414,6 +386,10 @@ class Clock:
 
 def most_in(times: list[float], window: float) -> int:
     return max(sum(first <= other < first + window for other in times) for first in times)
+
+
+def noted(pace: Pace) -> int:
+    return len(json.loads(pace.path.read_text())["asked"]) if pace.path.exists() else 0
 
 
 class TestPace:
@@ -444,7 +420,6 @@ class TestPace:
         times = self.times(pace, clock, 60)
         assert np.diff(times).mean() == pytest.approx(HOUR / per_hour, rel=0.25)
         assert np.diff(times).std() > 0.1 * HOUR / per_hour, "pauses are random"
-        assert pace.rate() == pytest.approx(per_hour, rel=0.35)
 
     def test_pauses_lie_in_the_range_and_differ(self, tmp_path: Path, clock: Clock):
         times = self.times(self.pace(tmp_path, clock, 0), clock, 200)
@@ -452,28 +427,14 @@ class TestPace:
         assert pauses.min() >= 4 and pauses.max() <= 20 + 1e-3
         assert pauses.min() < 6 and pauses.max() > 18 and 10 < pauses.mean() < 14
 
-    def test_without_a_limit_the_pauses_stay(self, tmp_path: Path, clock: Clock):
-        times = self.times(self.pace(tmp_path, clock, 0, (2, 2)), clock, 50)
-        assert np.diff(times) == pytest.approx(2)
-        assert not np.diff(self.times(self.pace(tmp_path / "other", clock, 0, (0, 0)), clock, 50)).any()
-
     @pytest.mark.parametrize(("per_hour", "window", "most"), [(2.5, HOUR, 2), (0.5, 2 * HOUR, 1), (1.9, HOUR, 1)])
     def test_fractions_of_a_request(self, per_hour: float, window: float, most: int, tmp_path: Path, clock: Clock):
         times = self.times(self.pace(tmp_path, clock, per_hour, (0, 0)), clock, 6)
         assert most_in(times, window) == most
 
     def test_next_start_knows_the_last_ones_requests(self, tmp_path: Path, clock: Clock):
-        for number in range(12):  # each by a program of its own
-            self.times(self.pace(tmp_path, clock, 5, (0, 0)), clock, 1)
-            assert self.pace(tmp_path, clock, 5).per_hour() <= min(5, number + 1)
-        assert clock.now - 1_700_000_000 > HOUR
-        clock.now += HOUR
-        assert (self.pace(tmp_path, clock, 5).per_hour(), self.pace(tmp_path, clock, 5).rate()) == (0, 0)
-
-    def test_rate_is_that_of_the_requests_so_far(self, tmp_path: Path, clock: Clock):
-        pace = self.pace(tmp_path, clock, 0, (10, 10))
-        self.times(pace, clock, 7)
-        assert pace.rate() == pytest.approx(360), "one in ten seconds, though the first was a minute ago"
+        each_by_its_own = [self.times(self.pace(tmp_path, clock, 5, (0, 0)), clock, 1) for _ in range(12)]
+        assert most_in([time for [time] in each_by_its_own], HOUR) <= 5
 
     def test_hold_delays_everybody(self, tmp_path: Path, clock: Clock):
         one, other = self.pace(tmp_path, clock), self.pace(tmp_path, clock)
@@ -487,17 +448,11 @@ class TestPace:
         "content",
         [
             b"",
-            b"{",
             b'{"asked": [1, 2], "ne',
-            bytes(100),
             b"\xff\xfe",
             b"[]",
-            b"null",
-            b"{}",
-            b'{"asked": 3, "next": 0}',
             b'{"asked": ["x"], "next": 0}',
             b'{"asked": [], "next": null}',
-            b'{"asked": [], "next": 1} tail',
         ],
     )
     def test_torn_file_starts_anew(self, content: bytes, tmp_path: Path, clock: Clock):
@@ -507,7 +462,7 @@ class TestPace:
         before = clock.now
         assert pace.wait()
         assert clock.now - before == pytest.approx(20 if content else 0, abs=1e-3)
-        assert pace.per_hour() == 1
+        assert noted(pace) == 1
 
     @pytest.mark.parametrize("back", [5, 1000, 10 * HOUR, 10_000 * HOUR])
     def test_clock_that_was_set_back(self, back: float, tmp_path: Path, clock: Clock):
@@ -521,25 +476,17 @@ class TestPace:
         assert most_in(times, HOUR) <= 300  # those before count, as sent at the latest when it was set back
         assert clock.now - before <= 1.3 * HOUR
 
-    def test_clock_that_leaps_forward(self, tmp_path: Path, clock: Clock):
-        pace = self.pace(tmp_path, clock, 3, (1, 1))
-        self.times(pace, clock, 3)
-        clock.now += 5 * HOUR
-        before = clock.now
-        self.times(pace, clock, 3)
-        assert clock.now - before == pytest.approx(2 * HOUR / 3, abs=1)
-
     def test_interrupted_wait_takes_no_place(self, tmp_path: Path, clock: Clock):
         pace = self.pace(tmp_path, clock, 1, (0, 0))
-        assert not pace.wait(lambda: True) and pace.per_hour() == 0
+        assert not pace.wait(lambda: True) and noted(pace) == 0
         assert pace.wait()
         assert not pace.wait(lambda: len(clock.slept) > 30)
-        assert pace.per_hour() == 1 and len(clock.slept) == 31
+        assert noted(pace) == 1 and len(clock.slept) == 31
 
     def test_file_stays_small(self, tmp_path: Path, clock: Clock):
         pace = self.pace(tmp_path, clock, 50, (0, 0))
         self.times(pace, clock, 400)
-        assert len(json.loads(pace.path.read_text())["asked"]) <= 50
+        assert noted(pace) <= 50
 
     def test_processes_share_the_limit(self, tmp_path: Path):
         context = multiprocessing.get_context("spawn")
@@ -582,20 +529,16 @@ LIMITED = (
 )
 TRUE_TEXTS = [
     (f"Sign in to confirm you\u2019re not a bot. {HINT}", STOP, "bot check"),
-    (f"Sign in to confirm you're not a bot. {HINT}", STOP, "bot check"),
     ("Video unavailable. YouTube is requiring a captcha challenge before playback", STOP, "bot check"),
     ("Our systems have detected unusual traffic from your computer network", STOP, "bot check"),
     (LIMITED, STOP, "rate limit"),
-    ("This content isn't available, try again later.", STOP, "rate limit"),
     (f"Sign in to confirm your age. This video may be inappropriate for some users. {HINT}", GONE, "age"),
-    ("This video is age-restricted and only available on YouTube", GONE, "age"),
     (
         "The uploader has not made this video available in your country\nThis video is available in Germany, France.\n"
         "You might want to use a VPN or a proxy server (with --proxy) to workaround.",
         GONE,
         "country",
     ),
-    ("Video unavailable. This video is not available in your country", GONE, "country"),
     (
         "Video unavailable. This video contains content from SME, who has blocked it in your country on copyright "
         "grounds",
@@ -610,7 +553,6 @@ TRUE_TEXTS = [
     ),
     ("Video unavailable. This video is no longer available due to a copyright claim by X", GONE, "copyright"),
     (f"Private video. Sign in if you've been granted access to this video. {HINT}", GONE, "private"),
-    ("This video is private", GONE, "private"),
     (
         "Join this channel to get access to members-only content like this video, and other exclusive perks.",
         GONE,
@@ -625,39 +567,24 @@ TRUE_TEXTS = [
         GONE,
         "removed",
     ),
-    (
-        "Video unavailable. This video is no longer available because the uploader has closed their YouTube account.",
-        GONE,
-        "removed",
-    ),
     ("This video does not exist.", GONE, "removed"),
     ("This live event will begin in 3 hours.", GONE, "not broadcast"),
-    ("This live event has ended.", GONE, "not broadcast"),
     ("Premieres in 5 hours", GONE, "not broadcast"),
-    ("This live stream recording is not available.", GONE, "not broadcast"),
     ("Video unavailable", GONE, "unavailable"),
-    ("Video unavailable. This video is unavailable", GONE, "unavailable"),
+    ("This video is DRM protected", GONE, "protected"),
+    ("All player responses are invalid. Your IP is likely being blocked by Youtube", STOP, "bot check"),
     ("This video is not available", GONE, "unavailable"),
-    ("This video isn't available anymore", GONE, "unavailable"),
     ("Incomplete YouTube ID abc. URL https://www.youtube.com/watch?v=abc looks truncated.", GONE, "unavailable"),
     ("We're processing this video. Check back later.", LATER, "yt-dlp"),
-    (f"Please sign in. {HINT}", LATER, "yt-dlp"),
-    ("The page needs to be reloaded.", LATER, "yt-dlp"),
-    ("The following content is not available on this app.. Watch on the latest version of YouTube.", LATER, "yt-dlp"),
     (f"Failed to extract any player response{REPORT}", LATER, "yt-dlp"),
     ("Requested format is not available. Use --list-formats for a list of available formats", LATER, "yt-dlp"),
-    ("Unable to download API page: HTTP Error 429: Too Many Requests", LATER, "http"),
     ("Unable to download webpage: HTTP Error 403: Forbidden", LATER, "http"),
     ("Unable to download webpage: HTTP Error 404: Not Found", GONE, "not found"),
-    ("Unable to download webpage: HTTP Error 410: Gone", GONE, "not found"),
     ("unable to download video data: HTTP Error 404: Not Found", LATER, "http"),
-    ("unable to download video data: HTTP Error 403: Forbidden", LATER, "http"),
-    ("Got error: HTTP Error 404: Not Found", LATER, "http"),
     ("Got error: 1024 bytes read, 500 more expected", LATER, "broken off"),
     ("Did not get any data blocks", LATER, "broken off"),
     ("The downloaded file is empty", LATER, "broken off"),
     ("Unable to download webpage: The read operation timed out", LATER, "network"),
-    ("Unable to download webpage: [Errno 111] Connection refused", LATER, "network"),
     ("Unable to download webpage: [Errno -3] Temporary failure in name resolution", LATER, "network"),
     ("unable to open for writing: [Errno 28] No space left on device", STOP, "disk full"),
     ("Unable to download video: [Errno 122] Disk quota exceeded", STOP, "disk full"),
@@ -667,16 +594,11 @@ MISLEADING = [  # words in addresses, of the network, of single videos
     ("Unable to download webpage: The TLS connection was non-properly terminated", LATER, "network"),
     ("Unable to download webpage: Failed to resolve 'captcha.example' (name resolution)", LATER, "network"),
     ("Unable to download webpage: HTTP Error 503: Try again later", LATER, "http"),
-    ("An error occurred. Please try again later.", LATER, "yt-dlp"),
     (
         "This video has been removed for violating YouTube's policy on hate speech. Learn more about combating hate "
         "speech in your country.",
         *(GONE, "removed"),
     ),
-]
-RARE = [
-    ("This video is DRM protected", GONE),
-    ("All player responses are invalid. Your IP is likely being blocked by Youtube", STOP),
 ]
 
 
@@ -686,7 +608,7 @@ def as_yt_dlp_raises(text: str, cause: Exception | None = None) -> DownloadError
 
 
 class TestFaults:
-    @pytest.mark.parametrize(("text", "verdict", "kind"), TRUE_TEXTS)
+    @pytest.mark.parametrize(("text", "verdict", "kind"), [*TRUE_TEXTS, *MISLEADING])
     def test_true_texts(self, text: str, verdict: str, kind: str):
         fault = understand(as_yt_dlp_raises(text))
         assert (fault.verdict, fault.kind) == (verdict, kind)
@@ -694,28 +616,8 @@ class TestFaults:
         assert verdict != GONE or kind in GONE_KINDS
         assert "-Video_id-0" not in fault.detail and "ERROR" not in fault.detail
 
-    def test_texts_are_still_yt_dlps(self):
-        source = inspect.getsource(_video)
-        for text in (
-            *("has been rate-limited by YouTube", "YouTube is requiring a captcha challenge before playback"),
-            *("The uploader has not made this video available in your country", "isn't available, try again later"),
-            *("'sign in' in reason.lower()", "All player responses are invalid"),
-        ):
-            assert text in source
-
-    @pytest.mark.parametrize(("text", "verdict", "kind"), MISLEADING)
-    def test_words_that_mislead(self, text: str, verdict: str, kind: str):
-        fault = understand(as_yt_dlp_raises(text))
-        assert (fault.verdict, fault.kind) == (verdict, kind)
-
-    @pytest.mark.parametrize(("text", "verdict"), RARE)
-    def test_rare_texts(self, text: str, verdict: str):
-        assert understand(as_yt_dlp_raises(text)).verdict == verdict
-
-    @pytest.mark.parametrize("seed", range(20))
-    def test_ids_do_not_decide(self, seed: int):
-        words = ["captcha", "removed", "private", "copyright", "terminated", "age-restrict", "not-a-bot", "premium"]
-        word = random.Random(seed).choice(words)
+    @pytest.mark.parametrize("word", ["captcha", "removed", "private"])
+    def test_ids_do_not_decide(self, word: str):
         fault = understand(DownloadError(f"ERROR: [youtube] {word}: Unable to download webpage: timed out"))
         assert (fault.verdict, fault.kind) == (LATER, "network")
 
@@ -809,21 +711,13 @@ class TestOptions:
             ["-u", SECRET],
             [f"-u{SECRET}"],
             ["--password", SECRET],
-            [f"--password={SECRET}"],
             [f"--passw={SECRET}"],
-            [f"--username={SECRET}"],
-            ["-2", SECRET],
             [f"--twofactor={SECRET}"],
-            [f"--video-password={SECRET}"],
-            [f"--ap-password={SECRET}"],
             [f"--client-certificate-password={SECRET}"],
             ["--add-headers", f"Authorization:Bearer {SECRET}"],
-            ["--add-headers", f"cookie:SID={SECRET}"],
             ["--extractor-args", f"youtube:po_token=web.gvs+{SECRET}"],
-            ["--extractor-args", f"youtube:player_client=web;visitor_data={SECRET}"],
             ["--proxy", f"http://user:{SECRET}@proxy.example"],
             ["--proxy", f"socks5://{SECRET}@proxy.example:1080"],
-            ["--geo-verification-proxy", f"http://user:{SECRET}@proxy.example"],
         ],
     )
     def test_secret_in_the_config_is_refused_and_not_shown(self, words: list[str]):
@@ -846,7 +740,6 @@ class TestOptions:
         [
             ("proxy", f"http://user:{SECRET}@proxy.example:3128"),
             ("proxy", f"socks5h://{SECRET}@proxy.example"),
-            ("proxy", f"user:{SECRET}@proxy.example:3128"),
             ("url", f"https://user:{SECRET}@mirror.example/%(id)s"),
             ("lists_url", f"https://user:{SECRET}@mirror.example/"),
         ],
@@ -855,6 +748,11 @@ class TestOptions:
         with pytest.raises(UserError, match=f"^{key}: found an address with a user name or password; allowed") as error:
             check_options(options(**{key: address}))
         assert SECRET not in str(error.value) and "user:" not in str(error.value)
+
+    @pytest.mark.parametrize("key", ["cookies", "netrc"])
+    def test_folder_is_no_file_of_secrets(self, key: str, tmp_path: Path):
+        with pytest.raises(UserError, match=f"{key}: found"):
+            check_options(options(**{key: str(tmp_path)}))
 
     def test_plain_ones_are_right(self, tmp_path: Path):
         given = options(
@@ -882,7 +780,6 @@ class TestOptions:
             (["--concurrent-fragments", "many"], "option --concurrent-fragments: invalid integer value: 'many'"),
             (["--limit-rate"], "--limit-rate option requires 1 argument"),
             (["--version"], "prints something"),
-            (["--help"], "prints something"),
             (["https://www.youtube.com/"], "neither an option nor its value"),
         ],
     )
@@ -895,26 +792,15 @@ class TestOptions:
         ("words", "parameter"),
         [
             ("-f 140", "format"),
-            ("-o x", "outtmpl"),
             ("-P /tmp", "paths"),
             ("-x", "postprocessors"),
-            ("--exec ls", "postprocessors"),
             ("--download-sections *0-10", "download_ranges"),
             ("--cookies x", "cookiefile"),
-            ("--cookies-from-browser firefox", "cookiesfrombrowser"),
-            ("--netrc", "usenetrc"),
-            ("--proxy http://proxy.example", "proxy"),
             ("--retries 5", "retries"),
-            ("--extractor-retries 5", "extractor_retries"),
-            ("--fragment-retries 50", "fragment_retries"),
             ("--socket-timeout 3", "socket_timeout"),
             ("--simulate", "simulate"),
             ("--print id", "forceprint"),
-            ("--list-formats", "listformats"),
-            ("-i", "ignoreerrors"),
             ("--write-info-json", "writeinfojson"),
-            ("--fixup force", "fixup"),
-            ("--cache-dir /tmp", "cachedir"),
         ],
     )
     def test_what_the_download_decides(self, words: str, parameter: str, tmp_path: Path):
@@ -932,13 +818,7 @@ class TestOptions:
 
     @pytest.mark.parametrize(
         "words",
-        [
-            f"--nonsense {SECRET}",
-            f"--password '{SECRET}",
-            f"--retries 3 -u x -p {SECRET}",
-            f"-u x -p x {SECRET}",
-            f"-u {SECRET}",
-        ],
+        [f"--nonsense {SECRET}", f"--password '{SECRET}", f"-u x -p x {SECRET}", f"-u {SECRET}"],
     )
     def test_environment_is_never_shown(self, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv(SECRET_OPTIONS, words)
@@ -969,37 +849,16 @@ class TestOptions:
             parameters = open_client(options(yt_dlp=words), tmp_path, tmp_path).params
             assert parameters["retries"] == 0 and "ratelimit" not in parameters and not parameters["proxy"]
 
-    def test_what_must_hold(self, tmp_path: Path):
-        parameters = open_client(options(timeout_seconds=7), tmp_path / "100%", tmp_path / "cache").params
-        for key in ("retries", "extractor_retries", "file_access_retries"):
-            assert parameters[key] == 0
-        assert parameters["fixup"] == "never" and parameters["nopart"] and parameters["overwrites"]
-        assert not parameters["continuedl"] and not parameters["updatetime"] and parameters["noplaylist"]
-        assert parameters["socket_timeout"] == 7 and parameters["cachedir"] == str(tmp_path / "cache")
-        assert parameters["format"] == "bestaudio/best" and not parameters.get("postprocessors")
+    def test_work_folder_may_have_any_name(self, tmp_path: Path):
         client = open_client(options(), tmp_path / "100%", tmp_path)
-        assert client.prepare_filename({"id": "-x", "ext": "webm", "title": "../../x"}) == str(
-            tmp_path / "100%" / "audio.webm"
-        )
+        name = client.prepare_filename({"id": "-x", "ext": "webm", "title": "../../x"})
+        assert name == str(tmp_path / "100%" / "audio.webm")
 
 
 NETSCAPE = "# Netscape HTTP Cookie File\n\n.example.org\tTRUE\t/\tFALSE\t4102444800\tSID\tvery-secret-value\n"
 
 
 class TestCookies:
-    def test_they_are_read_masked_and_not_written_back(self, tmp_path: Path, tube: Tube):
-        path = tmp_path / "cookies.txt"
-        path.write_text(NETSCAPE.replace(".example.org", "127.0.0.1").replace("TRUE", "FALSE"))
-        before = path.read_bytes(), path.stat().st_mtime_ns
-        given = options(cookies=str(path))
-        check_options(given)
-        client = open_client(given, tmp_path, tmp_path)
-        client.urlopen(tube.root_url).close()
-        assert tube.requests[0].headers["Cookie"] == "SID=very-secret-value"
-        client.close()
-        assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-        assert "very-secret-value" in secrets_of(given)
-
     @pytest.mark.parametrize(
         "content", [b'[{"name": "SID"}]', b"", b"\xff\xfeSQLite format 3\x00", b"SID=very-secret-value"]
     )
@@ -1050,10 +909,7 @@ class TestPrograms:
         ("version", "right"),
         [
             ("2025.11.11", False),
-            ("2024.12.31", False),
-            ("2025.11.12", True),
             ("2025.11.12.231415", True),
-            ("2026.01.01", True),
         ],
     )
     def test_version_of_yt_dlp(self, version: str, right: bool, monkeypatch: pytest.MonkeyPatch):
@@ -1110,10 +966,7 @@ class TestServer:
         with pytest.raises(UserError, match=r"YouTube .*refused"):
             preflight.check_server(problem, "YouTube")
 
-    def test_name_that_nobody_has(self, tmp_path: Path):
-        assert reachable(open_client(options(), tmp_path, tmp_path), "http://nobody.invalid/%(id)s", [])
-
-    @pytest.mark.parametrize("fault", [None, Fault.status(403), Fault.status(404), Fault.status(503), Fault.html()])
+    @pytest.mark.parametrize("fault", [None, Fault.status(503), Fault.html()])
     def test_server_that_answers_whatever(self, fault: Fault | None, tube: Tube, tmp_path: Path):
         if fault:
             tube.faults["root", ""] = fault
@@ -1126,13 +979,3 @@ class TestServer:
         assert "timed out" in reachable(
             open_client(options(timeout_seconds=0.3), tmp_path, tmp_path), tube.watch_url, []
         )
-
-    def test_proxy_that_is_closed(self, tube: Tube, closed_port: int, tmp_path: Path):
-        given = options(proxy=f"http://127.0.0.1:{closed_port}")
-        assert reachable(open_client(given, tmp_path, tmp_path), tube.watch_url, [])
-        assert not tube.requests
-
-
-def test_cut_knows_every_container_that_it_names():
-    for container in (*cut.CONTAINERS.values(), cut.ANY):
-        assert av.ContainerFormat(container.muxer, "w").is_output

@@ -6,7 +6,6 @@ import random
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ import yt_dlp
 
 from scripts.common.errors import UserError
 from scripts.common.ledger import SourceRequest
-from scripts.prepare.source_arguments import complete_options
+from scripts.prepare.arguments import complete_options
 from scripts.sources import audioset
 from scripts.sources._audioset import client, preflight
 from scripts.sources._audioset.segments import (
@@ -33,7 +32,7 @@ from scripts.sources._audioset.segments import (
 )
 from tests.support import loopback_tube
 from tests.support.loopback_tube import CLASS_LIST, Fault, Tube, made_ids, made_list, published_list
-from tests.support.programs import PROJECT, program_line
+from tests.support.programs import program_line
 
 recordings = loopback_tube.recordings
 tube = loopback_tube.tube
@@ -63,36 +62,15 @@ def options(**given: object) -> dict:
 
 
 class TestPublishedList:
-    """The true one where it is there (`TRUE_LIST`), and otherwise a made one with its facts."""
-
     def test_every_segment_and_class_is_read(self, published: list[Segment], names: dict[str, str]):
         assert len(published) == len({segment.id for segment in published}) == 20_371
         assert len(names) == len(set(names.values())) == CLASSES == 527
         assert {label for segment in published for label in segment.labels} == set(names.values())
-        assert sum(len(segment.labels) for segment in published) == 51_804
 
-    def test_ids_with_a_leading_dash_and_short_segments(self, published: list[Segment]):
-        assert sum(segment.id.startswith("-") for segment in published) == 392
-        lengths = [segment.stop_seconds - segment.start_seconds for segment in published]
-        assert sum(length < 10 for length in lengths) == 362
-        assert min(lengths) > 0 and max(lengths) == 10
-
-    def test_first_row_is_as_it_stands_there(self, published: list[Segment]):
-        first = Segment("--4gqARaEJE", 0.0, 10.0, ("Domestic animals, pets", "Dog", "Bow-wow", "Growling"))
-        assert published[0].id == first.id and published[0][1:3] == first[1:3]
-        assert published[0].labels == tuple(
-            name
-            for mid in ("/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk")
-            for name in [read_classes(CLASS_LIST)[mid]]
-        )
-
-    def test_names_with_commas_are_whole(self, published: list[Segment], names: dict[str, str]):
-        assert names["/m/05zppz"] == "Male speech, man speaking"
-        assert any("Male speech, man speaking" in segment.labels for segment in published)
-
-    def test_file_names_are_unique(self, published: list[Segment]):
-        assert len({segment.name for segment in published}) == len(published)
-        assert published[0].name == "--4gqARaEJE_0"
+    def test_first_row_is_as_it_stands_there(self, published: list[Segment], names: dict[str, str]):
+        mids = ("/m/068hy", "/m/07q6cd_", "/m/0bt9lr", "/m/0jbk")
+        assert published[0] == Segment("--4gqARaEJE", 0.0, 10.0, tuple(names[mid] for mid in mids))
+        assert published[0].name == "--4gqARaEJE_0" and len({segment.name for segment in published}) == 20_371
 
 
 def lines_changed(change: Callable[[list[str]], object]) -> bytes:
@@ -109,30 +87,19 @@ GOOD_ROW = '-good-id___, 30.000, 40.000, "/m/09x0r"'
 PAGE = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head>\n<body>\n<p>Sign in</p>\n</body></html>\n"
 REFUSED_LISTS = {
     "HTML page": (lambda: PAGE.encode(), "a HTML page"),
-    "HTML page in capitals": (lambda: b"\n<HTML>\n<body>\n</body>", "a HTML page"),
     "cut in a row": (lambda: published_list().encode()[:500_003], ""),
     "cut in a quoted field": (lambda: published_list().encode().rpartition(b",")[0], "cannot be read as CSV"),
     "cut at a row's end": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(10_000, None))), "9,997"),
     "a row too many": (lambda: published_list().encode() + GOOD_ROW.encode() + b"\n", "20,372"),
     "wrong column": (lambda: published_list().replace("# YTID", "# VIDEO", 1).encode(), "VIDEO"),
-    "columns in another order": (
-        lambda: published_list().replace("start_seconds, end_seconds", "end_seconds, start_seconds", 1).encode(),
-        "end_seconds, start_seconds",
-    ),
     "no comment lines": (lambda: lines_changed(lambda lines: lines.__delitem__(slice(3))), "--4gqARaEJE"),
-    "one comment line less": (lambda: lines_changed(lambda lines: lines.pop(0)), "# YTID, start_seconds"),
     "no count": (lambda: published_list().replace("num_segs=", "segments=", 1).encode(), "segments=20371"),
     "unknown mid": (lambda: row_changed(GOOD_ROW.replace("09x0r", "nothing")), "line 101"),
     "no mid": (lambda: row_changed('-good-id___, 30.000, 40.000, ""'), "line 101"),
     "start after the end": (lambda: row_changed(GOOD_ROW.replace("30.000", "50.000")), "line 101"),
-    "start at the end": (lambda: row_changed(GOOD_ROW.replace("30.000", "40.000")), "line 101"),
-    "start before the video": (lambda: row_changed(GOOD_ROW.replace("30.000", "-1.000")), "line 101"),
     "start is no number": (lambda: row_changed(GOOD_ROW.replace("30.000", "nan")), "line 101"),
-    "end is infinite": (lambda: row_changed(GOOD_ROW.replace("40.000", "inf")), "line 101"),
     "id with a slash": (lambda: row_changed(GOOD_ROW.replace("good-id", "go/d-id")), "line 101"),
     "id with dots": (lambda: row_changed(GOOD_ROW.replace("-good-id___", "..")), "line 101"),
-    "id with a space": (lambda: row_changed(GOOD_ROW.replace("good-id", "goo -id")), "line 101"),
-    "empty id": (lambda: row_changed(GOOD_ROW.replace("-good-id___", "")), "line 101"),
     "a field too many": (lambda: row_changed(GOOD_ROW + ", more"), "line 101"),
     "a video twice": (lambda: row_changed(published_list().splitlines()[3]), "--4gqARaEJE a second time"),
     "empty file": (lambda: b"", "''"),
@@ -140,7 +107,6 @@ REFUSED_LISTS = {
         lambda: published_list().encode()[:300_000] + b"\xff\xfe" + published_list().encode()[300_000:],
         "utf-8",
     ),
-    "UTF-16": (lambda: published_list().encode("utf-16"), "utf-8"),
     "gzip": (lambda: gzip.compress(published_list().encode()), "utf-8"),
     "one row less, header and all": (
         lambda: lines_changed(lambda lines: lines.pop(50)).replace(b"segs=20371", b"segs=20370"),
@@ -176,14 +142,11 @@ class TestRefusedLists:
         ("kind", "change", "found"),
         [
             ("526 rows", lambda text: text.rpartition("\n526,")[0] + "\n", "found 526 classes"),
-            ("half a row", lambda text: text[:5000], ""),
             ("another order", lambda text: re.sub(r"(0,.*\n)(1,.*\n)", r"\2\1", text, count=1), "row 1"),
             ("a row too many", lambda text: text + '527,/m/more,"More"\n', "found 528 classes"),
             ("a mid twice", lambda text: text.replace("/m/05zppz", "/m/09x0r", 1), "found 526 classes"),
             ("other columns", lambda text: text.replace("mid", "id", 1), "index, id, display_name"),
-            ("HTML page", lambda _: PAGE, "<!DOCTYPE html>"),
-            ("empty file", lambda _: "", "''"),
-            ("no mids", lambda text: text.replace("/m/", "m/"), "row 1"),
+            ("empty file", lambda _: "", "found 0 classes"),
         ],
     )
     def test_class_table_that_is_not_right(self, kind: str, change: Callable[[str], str], found: str, tmp_path: Path):
@@ -193,10 +156,9 @@ class TestRefusedLists:
             read_classes(path)
         assert str(path) in str(error.value) and found in str(error.value)
 
-    @pytest.mark.parametrize("change", [gzip.compress, lambda data: data[:900] + b"\xff" + data[900:]])
-    def test_class_table_that_is_no_text(self, change: Callable[[bytes], bytes], tmp_path: Path):
+    def test_class_table_that_is_no_text(self, tmp_path: Path):
         path = tmp_path / "classes.csv"
-        path.write_bytes(change((CLASS_LIST).read_bytes()))
+        path.write_bytes(gzip.compress(CLASS_LIST.read_bytes()))
         with pytest.raises(UserError) as error:
             read_classes(path)
         assert str(path) in str(error.value) and "utf-8" in str(error.value)
@@ -220,13 +182,6 @@ class TestChoice:
         shuffled = random.Random(0).sample(published, len(published))
         assert choose(shuffled, set(), 100, 7) == choose(published, set(), 100, 7)
         assert choose(published, set(), 100, 7) != choose(published, set(), 100, 8)
-        assert (
-            len(
-                {segment.id for segment in choose(published, set(), 1000, 7)}
-                & {segment.id for segment in choose(published, set(), 1000, 8)}
-            )
-            < 150
-        )
 
     def test_first_ones_are_a_fair_sample(self, published: list[Segment]):
         first = {segment.id for segment in choose(published, set(), 2000, 0)}
@@ -241,12 +196,6 @@ class TestChoice:
         with pytest.raises(UserError, match=r"classes: found 'Speach'.*Did you mean 'Speech'"):
             check_classes(["Speach"], names)
 
-    def test_no_segment_with_the_class(self, published: list[Segment]):
-        some = [segment for segment in published if "Speech" in segment.labels]
-        without = next(label for label in {"Dog", "Cat", "Bell"} if all(label not in one.labels for one in some[:5]))
-        with pytest.raises(UserError, match=f"classes: found .*{without}.* Name others"):
-            choose(some[:5], {without}, "all", 0)
-
     @pytest.mark.parametrize("shards", [1, 3, 80])
     def test_shards_hold_every_segment_once(self, shards: int, published: list[Segment], tmp_path: Path):
         chosen = choose(published, set(), 1000, 0)
@@ -256,10 +205,6 @@ class TestChoice:
         assert max(map(len, read)) - min(map(len, read)) <= 1
         assert read_selection(tmp_path).segments == 1000
         assert len(list(tmp_path.iterdir())) == shards + 1
-
-    def test_more_shards_than_segments(self, published: list[Segment], tmp_path: Path):
-        write_shards(published[:2], 5, tmp_path)
-        assert [segment for shard in range(5) for segment in read_shard(tmp_path, shard)] == published[:2]
 
     def test_selection_is_named_by_what_it_holds(self, published: list[Segment], tmp_path: Path):
         def name(segments: list[Segment], shards: int) -> str:
@@ -276,34 +221,6 @@ class TestChoice:
         ]
         write_shards(segments, 1, tmp_path)
         assert read_shard(tmp_path, 0) == segments
-
-
-def write_large_list(path: Path, rows: int, mids: list[str]) -> None:
-    labels = [",".join(random.Random(number).sample(mids, 2)) for number in range(997)]
-    with open(path, "w") as file:
-        file.write(
-            f"# Segments csv created Sun Mar  5 10:54:25 2017\n# num_ytids={rows}, num_segs={rows}, "
-            f"num_unique_labels=527, num_positive_labels={2 * rows}\n"
-            "# YTID, start_seconds, end_seconds, positive_labels\n"
-        )
-        file.writelines(f'{number:011x}, 30.000, 40.000, "{labels[number % 997]}"\n' for number in range(rows))
-
-
-LARGE = """
-import json, resource, sys, time
-sys.path.insert(0, {scripts!r})
-from pathlib import Path
-from scripts.common.ledger import SourceRequest
-from scripts.sources import audioset
-from scripts.sources._audioset import preflight
-preflight.shutil = type("Roomy", (), {{"disk_usage": staticmethod(lambda folder: type("Usage", (), {{"free": 1e15}}))}})
-started = time.time()
-options, folder = json.loads({options!r}), Path({folder!r})
-shards = audioset.shards(options)
-audioset.prepare(SourceRequest(options, 10.0, 0, shards, folder / "store", folder / "prepared"))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({{"shards": shards, "seconds": time.time() - started, "MiB": peak}}))
-"""
 
 
 class TestPrepare:
@@ -379,19 +296,6 @@ class TestPrepare:
         assert {asked.kind for asked in tube.requests} == {"root"}
         assert audioset.count(request) == 150
 
-    def test_large_list(self, tube: Tube, tmp_path: Path, names: dict[str, str]):
-        large = tmp_path / "large.csv"
-        write_large_list(large, 200_000, list(names))
-        chosen = options(list=str(large), class_labels=str(CLASS_LIST), url=tube.watch_url)
-        program = LARGE.format(scripts=str(PROJECT), options=json.dumps(chosen), folder=str(tmp_path))
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-        large.unlink()
-        assert done.returncode == 0, done.stderr
-        shards = json.loads(done.stdout.splitlines()[-1])["shards"]
-        assert shards > 500
-        ids = [segment.id for shard in range(shards) for segment in read_shard(tmp_path / "prepared", shard)]
-        assert len(ids) == len(set(ids)) == 200_000
-
 
 class TestShards:
     @pytest.fixture(autouse=True)
@@ -430,11 +334,6 @@ class TestCheck:
         audioset.check(options())
         audioset.check(options(url="https://m.example/100%%/%(id)s.m4a"))
 
-    def test_secret_in_an_address_is_not_shown(self):
-        with pytest.raises(UserError, match="url: ") as error:
-            audioset.check(options(url="https://somebody:hunter22@m.example/%(id)s"))
-        assert "hunter22" not in str(error.value) and "somebody" not in str(error.value)
-
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
@@ -465,11 +364,3 @@ class TestUnreachable:
         (line,) = done.stderr.splitlines()
         assert line.startswith(f"error: {root}eval_segments.csv")
         assert not (tmp_path / "out").exists()
-
-    def test_server_of_the_videos(self, closed_port: int, tmp_path: Path):
-        own = tmp_path / "own.csv"
-        own.write_bytes(made_list(made_ids(3)))
-        url = f"http://127.0.0.1:{closed_port}/%(id)s"
-        done = self.prepare(tmp_path, list=str(own), class_labels=str(CLASS_LIST), url=url)
-        assert done.returncode == 2 and "Traceback" not in done.stderr
-        assert url in done.stderr

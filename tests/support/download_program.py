@@ -12,7 +12,7 @@ from typing import Any
 
 from scripts.common.files import read_json
 from scripts.common.ledger import LedgerRow, SourceRequest, read_ledger
-from scripts.prepare.source_arguments import complete_options
+from scripts.prepare.arguments import complete_options
 from scripts.sources import audioset
 from scripts.sources._audioset.segments import Segment, choose
 from scripts.sources._audioset.store import Record, Store

@@ -37,7 +37,6 @@ from tests.support.programs import PROJECT
 sys.path.append(str(Path(__file__).parent))
 AUDIOSET = PROJECT / "tests" / "data" / "audioset"
 CLASS_LIST = AUDIOSET / "class_labels_indices.csv"
-TRUE_LIST = PROJECT.parent / "shared" / "audioset" / "eval_segments.csv"  # the whole one, where somebody put it
 LONG = "webm-opus-long"  # served only for ids that `Tube.recordings` names
 ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 ID = re.compile(r"[0-9A-Za-z_-]{11}")
@@ -504,28 +503,11 @@ def made_list(ids: Iterable[str], seconds: float = 10.0, start: Callable[[str], 
 
 @functools.cache
 def published_list() -> str:
-    """Return the text of AudioSet's list of evaluation segments; where it is not there, of a made one.
-
-    The made list begins with the excerpt in tests/data. The rest is drawn so that the list as a whole has the true
-    one's numbers of segments, ids with a leading dash, segments shorter than 10 s, labels and classes.
-    """
-    if TRUE_LIST.is_file():
-        return TRUE_LIST.read_text(encoding="utf-8")
+    """Return a text of the form and the length of AudioSet's list of evaluation segments, which begins as that does."""
     first, _, columns, *rows = (AUDIOSET / "eval_segments.csv").read_text(encoding="utf-8").splitlines()
-    taken = list(csv.reader(rows, skipinitialspace=True))
-    ids = [video_id for video_id in made_ids(40_000) if video_id not in {row[0] for row in taken}]
-    dashed = [video_id for video_id in ids if video_id.startswith("-")]
-    dashed = dashed[: 392 - sum(row[0].startswith("-") for row in taken)]
-    plain = [video_id for video_id in ids if not video_id.startswith("-")][: 20_371 - len(taken) - len(dashed)]
-    short = 362 - sum(float(row[2]) - float(row[1]) < 10 for row in taken)
-    more, classes = 51_804 - sum(len(row[3].split(",")) for row in taken), _classes()
-    count = len(dashed) + len(plain)
-    for number, video_id in enumerate(sorted([*dashed, *plain], key=lambda one: hashlib.sha256(one.encode()).digest())):
-        labels = [
-            classes[(number * 7 + step * 100) % len(classes)] for step in range(more // count + (number < more % count))
-        ]
-        stop = 30 + (4.5 if number < short else 10)
-        rows.append(f'{video_id}, 30.000, {stop:.3f}, "{",".join(labels)}"')
+    taken = {row.partition(",")[0] for row in rows}
+    ids = [video_id for video_id in made_ids(20_371) if video_id not in taken][: 20_371 - len(rows)]
+    rows += made_list(ids, start=30.0).decode().splitlines()[3:]
     counts = "# num_ytids=20371, num_segs=20371, num_unique_labels=527, num_positive_labels=51804"
     return "\n".join([first, counts, columns, *rows]) + "\n"
 

@@ -427,7 +427,7 @@ def test_users_mistakes_are_told(tmp_path):
         ("profile_tier.py", ["--options", good, *profiles, "1000", "--readers", "2", "0"], "numbers above 0"),
         ("profile_tier.py", ["--options", wrong, *profiles, "1000"], "Did you mean 'hdd_7200'?"),
         ("profile_tier.py", ["--options", "{}", *profiles, "1000"], "found no path"),
-        ("profile_tier.py", ["--options", "[]", *profiles, "1000"], "found another value"),
+        ("profile_tier.py", ["--options", "[]", *profiles, "1000"], "allowed is a JSON object"),
     ):
         done = run_program(program, *arguments)
         assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -1,11 +1,12 @@
 """Cuts a segment out of a recording without transcoding: the packets it needs, in a small file of the same codec."""
 
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import av
 
 from scripts.common.decode import Rejected, announced_seconds, open_recording
+from scripts.sources._audioset.ranged import RangedFile
 
 # Codecs overlap their frames, MP3 borrows bits from earlier ones, and Opus (RFC 7845, section 4.6) takes 80 ms to
 # settle: this much before the start is kept, decoded and then left out.
@@ -55,44 +56,16 @@ class Cut(NamedTuple):
     seconds: float  # how much of the segment there is
 
 
-class _Reader:
-    """Hands a file to FFmpeg, which takes an error for the file's end: `fault` keeps it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.seek, self.tell = file.seek, file.tell
-        self.fault: Exception | None = None
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        """Return up to `size` bytes; none at the end, and after an error."""
-        try:
-            return b"" if self.fault else self._file.read(size)
-        except Exception as error:
-            self.fault = error
-            return b""
-
-
 def cut_segment(
-    source: Path | IO[bytes], start: float, stop: float, stem: Path, told_seconds: float | None = None
+    source: Path | RangedFile, start: float, stop: float, stem: Path, told_seconds: float | None = None
 ) -> Cut:
     """Write the part of `source` from `start` to `stop` seconds to `stem` + an ending, and return what was written.
 
     `told_seconds` is how long the recording is by what the server says of it, in whole seconds. Raises NotUsable where
-    `source` is no audio, ends before `start`, or breaks off before the end it announces, and whatever its `read`
+    `source` is no audio, ends before `start`, or breaks off before the end it announces, and whatever its reading
     raises. Time is that of the source's packets, which players show. A source with an index is sought in: only the
     part is read.
     """
-    if isinstance(source, Path):
-        return _cut(source, start, stop, stem, told_seconds)
-    reader = _Reader(source)
-    try:
-        return _cut(reader, start, stop, stem, told_seconds)
-    finally:
-        if reader.fault is not None:
-            raise reader.fault
-
-
-def _cut(source: Path | _Reader, start: float, stop: float, stem: Path, told_seconds: float | None) -> Cut:
     try:
         zero = _zero(source)
         with _open(source) as container:
@@ -108,18 +81,21 @@ def _cut(source: Path | _Reader, start: float, stop: float, stem: Path, told_sec
                 first = _copy(container, stream, start + zero, stop + zero, output, announced)
     except av.FFmpegError as error:
         raise NotUsable(f"not audio, or damaged: {error.strerror}") from None
+    finally:
+        if isinstance(source, RangedFile) and source.fault is not None:
+            raise source.fault
     offset, seconds = _measure(path, start + zero - first, stop - start)
     return Cut(path, codec, offset, seconds)
 
 
-def _open(source: Path | _Reader) -> Any:
+def _open(source: Path | RangedFile) -> Any:
     if isinstance(source, Path):
         return av.open(f"file:{source}", metadata_errors="ignore")
     source.seek(0)
     return av.open(source, metadata_errors="ignore")
 
 
-def _zero(source: Path | _Reader) -> float:
+def _zero(source: Path | RangedFile) -> float:
     """Return the time stamp, in seconds, of what a player takes for the start: 0, give or take an encoder's delay."""
     with _open(source) as container:
         stream = container.streams.best("audio")
@@ -132,7 +108,7 @@ def _zero(source: Path | _Reader) -> float:
     return zero if abs(zero) < DELAY_SECONDS else 0.0
 
 
-def _announced(container: Any, source: Path | _Reader) -> float | None:
+def _announced(container: Any, source: Path | RangedFile) -> float | None:
     """Return how long the source's header says it is, None where it does not say."""
     seconds = container.duration / av.time_base if container.duration else None
     if container.format.name in GUESSED:

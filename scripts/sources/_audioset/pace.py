@@ -72,18 +72,6 @@ class Pace:
         with self._state() as state:
             state["next"] = max(state["next"], self._clock() + seconds)
 
-    def per_hour(self) -> int:
-        """Return the number of requests noted in the last hour."""
-        with self._state() as state:
-            return sum(self._clock() - HOUR < asked for asked in state["asked"])
-
-    def rate(self) -> float:
-        """Return at how many requests an hour those of the last hour came; 0 where there are fewer than two."""
-        with self._state() as state:
-            recent = [asked for asked in state["asked"] if self._clock() - HOUR < asked]
-        seconds = recent[-1] - recent[0] if recent else 0.0
-        return (len(recent) - 1) / seconds * HOUR if seconds > 0 else 0.0
-
     def _take(self) -> float:
         """Note a request now and return 0, or return how many seconds it is too early."""
         with self._state() as state:

@@ -6,8 +6,8 @@ than before, it takes all three for the recording; here they are errors.
 """
 
 import io
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 
 BLOCK_BYTES = 1 << 18  # some ten seconds of audio
 BLOCKS_KEPT = 16
@@ -20,21 +20,20 @@ class NoRanges(Exception):
 class RangedFile(io.RawIOBase):
     """A readable, seekable binary file whose bytes `read_range(first, last)` fetches, both ends included.
 
-    `read_range` returns (bytes, size of the whole file) and raises NoRanges where the server has none.
+    `read_range` returns (bytes, size of the whole file) and raises NoRanges where the server has none. After an error
+    no more is read, and `fault` keeps it: FFmpeg takes an error for the file's end.
     """
 
     def __init__(self, read_range: Callable[[int, int], tuple[bytes, int]]) -> None:
         self._read_range = read_range
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._block = lru_cache(BLOCKS_KEPT)(self._fetched)
         self._position = 0
+        self.fault: Exception | None = None
         self.fetched_bytes = 0
         self.size = 0  # until the first block tells
         self._block(0)
 
-    def _block(self, number: int) -> bytes:
-        if number in self._blocks:
-            self._blocks.move_to_end(number)
-            return self._blocks[number]
+    def _fetched(self, number: int) -> bytes:
         first = number * BLOCK_BYTES
         last = first + BLOCK_BYTES - 1
         block, size = self._read_range(first, min(last, self.size - 1) if self.size else last)
@@ -44,9 +43,6 @@ class RangedFile(io.RawIOBase):
         if len(block) != min(BLOCK_BYTES, self.size - first):
             raise ConnectionError(f"the server sent {len(block)} bytes of a range of {BLOCK_BYTES}")
         self.fetched_bytes += len(block)
-        self._blocks[number] = block
-        if len(self._blocks) > BLOCKS_KEPT:
-            self._blocks.popitem(last=False)
         return block
 
     def readable(self) -> bool:
@@ -68,7 +64,14 @@ class RangedFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes from the position on; none at the end."""
+        """Return up to `size` bytes from the position on; none at the end, and after an error."""
+        try:
+            return b"" if self.fault else self._read(size)
+        except Exception as error:
+            self.fault = error
+            return b""
+
+    def _read(self, size: int) -> bytes:
         end = self.size if size < 0 else min(self._position + size, self.size)
         parts = []
         while self._position < end:

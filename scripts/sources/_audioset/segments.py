@@ -29,6 +29,7 @@ COLUMNS = ("YTID", "start_seconds", "end_seconds", "positive_labels")
 CLASS_COLUMNS = ("index", "mid", "display_name")
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 COUNT = re.compile(r"num_segs=(\d+)")
+HEAD = (r"#.*", rf"#.*{COUNT.pattern}.*", r"#\s*" + r"\s*,\s*".join(COLUMNS))  # the first three lines
 ASK_AGAIN = (
     "Where it lies in the store, delete it, and the same command fetches it again; correct a file of your own, or name "
     "another in the config."
@@ -86,16 +87,12 @@ def read_classes(path: Path) -> dict[str, str]:
     names: dict[str, str] = {}
     with _opened(path) as file:
         rows = csv.reader(file, strict=True)
-        header = tuple(next(rows, ()))
-        if header != CLASS_COLUMNS:
-            raise UserError(
-                f"{path}: found the columns {_shown(header)}; needed are {', '.join(CLASS_COLUMNS)}. " + ASK_AGAIN
-            )
+        header = next(rows, [])
         for number, row in enumerate(rows):
-            if len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
+            if tuple(header) != CLASS_COLUMNS or len(row) != 3 or row[0] != str(number) or not row[1].startswith("/"):
                 raise UserError(
-                    f"{path}: row {number + 1}: found {_shown(row)}; needed are index {number}, mid and "
-                    f"name. {ASK_AGAIN}"
+                    f"{path}: row {number + 1}: found {_shown(row)} below {_shown(header)}; needed are index {number}, "
+                    f"mid and name below {', '.join(CLASS_COLUMNS)}. {ASK_AGAIN}"
                 )
             names[row[1]] = row[2]
     if len(names) != CLASSES:
@@ -135,20 +132,15 @@ def read_segments(path: Path, names: Mapping[str, str], expected: int | None) ->
 
 def _read_head(path: Path, lines: list[str]) -> int:
     """Return the number of segments that the three comment lines announce. Raises UserError for other lines."""
-    count = COUNT.search(lines[1])
-    columns = tuple(part.strip() for part in lines[2].removeprefix("#").split(","))
-    right = [line.startswith("#") for line in lines]
-    right[1] &= count is not None
-    right[2] &= columns == COLUMNS
-    if not all(right):
-        wrong = right.index(False)
-        page = re.match(r"(?i)\s*<(!doctype|html)", "".join(lines))
-        found = "a HTML page" if page else f"{lines[wrong].rstrip()[:80]!r} as line {wrong + 1}"
-        raise UserError(
-            f"{path}: found {found}; needed are three comment lines at the begin, the second with num_segs=, "
-            f"the third `# {', '.join(COLUMNS)}`. {ASK_AGAIN}"
-        )
-    return int(count[1])
+    for number, (line, form) in enumerate(zip(lines, HEAD, strict=True), 1):
+        if not re.fullmatch(form, line.rstrip()):
+            page = re.match(r"(?i)\s*<(!doctype|html)", "".join(lines))
+            found = "a HTML page" if page else f"{line.rstrip()[:80]!r} as line {number}"
+            raise UserError(
+                f"{path}: found {found}; needed are three comment lines at the begin, the second with num_segs=, "
+                f"the third `# {', '.join(COLUMNS)}`. {ASK_AGAIN}"
+            )
+    return int(COUNT.search(lines[1])[1])
 
 
 def _segment(path: Path, number: int, row: list[str], names: Mapping[str, str]) -> Segment:

@@ -11,7 +11,8 @@ from typing import Any
 
 from scripts.common.ledger import LedgerRow
 from scripts.sources._audioset.faults import LATER, STOP, Fault
-from scripts.sources._audioset.pace import Pace, in_words
+from scripts.sources._audioset.pace import Pace
+from scripts.sources._audioset.preflight import duration
 from scripts.sources._audioset.segments import Segment, Selection
 from scripts.sources._audioset.store import Record, Store
 from scripts.sources._audioset.worker import Died, Worker
@@ -102,11 +103,10 @@ class ShardDownload:
         settled = counts["fetched"] + counts["unavailable"] + counts["failed"]
         words = (
             f"all shards: {settled:,} of {self.selection.segments:,} asked for: {counts['fetched']:,} fetched, "
-            f"{counts['unavailable']:,} gone, {counts['failed']:,} failed for now; "
-            f"{self.pace.per_hour():,} requests in the last hour"
+            f"{counts['unavailable']:,} gone, {counts['failed']:,} failed for now"
         )
-        left, rate = self.selection.segments - settled, self.pace.rate()
-        return f"{words}, {in_words(left / rate)} to go at that rate" if left and rate else words
+        left = self.selection.segments - settled
+        return f"{words}; {left:,} to go, {duration(left, self.options)}" if left else words
 
     def _settle(self, segment: Segment, record: Record | None) -> tuple[list[LedgerRow], Record | None]:
         """Return the rows that are settled by asking for the segment, and its record if it is to be asked for again."""
@@ -178,12 +178,12 @@ class ShardDownload:
             answer = self.worker.ask(options["limit_seconds"], address, start, stop, segment.name)
         except TimeoutError:
             answer = Fault(LATER, "too slow", f"not there after {options['limit_seconds']:g} s (limit_seconds)")
-        except Died as died:
-            answer = Fault(LATER, "crash", f"the process that fetched it ended with {died}")
+        except Died:
+            answer = Fault(LATER, "crash", "the process that fetched it died")
         if not isinstance(answer, Fault):
-            path, size, digest = self.store.keep(segment.name, answer.cut.path)
-            file = {"path": path, "bytes": size, "sha256": digest, "codec": answer.cut.codec, "how": answer.how}
-            begin, seconds = answer.cut.start_seconds, answer.cut.seconds
+            path, size, digest = self.store.keep(segment.name, answer.path)
+            file = {"path": path, "bytes": size, "sha256": digest, "codec": answer.codec}
+            begin, seconds = answer.start_seconds, answer.seconds
             times = {"start_seconds": begin, "stop_seconds": begin + seconds, "duration_seconds": seconds}
             record = Record("fetched", **file, **times, **asked)
         elif answer.verdict == STOP:

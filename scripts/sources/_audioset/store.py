@@ -44,7 +44,6 @@ class Record:
     duration_seconds: float = 0.0  # how much of the segment there is
     bytes: int = 0
     sha256: str = ""
-    how: str = ""  # whole: cut from the whole recording; section: read from the middle of it
     asked: int = 1  # times so far
     asked_at: float = 0.0  # seconds since 1970
     not_before: float = 0.0  # when a failed one may be asked for again
@@ -132,7 +131,7 @@ class Store:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner = _as_object(lock.read())
+                owner = _read(self.root / "lock")
                 if owner.get("call") != call:
                     who = f"process {owner.get('process')} on {owner.get('host')}, since {owner.get('since')}"
                     raise UserError(
@@ -174,15 +173,8 @@ class Store:
 def _read(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one where there is none, or a damaged one."""
     try:
-        return _as_object(path.read_text("utf-8"))
-    except (FileNotFoundError, UnicodeDecodeError):
-        return {}
-
-
-def _as_object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
+        found = read_json(path)
+    except (FileNotFoundError, ValueError):  # of JSON and of UTF-8
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -7,7 +7,7 @@ import shutil
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scripts.sources._audioset import faults
 from scripts.sources._audioset.client import open_client, secrets_of
@@ -23,13 +23,6 @@ FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 INDEXED = ("m4a", "mp4", "webm", "mkv", "mka")  # files that say where in them a time lies
 
 
-class Fetched(NamedTuple):
-    """A segment that lies in the work folder."""
-
-    cut: Cut
-    how: str  # whole or section
-
-
 class Fetcher:
     """Fetches segments, one at a time, into a work folder."""
 
@@ -39,7 +32,14 @@ class Fetcher:
         self.secrets = secrets_of(options)
         self.client = open_client(options, self.work, cache)
 
-    def fetch(self, address: str, start: float, stop: float, name: str) -> Fetched | Fault:
+    def __call__(self, *request: Any) -> Cut | Fault:
+        """Return what `fetch` does; what nobody has foreseen costs this segment, not the shard."""
+        try:
+            return self.fetch(*request)
+        except Exception as error:
+            return Fault(LATER, "error", faults.one_line(f"{type(error).__name__}, {error}", self.secrets))
+
+    def fetch(self, address: str, start: float, stop: float, name: str) -> Cut | Fault:
         """Return the segment from `start` to `stop` seconds of what `address` leads to, or why there is none."""
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
@@ -63,7 +63,7 @@ class Fetcher:
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
 
-    def _fetch(self, address: str, start: float, stop: float, stem: Path) -> Fetched:
+    def _fetch(self, address: str, start: float, stop: float, stem: Path) -> Cut:
         self.client.params["logger"].last_warning = ""
         information = self.client.extract_info(address, download=False)
         if information.get("_type", "video") != "video":
@@ -71,14 +71,14 @@ class Fetcher:
         if self._in_part(information, stop):
             try:
                 file = self._open_ranged(information)
-                return Fetched(cut_segment(file, start, stop, stem, information.get("duration")), "section")
+                return cut_segment(file, start, stop, stem, information.get("duration"))
             except NoRanges:
                 pass  # then all of it
         self.client.process_info(information)
         downloaded = next(iter(self.work.iterdir()), None)
         if downloaded is None:
             raise NotUsable("nothing came: no file was downloaded")
-        return Fetched(cut_segment(downloaded, start, stop, stem, information.get("duration")), "whole")
+        return cut_segment(downloaded, start, stop, stem, information.get("duration"))
 
     def _in_part(self, information: Mapping[str, Any], stop: float) -> bool:
         """Return whether to read the segment out of the middle of the file on the server."""
@@ -125,22 +125,6 @@ def _page_fault(page: bytes) -> Fault | None:
     if b"<" in page[:512] and (found := faults.PAGE.search(page.decode("utf-8", "replace"))):
         return Fault(STOP, "bot check", f"a page with the words {found[0]!r} came instead of audio")
     return None
-
-
-def serve(connection: Any, options: Mapping[str, Any], work: Path, cache: Path) -> None:
-    """Answer requests, the arguments of `Fetcher.fetch`, that come over `connection` until it closes."""
-    fetcher = Fetcher(options, work, cache)
-    connection.send("ready")
-    while True:
-        try:
-            request = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer = fetcher.fetch(*request)
-        except Exception as error:  # not foreseen: it costs this segment, not the shard
-            answer = Fault(LATER, "error", faults.one_line(f"{type(error).__name__}, {error}", fetcher.secrets))
-        connection.send(answer)
 
 
 def reachable(client: "yt_dlp.YoutubeDL", address: str, secrets: Iterable[str]) -> str:

@@ -3,89 +3,71 @@
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
-from typing import Any, NoReturn
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from scripts.machine.server_process import end_with
 
 START_SECONDS = 120.0  # until a new process is ready, however short the limit of a request is
+_answer: Callable[..., Any]  # of the process: what answers requests
 
 
 class Died(Exception):
-    """The process ended without an answer; its status is the text."""
+    """The process ended without an answer."""
 
 
 class Worker:
-    """Runs `serve(connection, *arguments)` in another process, which answers each request with one object."""
+    """Has `make(*arguments)` in another process, and calls there what it returned, with each request."""
 
-    def __init__(self, serve: Callable[..., None], *arguments: Any) -> None:
-        self._serve = serve
-        self._arguments = arguments
-        self._process: Any = None
-        self._connection: Connection | None = None
+    def __init__(self, make: Callable[..., Callable[..., Any]], *arguments: Any) -> None:
+        self._made_by = make, arguments
+        self._pool: ProcessPoolExecutor | None = None
+        self.process = 0  # its number
 
     def ask(self, seconds: float, *request: Any) -> Any:
         """Return the answer to `request`. Raises TimeoutError after `seconds` and Died; the process is then gone."""
         self.start()
-        try:
-            self._connection.send(request)
-        except ConnectionError:  # it ended while nobody asked
-            self._end()
-        return self._receive(seconds)
-
-    def _receive(self, seconds: float) -> Any:
-        if not self._connection.poll(seconds):
-            self.close()
-            raise TimeoutError
-        try:
-            answer = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self._end()
-        if isinstance(answer, BaseException):
-            self.close()
-            raise answer
-        return answer
-
-    def _end(self) -> NoReturn:
-        """Raise Died for the process that has ended."""
-        self._process.join(5)
-        status = self._process.exitcode
-        self.close()
-        raise Died(f"status {status}") from None
+        return self._call(seconds, _asked, *request)
 
     def start(self) -> None:
-        """Start the process where there is none, and wait until it is ready. Raises as `ask` does."""
-        if self._process is None:
-            self._start()
-            self._receive(START_SECONDS)
+        """Start the process where there is none, and wait until it is ready. Raises as `ask` does, and as `make`."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (os.getpid(),))
+            self.process = self._call(START_SECONDS, os.getpid)
+            self._call(START_SECONDS, _make, *self._made_by)
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_run, args=(theirs, self._serve, self._arguments), daemon=True)
-        self._process.start()
-        theirs.close()
+    def _call(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return self._pool.submit(function, *arguments).result(seconds)
+        except BrokenProcessPool as broken:
+            self.close()
+            raise Died from broken
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._connection.close()
-            self._process.kill()
-            self._process.join()
-            self._process = None
+        if self._pool is not None:
+            for child in multiprocessing.active_children():
+                if child.pid == self.process:
+                    child.kill()
+            self._pool.shutdown()
+            self._pool = None
 
 
-def _run(connection: Connection, serve: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Serve until the connection closes or the parent is gone, even if it was killed; Ctrl-C is the parent's to see."""
+def _begin(parent: int) -> None:
+    """End with the parent, even if it is killed; Ctrl-C is the parent's to see."""
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
 
-    def end_with_parent() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
 
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    try:
-        serve(connection, *arguments)
-    except Exception as error:  # handed to the parent, whose it is to tell
-        connection.send(error)
+def _make(make: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    global _answer
+    _answer = make(*arguments)
+
+
+def _asked(*request: Any) -> Any:
+    return _answer(*request)
