@@ -7,10 +7,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from scripts.common.plan_file import read_plan
 from scripts.plan.results import Bound, Result, Tensors
 
 ROWS = ("results", "proofs", "bounds", "tensors")  # tables of the plan, each by id
@@ -64,8 +62,3 @@ class Planned:
         """Return a hash of what results are, and of how long they are measured: keys of `measure`."""
         told = [vars(result) for result in results], {key: self.config["measure"][key] for key in measure}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def read(path: Path) -> Planned:
-    """Return the plan in a file. Raises UserError where it is absent or is no plan."""
-    return Planned(read_plan(path))
