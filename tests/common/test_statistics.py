@@ -95,15 +95,13 @@ def test_unequal_numbers_of_runs(one, other):
     assert compare(fast, slow).faster == compare(slow, fast).slower == (one > 1)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (7, 7), (10, 10), (20, 20), (2, 3), (3, 5), (5, 10), (7, 20)]
-)
+@pytest.mark.parametrize(("one", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (10, 10), (2, 3), (3, 5), (5, 10)])
 def test_equal_loaders_are_rarely_told_apart(one, other):
     random = np.random.default_rng(5)
     for name, draw in NOISES.items():
-        assert told([(draw(random, one), draw(random, other)) for _ in range(2000)]) <= 0.02, name
+        assert told([(draw(random, one), draw(random, other)) for _ in range(1000)]) <= 0.02, name
     if one == other:
-        assert told([drifting(random, one) for _ in range(2000)]) <= 0.02
+        assert told([drifting(random, one) for _ in range(1000)]) <= 0.02
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from scripts.plan.experiment import Plan
 from scripts.plan.names import NAME, PERIODIC, check
 from scripts.plan.yaml_file import check_file
 from tests.support.programs import PROJECT
-from tests.support.workflow_copy import ProjectCopy, folders
 
 CONFIG = (PROJECT / "config.yaml").read_text()
 LETTERS = [
@@ -97,13 +96,6 @@ def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
     assert planned > 100, "the words are too wild to say anything of those that are allowed"
 
 
-def test_odd_names_that_are_allowed_make_a_plan_of_snakemakes():
-    with folders() as (disk, ram):
-        odd = {"path": str(disk / "a b'\"$HOME;*é音<A>~%(x)s")}
-        project = ProjectCopy(disk / "feedrate", ram, storage={"_": odd, "a" * 19: {"path": str(ram)}}, loaders=["npy"])
-        assert {job.wildcards["tier"] for job in project.planned() if job.rule == "profile_tier"} == {"_", "a" * 19}
-
-
 # The file
 
 
@@ -145,14 +137,3 @@ def check_nothing_else_raised(file: Path) -> None:
         check(read)
     except UserError as error:
         assert str(error).startswith("config: ")
-
-
-def test_snakemake_says_the_line():
-    with folders() as (disk, ram):
-        project = ProjectCopy(disk / "feedrate", ram, loaders=["npy"])
-        config = project.root / "config.yaml"
-        lines = config.read_text().count("\n")
-        config.write_text(config.read_text() + "dataset: other\n")
-        done = project.call("--dry-run")
-        assert done.status != 0 and "Traceback" not in done.output
-        assert f"config.yaml, line {lines + 1}: " in done.output

@@ -48,11 +48,6 @@ def run(project: Path, *command: str) -> str:
     return output
 
 
-def test_the_page_has_its_files():
-    folders = ["formats", "kinds", *["loaders"] * 3, "measure/tasks", "report/charts", "sources", "tiers"]
-    assert sorted(str(Path(path).parent) for path in EXAMPLES) == [".", *(f"scripts/{folder}" for folder in folders)]
-
-
 def test_they_pass_the_contract_suites(project):
     """The suites find the new files by themselves."""
     least = {
@@ -155,7 +150,7 @@ def test_a_kind_of_data_is_measured_by_what_reads_decoded_data(project, tmp_path
     assert "too short: 2 bytes, length asks for 64" in rejected and rejected.count("\n") == 2
 
 
-def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
+def test_a_chart_is_in_the_rule_and_on_the_page(project):
     """The one file is enough: drawn by the rule that draws all, from tables of made runs."""
     plan = make_results(project, [Made("a", "ram", [9.0, 8.0, 7.0])])
     run(project, "scripts.tables.make_tables", "--plan", str(plan), "--root", ".", "--out", "results/tables/demo")
@@ -163,10 +158,6 @@ def test_a_chart_is_in_the_rule_the_page_and_the_report_of_snakemake(project):
     assert "report/figures/demo/cpu_time.svg" in planned
     only = ["report/index.html", "--config", "dataset=demo", "--allowed-rules", "draw_figures", "render_report"]
     run(project, "snakemake", *only)
-    run(project, "snakemake", *only, "--report", "snakemake.html")
-    html = (project / "snakemake.html").read_text()
-    assert "CPU time by loader and tier" in html and "What does it leave of the processor?" in html
-    assert "leaves the processor to other work" in html, "its caption"
     html = (project / "report" / "index.html").read_text()
     assert 'id="figure-cpu_time"' in html and 'download="cpu_time.csv"' in html
     assert html.index('<h3 id="memory">') < html.index('id="figure-cpu_time"')
