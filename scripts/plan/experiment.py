@@ -18,7 +18,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
 from scripts.common.versions import loader_version
-from scripts.common.vocabulary import COLD, SCENARIO_KEYS, SWEPT, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
@@ -78,6 +78,7 @@ class Plan:
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = self._of_this_kind(self._only(configuration.named(self.config["loaders"]), asked), set(asked))
+        self._swept = {entry["name"]: {**self.config["sweep"], **entry} for entry in self.entries}
         self._locations: dict[tuple[str, str | None], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
@@ -171,8 +172,8 @@ class Plan:
 
     def _lists(self, loader: str) -> dict[str, list[Any]]:
         """Return the values of each setting and option that `loader` is swept over."""
-        entry = self._entry(loader)
-        lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
+        entry = self._swept[loader]
+        lists = {key: entry[key] for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
         for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
@@ -180,11 +181,8 @@ class Plan:
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        own = self._entry(loader).get("file")
+        own = self._swept[loader].get("file")
         return os.path.expanduser(own) if own else None
-
-    def _entry(self, loader: str) -> dict[str, Any]:
-        return next(entry for entry in self.entries if entry["name"] == loader)
 
     @cached_property
     def results(self) -> list[Result]:
@@ -324,7 +322,7 @@ class Plan:
 
     def scenarios(self, loader: str, tier: str) -> list[Scenario]:
         """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
-        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in SCENARIO_KEYS}
+        lists = self._swept[loader]
         caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
         found = []
         for task in lists["task"]:
@@ -400,9 +398,7 @@ class Plan:
 
     def _never(self, loader: str) -> Iterator[tuple[str | None, dict[str, Any], str]]:
         """Yield (tier or None for all, settings, reason) of what a loader is asked for and never runs with."""
-        entry = self._entry(loader)
-        keys = ("device", "device_prefetch", "cache", "world")
-        asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
+        asked = self._swept[loader]
         if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
             yield None, {"device": "cuda"}, NO_GPU.reason
         if "cpu" in self.devices(asked["device"]):
@@ -432,7 +428,7 @@ class Plan:
         advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
         where, values = "loaders", list(self.loaders)
         if key in ADVICE:
-            lists = (entry.get(key, self.config["sweep"][key]) for entry in self.entries)
+            lists = (entry[key] for entry in self._swept.values())
             where, values = f"sweep.{key}", list(dict.fromkeys(itertools.chain(*lists)))
         listed = ", ".join(map(str, values))
         return f"config: {where}: found {listed}, with which no result can be measured: {reason}. {advice}"

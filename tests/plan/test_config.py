@@ -493,6 +493,9 @@ def test_data_that_is_far_away_is_measured_warm_and_called_emulated(raw, tmp_pat
     assert {(result.cache, result.mode, result.emulate) for result in far} == {("warm", "run", None)}
     assert {result.loader for result in far} >= {"s3_boto3", "ring_s3"}
     assert {result.settings["fetchers"] for result in far if result.loader == "s3_boto3"} == {0, 5, 20}
+    reasons = {(one["loader"], one["tier"], one["settings"].get("cache")): one["reason"] for one in written["skipped"]}
+    assert reasons["npy", "s3_0ms", None] == "it reads path, and data on this tier is read by s3"
+    assert reasons["ring_s3", "s3_20ms", "cold"].startswith("it is never cold: the data is in object storage")
     assert written["tiers"]["s3_20ms"]["place"]["latency_ms"] == 20 and "secret" not in str(written).lower()
 
 

@@ -67,7 +67,7 @@ def test_a_path_that_cannot_be_is_refused_with_its_key(raw, tmp_path, part):
 def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
     """Names, paths, loaders and values of random parts: a plan or a UserError, and what is planned is harmless."""
     chance, planned = random.Random(0), 0
-    for _ in range(1500):
+    for _ in range(600):
         word = "".join(chance.choices(LETTERS, k=chance.choice((1, 1, 2, 3, 6))))
         asked = copy.deepcopy(raw)
         what = chance.randrange(6)
@@ -93,7 +93,7 @@ def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
             assert NAME.fullmatch(name) and not PERIODIC.search(name), repr(name)
         paths = [result.location["path"] for result in plan.results]
         assert not [path for path in paths if set(path) & set("{}\n\0")], paths
-    assert planned > 100, "the words are too wild to say anything of those that are allowed"
+    assert planned > 40, "the words are too wild to say anything of those that are allowed"
 
 
 # The file

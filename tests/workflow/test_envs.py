@@ -21,7 +21,6 @@ from tests.support.imports import reached_files
 from tests.support.programs import PROJECT
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
-TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
 OF_PLUGINS = ("loader_env", "format_env", 'env(plan.source["env"])')  # a rule's environment that a plug-in names
 
 
@@ -81,17 +80,6 @@ def test_what_is_installed_is_what_is_locked():
     assert other == {}, "not the versions of the lock: run `pip install -r requirements.lock`"
 
 
-def test_torch_and_its_companions_are_of_one_release():
-    """torchaudio 2.N and torchcodec 0.N are built for torch 2.N."""
-    for where, found in {"requirements.lock": LOCK, **{name: pins(name) for name in ENVIRONMENTS}}.items():
-        releases = {
-            package: found[package].removeprefix(prefix).split(".")[0]
-            for package, prefix in TORCH.items()
-            if package in found
-        }
-        assert len(set(releases.values())) <= 1, f"{where}: {releases}"
-
-
 def test_nothing_names_an_index():
     """Where packages come from is the user's own setting of pip and conda."""
     places = re.compile(
@@ -105,37 +93,6 @@ def test_nothing_names_an_index():
             own = "--no-index --find-links $(WHEELS)"  # a folder that the user names, where there is no registry
             lines = [line.replace(own, "") for line in lines]
         assert [line for line in lines if places.search(line)] == [], f"in {path.relative_to(PROJECT)}"
-
-
-# What the system needs
-
-STANDS = {"id": "echo {user}", "apt-get": 'echo "$@" >> {log}; exit {status}', "env": 'shift; exec "$@"'}
-
-
-@pytest.mark.parametrize(
-    ("programs", "user", "status", "said", "asked"),
-    [
-        (["chromium", "pdftotext"], 0, 0, "", ""),
-        (["google-chrome", "pdftotext"], 1000, 0, "", ""),
-        (["chromium"], 0, 0, "Installing poppler-utils through apt", "--no-install-recommends poppler-utils"),
-        (["pdftotext"], 0, 0, "Installing chromium through apt", "install -y -qq --no-install-recommends chromium"),
-        ([], 0, 1, "note: tests that open the report", "update"),
-        ([], 1000, 0, "apt-get install chromium poppler-utils", ""),
-    ],
-)
-def test_a_browser_for_the_tests_is_installed_where_one_may_and_else_said_to_be_absent(
-    tmp_path, programs, user, status, said, asked
-):
-    log = tmp_path / "asked"
-    stands = {name: text.format(user=user, log=log, status=status) for name, text in STANDS.items()}
-    for name, text in (stands | dict.fromkeys(programs, "exit 1")).items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    command = ["/bin/sh", PROJECT / "envs" / "test_browser.sh"]
-    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert said in done.stdout if said else done.stdout == ""
-    assert (asked in log.read_text()) if asked else not log.exists()
 
 
 # What is needed

@@ -14,18 +14,17 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.made_runs import Made, make_results
 from tests.support.programs import PROJECT
-from tests.support.workflow_copy import ONE_ROUND, folders, warm_snakemake
+from tests.support.workflow_copy import LEFT_OUT, ONE_ROUND, folders, warm_snakemake
 
 EXAMPLE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```python\n(?P<text>.*?)```", re.DOTALL)
 INSERTED = re.compile(r"<!-- above: (?P<path>\S+): (?P<mark>[^\n]+) -->\n```text\n(?P<text>.*?)```", re.DOTALL)
 EXAMPLES = {match["path"]: match["text"] for match in EXAMPLE.finditer((PROJECT / "docs" / "extending.md").read_text())}
-SKIPPED = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "figures", "*.html")
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
     """A copy of the project with the page's files in their places."""
-    copied = shutil.copytree(PROJECT, tmp_path_factory.mktemp("project") / "feedrate", ignore=SKIPPED)
+    copied = shutil.copytree(PROJECT, tmp_path_factory.mktemp("project") / "feedrate", ignore=LEFT_OUT)
     for path, text in EXAMPLES.items():
         (copied / path).write_text(text)
     for match in INSERTED.finditer((PROJECT / "docs" / "extending.md").read_text()):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -400,9 +401,12 @@ class Started:
 
     def session(self) -> psutil.Process | None:
         """Return the process that measures a session, once it is at work."""
-        found = [each for each in descendants(self.process.pid) if "scripts.measure.run_session" in command_of(each)]
-        parents = {parent_of(each) for each in found}
-        return next((each for each in found if each.pid not in parents), None)
+        with suppress(psutil.Error):
+            below = psutil.Process(self.process.pid).children(recursive=True)
+            found = [each for each in below if "scripts.measure.run_session" in each.cmdline()]
+            parents = {each.ppid() for each in found}
+            return next((each for each in found if each.pid not in parents), None)
+        return None
 
     def runs(self) -> dict[str, tuple[int, str]]:
         """Return the records of the runs that count."""
@@ -414,36 +418,13 @@ class Started:
         return Call(self.process.returncode, output)
 
 
-def descendants(pid: int) -> list[psutil.Process]:
-    try:
-        return [each for each in psutil.Process(pid).children(recursive=True) if each.is_running()]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def command_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def parent_of(process: psutil.Process) -> int | None:
-    try:
-        return process.ppid()
-    except psutil.Error:
-        return None
-
-
 def left_of(group: int) -> list[str]:
     """Return the command lines of the processes that are left of a process group."""
     left = []
-    for process in psutil.process_iter():
-        try:
-            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                left.append(" ".join(command_of(process)))
-        except (ProcessLookupError, psutil.Error):
-            continue
+    for process in psutil.process_iter(["cmdline", "status"]):
+        with suppress(ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                left.append(" ".join(process.info["cmdline"] or ()))
     return left
 
 
