@@ -281,12 +281,3 @@ def test_every_text_stays_within_the_figure(figure_of):
     for text in (*figure.axes[0].texts, *figure.axes[0].get_yticklabels()):
         box = text.get_window_extent(renderer)
         assert edges.x0 <= box.x0 and box.x1 <= edges.x1, text.get_text()
-
-
-@pytest.mark.parametrize("ladder_steps", [[], [lost(["failed"] * 2)]], ids=["none", "failed"])
-def test_nothing_to_draw_is_said_in_words(in_ladder, ladder_steps):
-    tables = in_ladder(ladder_steps or [ladder_step("a", 1.0)])
-    figure = draw_figures.picture(charts.load("ladder"), tables if ladder_steps else {**tables, "ladder": []})
-    [said] = words(figure.axes[0].texts)
-    plt.close(figure)
-    assert said

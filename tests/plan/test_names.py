@@ -53,11 +53,6 @@ def test_a_name_that_snakemake_would_take_wrong_is_refused(raw, name):
     assert "config: storage" in refused(raw)
 
 
-@pytest.mark.parametrize("loaders", [["npy\n"], [{"name": "npy\n"}], [{"name": "a" * 40, "file": "x.py"}]])
-def test_a_loaders_name_is_held_to_the_same(raw, loaders):
-    assert "config: loaders[0]" in refused({**raw, "loaders": loaders})
-
-
 @pytest.mark.parametrize("part", ["<word>", "{word}", "a\nb", "\x1b[2J", "\udcff", "x" * 256, "x/" * 2500])
 def test_a_path_that_cannot_be_is_refused_with_its_key(raw, tmp_path, part):
     raw["storage"]["disk"]["path"] = f"{tmp_path}/{part}"
