@@ -10,14 +10,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jsonschema
 import yaml
 
 from scripts.common import plugins
-from scripts.common.compared import check_baseline, check_folder, check_once, machine_folders
+from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.given import merged
@@ -110,8 +109,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
         return config  # for the schema to refuse
     own = {entry["name"]: entry for entry in named(raw.get("loaders"))}
-    sweep = config.get("sweep")
-    laddered = isinstance(sweep, Mapping) and sweep.get("task") == []
+    laddered = _mapping(config.get("sweep")).get("task") == []
     wanted = [] if laddered or "loaders" in overrides else [name for name, entry in own.items() if "file" in entry]
     for name in dict.fromkeys([*wanted, *asked]):
         present = named(config["loaders"])
@@ -483,13 +481,8 @@ def _check_compared(config: Mapping[str, Any]) -> None:
     """Refuse folders to compare with that hold no tables, a machine that is there twice, and a wrong published
     table."""
     report, dataset = config["report"], config["dataset"]
-    own = Path("results", "tables", dataset)
-    if report["baseline"] is not None:
-        check_folder("report.baseline", report["baseline"], dataset)
-        check_baseline(report["baseline"], own)
-    for _, folder in machine_folders(report["machines"]):
-        check_folder("report.machines", folder, dataset)
-    check_once(report["machines"], own)
+    check_folders("report.baseline", [] if report["baseline"] is None else [report["baseline"]], dataset)
+    check_folders("report.machines", [folder for _, folder in machine_folders(report["machines"])], dataset)
     for name in published_names(report["published"]):
         read_published(name)
 
