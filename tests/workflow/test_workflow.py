@@ -570,7 +570,7 @@ def test_odd_names_that_are_allowed_make_a_plan(untouched):
 def test_the_linter_is_content(untouched):
     lines = untouched.snakemake("--lint").splitlines()
     said = [line for line in lines if line.strip() and not line.startswith("Using workflow specific profile")]
-    assert said == ["Congratulations, your workflow is in a good scenario!"]
+    assert said == ["Congratulations, your workflow is in a good condition!"]
 
 
 def test_the_rules_are_formatted():
