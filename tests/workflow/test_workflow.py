@@ -36,7 +36,7 @@ status=$?
 echo "end $$ $EPOCHREALTIME ${{2##*.}}" >> {log}
 exit $status
 """
-ROUNDS = 8  # of a session that is stopped twice
+ROUNDS = 6  # of a session that is stopped twice
 BROKEN = '''"""A loader that loses the last item of each batch."""
 
 from contextlib import contextmanager
@@ -353,13 +353,13 @@ def test_another_data_set_and_back_throws_nothing_away(project):
 
 def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     (project.root / "scripts" / "loaders" / "broken.py").write_text(BROKEN)
-    project.configure(loaders=["numpy_memmap", "broken"])
+    project.configure(loaders=["numpy_memmap", "broken"], storage={"disk": {"path": "results/placed"}})
     kept = project.records()
     project.snakemake()
     results = json.loads((project.root / "results" / "broken.json").read_text())
     log = (project.root / "results" / "logs" / "demo" / "summarize_loader" / "broken.log").read_text()
-    assert "broken on ram" in log and " failed: verification: " in log, "said on the terminal, too"
-    assert len(results) == 2
+    assert "broken on disk" in log and " failed: verification: " in log, "said on the terminal, too"
+    assert len(results) == 1
     for run in results:
         assert run["status"] == "failed", run
         assert "verification" in run["reason"], run["reason"]
@@ -367,7 +367,7 @@ def test_a_loader_that_delivers_wrong_data_is_a_row(project):
     with open(project.root / "results" / "tables" / "demo" / "ranking.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["loader"] == "broken"]
     assert [(row["status"], row["rank"], row["items_per_second"]) for row in rows] == [("failed", "", "")] * len(rows)
-    assert {row["tier"] for row in rows} == {"ram", "disk"}
+    assert {row["tier"] for row in rows} == {"disk"}
     assert all("verification" in row["reason"] for row in rows), rows
     page = (project.root / "report" / "index.html").read_text()
     assert "broken" in page, "the failed loader is not in the report"
@@ -429,7 +429,7 @@ def left_of(group: int) -> list[str]:
 
 
 def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
-    """`snakemake results/dali_npy.json` where nothing is, Ctrl-C, again, kill -9 of the session, again.
+    """`snakemake results/npy.json` where nothing is, Ctrl-C, again, kill -9 of the session, again.
 
     No run is lost or made twice.
     On the tier in RAM, whose copy must outlast both. Ctrl-C leaves a report of what is there.
@@ -437,7 +437,7 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     disk, ram = places
     project = ProjectCopy(disk / "one_loader", ram, storage={"ram": {"path": str(ram)}})
     project.configure(measure={**project.config["measure"], "repeats": ROUNDS}, report={"now": "numpy_memmap"})
-    wanted, both = "results/dali_npy.json", {"dali_npy", "numpy_memmap"}
+    wanted, both = "results/npy.json", {"npy", "numpy_memmap"}
     jobs = project.planned(wanted)
     once = ("fetch_clips", "count_clips", "build_corpus", "index_corpus", "measure_session", "explain_session")
     twice = ("write_format", "place_on_ram", "prove_loader")
@@ -470,12 +470,12 @@ def test_one_loader_interrupted_and_killed_goes_on_where_it_was(places):
     assert len(complete) == 2 * ROUNDS and complete.items() >= after.items(), "runs that had ended were repeated"
     result = json.loads((project.root / wanted).read_text())
     assert [run["status"] for run in result] == ["ok"] * ROUNDS
-    assert project.sessions() == {"only-dali_npy-1": both}, "with the current loader, and one for all three calls"
+    assert project.sessions() == {"only-npy-1": both}, "with the current loader, and one for all three calls"
     assert project.files_in_ram() == [], "left in RAM"
     assert project.planned(wanted) == [], "a call that should find nothing to do"
 
     results = project.root / "results"
-    assert sorted(path.name for path in results.glob("*.json")) == ["dali_npy.json"], "other loaders' results"
+    assert sorted(path.name for path in results.glob("*.json")) == ["npy.json"], "other loaders' results"
     assert sorted(path.name for path in results.glob("formats/demo/*.json")) == ["memmap.json", "npy.json"]
     assert {path.name for path in results.glob("runs/demo/ram/*")} == both, "other runs"
 
@@ -526,7 +526,7 @@ def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(unt
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
-    assert "\nResults: 14 of 14 to measure, about " in untouched.snakemake("-n")
+    assert "\nResults: 10 of 10 to measure, about " in untouched.snakemake("-n")
     assert "\nResults: 2 of 2 to measure, about " in untouched.snakemake("-n", "results/numpy_memmap.json")
 
 
