@@ -522,7 +522,7 @@ def test_a_loader_asked_for_as_a_target_is_measured_whatever_the_preset_says(unt
         values(jobs, "prove_loader", "loader") == values(jobs, "summarize_loader", "loader") == {"lazy_memmap", "zarr"}
     )
     said = untouched.snakemake("--dry-run", "--config", "preset=ladder")
-    assert "snakemake results/dali_wav.json --config preset=ladder" in said
+    assert "snakemake results/dali_npy.json --config preset=ladder" in said
 
 
 def test_a_dry_run_says_how_long_it_will_take(untouched):
