@@ -59,7 +59,7 @@ readme: $(READY) ## the README's ranking and picture, from the session of the la
 	@python -m bench.report_picture --report $(VENV)/readme/index.html --out docs/report.png
 	@python -m scripts.report.write_readme --tables $(TABLES)
 
-lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock, envs/*.yaml and envs/sizes.json from pyproject.toml
+lock: $(READY) ## renew requirements.lock, envs/isolated/*.lock and envs/*.yaml from pyproject.toml
 	@python -m envs.make_envs requirements > $(VENV)/requirements.in
 	@pip-compile --quiet --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--no-emit-options --no-header --annotation-style line -o requirements.lock $(VENV)/requirements.in

@@ -72,11 +72,8 @@ def run_main(main: Callable[[], None]) -> None:
     """Call `main`; print a UserError, or what the machine refused, to stderr and exit with status 2."""
     try:
         main()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (OSError, MemoryError) as error:
-        if not (said := refused(error)):
+    except (UserError, OSError, MemoryError) as error:
+        if not (said := str(error) if isinstance(error, UserError) else refused(error)):
             raise
         print(f"error: {said}", file=sys.stderr)
         sys.exit(2)

@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,6 @@ from scripts.common.files import whole_file
 # fetched; unavailable: permanently unavailable; failed: for now; waiting: not asked for yet, since there are enough;
 # stopped: not asked for, since the download was stopped.
 STATUSES = ("fetched", "unavailable", "failed", "waiting", "stopped")
-COLUMNS = (
-    *("id", "status", "reason", "path", "start_seconds", "stop_seconds", "cut", "labels"),
-    *("codec", "duration_seconds", "bytes", "sha256"),
-)
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,9 @@ class LedgerRow:
     sha256: str = ""
 
 
+COLUMNS = tuple(column.name for column in fields(LedgerRow))
+
+
 def write_ledger(path: Path, rows: Iterable[LedgerRow]) -> None:
     """Write `rows` to `path` as they come, whole or not at all."""
     with whole_file(path) as file:
@@ -72,17 +71,7 @@ def read_ledger(path: Path) -> Iterator[LedgerRow]:
     """Yield the rows of a ledger file. Raises UserError where it is damaged."""
     with reading(path, "fetch_clips"), open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            yield LedgerRow(
-                row["id"],
-                row["status"],
-                row["reason"],
-                row["path"],
-                float(row["start_seconds"]),
-                float(row["stop_seconds"]) if row["stop_seconds"] else None,
-                row["cut"] == "1",
-                json.loads(row["labels"]),
-                row["codec"],
-                float(row["duration_seconds"]) if row["duration_seconds"] else None,
-                int(row["bytes"]) if row["bytes"] else None,
-                row["sha256"],
-            )
+            read = {"start_seconds": float(row["start_seconds"]), "cut": row["cut"] == "1"}
+            for name, kind in (("stop_seconds", float), ("duration_seconds", float), ("bytes", int)):
+                read[name] = kind(row[name]) if row[name] else None
+            yield LedgerRow(**{**row, **read, "labels": json.loads(row["labels"])})

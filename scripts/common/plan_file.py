@@ -1,12 +1,10 @@
 """plan.json as every program reads it: written once by the call that the user types, built again by nobody."""
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 
 KEYS = ("dataset", "config", "given", "results", "proofs", "bounds", "tensors", "sessions", "skipped", "ladder")
@@ -23,14 +21,10 @@ def call_of(plan: Path) -> str:
 
 def read_plan(path: Path) -> dict[str, Any]:
     """Return what plan.json holds. Raises UserError where it is absent or is no plan."""
-    advice = "The workflow writes it: type your snakemake command again."
     if not path.is_file():
-        raise UserError(f"{path}: found no such file, expected is a plan. {advice}")
-    try:
+        raise UserError(
+            f"{path}: found no such file, expected is a plan. The workflow writes it: type the same command again."
+        )
+    with reading(path, "the workflow"):
         content = read_json(path)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: found no JSON ({error}), expected is a plan. {advice}") from None
-    lacking = [key for key in KEYS if not isinstance(content, Mapping) or key not in content]
-    if lacking:
-        raise UserError(f"{path}: found no {', '.join(lacking)}, expected is a plan. {advice}")
-    return content
+        return {**content, **{key: content[key] for key in KEYS}}

@@ -80,7 +80,6 @@ SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scr
     "repeats": Term("repeats", about="some items again, so that all ranks have as many"),
     "drops": Term("drops", about="all but some items, so that all ranks have as many"),
 }
-DEVICES = ("cpu", "cuda")
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
@@ -144,7 +143,6 @@ BOUNDS = {
     ),
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
-RUN_STATUSES = ("ok", "failed", "skipped")  # of a record
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(

@@ -28,6 +28,7 @@ from scripts.common.counting import Name, Run, run_of
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
+from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
 from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import COLD, TRAINING, ranks_of
@@ -36,7 +37,6 @@ from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
 from scripts.measure.race import Limits, Race, leading
 from scripts.measure.runner import Runner
-from scripts.plan import planned
 from scripts.plan.planned import Planned
 from scripts.plan.results import Result
 
@@ -462,7 +462,7 @@ def main() -> None:
     parser.add_argument("--explain", action="store_true", help="only what explains the candidates of what was measured")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plan = planned.read(arguments.plan)
+    plan = Planned(read_plan(arguments.plan))
     if arguments.session not in plan.sessions:
         known = ", ".join(plan.sessions)
         near = nearest(arguments.session, plan.sessions)

@@ -6,24 +6,25 @@ Needs nothing but Snakemake's own dependencies, since the Snakefile calls it eac
 import contextlib
 import copy
 import itertools
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import jsonschema
 import yaml
 
 from scripts.common import plugins
-from scripts.common.compared import check_baseline, check_folder, check_once, machine_folders
+from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
+from scripts.common.given import merged
 from scripts.common.published import published_names, read_published
 from scripts.common.schema import CHANGE, VALIDATOR, problems, show
-from scripts.common.vocabulary import TASKS
+from scripts.common.vocabulary import SCENARIO_KEYS, TASKS
 from scripts.loaders import _own
 from scripts.machine.cores import cores_allowed, physical_cores_allowed
-from scripts.plan.brackets import check as check_brackets
 from scripts.plan.names import check as check_names
 
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
@@ -31,8 +32,7 @@ PRESETS = PROJECT / "workflow" / "presets"
 SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator", "world")
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
-AUTO, ALL_BUT_ONE = WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
-SCENARIO_KEYS = ("task", "cache", "step_ms")  # what a loader is measured under
+WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,25 +67,18 @@ def _is_word(value: Any) -> bool:
 
 def counted_workers(word: str) -> tuple[list[int], str]:
     """Return the numbers of workers that a word stands for, and of which cores of this machine they were counted."""
-    if word == ALL_BUT_ONE:
+    if word == "all_but_one":
         cores = cores_allowed()
         return [max(1, cores - 1)], f"{cores} core{'' if cores == 1 else 's'}"
     cores = physical_cores_allowed()
-    return auto_workers(cores), f"{cores} physical core{'' if cores == 1 else 's'}"
-
-
-def auto_workers(cores: int) -> list[int]:
-    """Return the numbers of workers that `auto` stands for: 0, 2, and a quarter, half (rounded up) and all of `cores`.
-
-    `cores` are the physical ones that this process may use (scripts/machine/cores.py).
-    """
-    return sorted({0, 2, -(-cores // 4), -(-cores // 2), cores})
+    shares = {0, 2, -(-cores // 4), -(-cores // 2), cores}  # a quarter and a half are rounded up
+    return sorted(shares), f"{cores} physical core{'' if cores == 1 else 's'}"
 
 
 def check_loader(entry: Mapping[str, Any]) -> None:
     """Raise the UserError that the config would get for this entry of `loaders`, standing alone."""
     check_names({"loaders": [entry]})
-    top = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))["properties"]
+    top = _schema()["properties"]
     _splice_loaders(top, [entry], ())
     _validate({"loaders": [entry]}, {"properties": {"loaders": top["loaders"]}})
 
@@ -104,10 +97,10 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     what it lists, and then the targets, which get the task read. Raises UserError for a preset or a target that does
     not exist.
     """
-    check_brackets(overrides)
+    _check_typed(overrides)
     config = with_overrides(with_preset(raw, overrides), overrides)
     if isinstance(config.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out, or a preset
-        own = raw.get("storage") if isinstance(raw.get("storage"), Mapping) else {}
+        own = _mapping(raw.get("storage"))
         config["storage"] = {
             name: tier
             for name, tier in config["storage"].items()
@@ -116,8 +109,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     if not isinstance(config.get("loaders"), list) or not config["loaders"]:
         return config  # for the schema to refuse
     own = {entry["name"]: entry for entry in named(raw.get("loaders"))}
-    sweep = config.get("sweep")
-    laddered = isinstance(sweep, Mapping) and sweep.get("task") == []
+    laddered = _mapping(config.get("sweep")).get("task") == []
     wanted = [] if laddered or "loaders" in overrides else [name for name, entry in own.items() if "file" in entry]
     for name in dict.fromkeys([*wanted, *asked]):
         present = named(config["loaders"])
@@ -131,6 +123,26 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
         added = {**own.get(name, {"name": name}), **({"task": ["read"]} if laddered else {})}
         config["loaders"] = [*config["loaders"], added]
     return config
+
+
+def _check_typed(overrides: Mapping[str, Any]) -> None:
+    """Raise UserError for a value of the command line that begins as a list or mapping and is no YAML.
+
+    Snakemake takes it as text.
+    """
+    for key, value in overrides.items():
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            try:
+                yaml.safe_load(value)
+            except yaml.YAMLError as error:
+                raise UserError(
+                    f"config: {key}: found {value!r}: {getattr(error, 'problem', None) or error}; allowed is YAML, in "
+                    "which braces, brackets and quotes pair. Mend it."
+                ) from None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def named(loaders: Any) -> list[dict[str, Any]]:
@@ -169,30 +181,25 @@ def with_preset(raw: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
             f"config: preset: found {name!r}, allowed are none, {', '.join(known)}.{nearest(str(name), known)} "
             "Name one of them."
         )
-    preset = presets()[name]
-    own = raw.get("datasets") if isinstance(raw.get("datasets"), Mapping) else {}
+    preset = dict(presets()[name])
+    own, tiers = _mapping(raw.get("datasets")), _mapping(raw.get("storage"))
     preset["datasets"] = {
         name: entry
         for name, entry in preset.get("datasets", {}).items()
-        if not (isinstance(own.get(name), Mapping) and "source" in own[name])  # a data set of the user's own stays so
+        if "source" not in _mapping(own.get(name))  # a data set of the user's own stays so
     }
-    tiers = raw.get("storage") if isinstance(raw.get("storage"), Mapping) else {}
     preset["storage"] = {  # and so does a tier with a place of its own, unless the preset leaves it out
         name: entry
         for name, entry in preset.get("storage", {}).items()
-        if entry is None or not (isinstance(tiers.get(name), Mapping) and {"kind", "path"} & set(tiers[name]))
+        if entry is None or not {"kind", "path"} & set(_mapping(tiers.get(name)))
     }
-    return _merged(raw, preset)
+    return merged(raw, preset)
 
 
+@cache
 def presets() -> dict[str, dict[str, Any]]:
     """Return what each preset says, in the order of their names."""
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(PRESETS.glob("*.yaml"))}
-
-
-def presets_with(dataset: str) -> list[str]:
-    """Return the names of the presets that bring a data set of this name."""
-    return [name for name, preset in presets().items() if dataset in preset.get("datasets", {})]
 
 
 def presets_for(kind: str, dataset: str, own: str) -> list[str]:
@@ -214,11 +221,6 @@ def _suits(preset: Mapping[str, Any], kind: str) -> bool:
     return all(reads) if steps else any(reads) or not reads
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = [key for key in over if isinstance(under.get(key), Mapping) and isinstance(over[key], Mapping)]
-    return {**under, **over, **{key: _merged(under[key], over[key]) for key in both}}
-
-
 def _typed(value: Any) -> Any:
     """Return text as the YAML value that it spells; lists and mappings part by part."""
     if isinstance(value, Mapping):
@@ -232,9 +234,18 @@ def _typed(value: Any) -> Any:
     return value
 
 
+@cache
+def _schema_text() -> str:
+    return json.dumps(yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+
+
+def _schema() -> dict[str, Any]:
+    return json.loads(_schema_text())
+
+
 def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config's JSON schema with the OPTIONS of each plug-in that `raw` names in its place."""
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    schema = _schema()
     top = schema["properties"]
     top["sweep"]["properties"]["task"]["items"] = {"enum": list(TASKS)}
     top["audio"]["properties"] = plugins.load("kinds", "audio").OPTIONS
@@ -251,11 +262,11 @@ def _splice_entries(schema: dict, entries: Any, selector: str, kind: str, key: s
     """Give each named entry (of data sets, of tiers) the options of the plug-in it selects."""
     base = schema["additionalProperties"]
     schema["properties"] = {}
-    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+    for name, entry in _mapping(entries).items():
         chosen = entry.get(selector, default) if isinstance(entry, Mapping) else None
         if isinstance(chosen, str):
-            options = _plugin(kind, chosen, f"{key}.{name}.{selector}").OPTIONS
-            schema["properties"][str(name)] = _closed(base, options)
+            with below(f"{key}.{name}.{selector}: "):
+                schema["properties"][str(name)] = _closed(base, plugins.load(kind, chosen).OPTIONS)
 
 
 def _splice_kinds(schema: dict, entries: Any) -> None:
@@ -271,57 +282,47 @@ def _splice_kinds(schema: dict, entries: Any) -> None:
         if kind in allowed:
             module = plugins.load("kinds", kind)
             if not hasattr(module, "SECTION"):
-                closed["properties"] |= module.OPTIONS
-                closed["required"] = [
-                    *closed["required"],
-                    *(k for k, v in module.OPTIONS.items() if "default" not in v),
-                ]
+                schema["properties"][name] = _closed(closed, module.OPTIONS)
 
 
 def _splice_loaders(top: dict, loaders: Any, scenarios: tuple[str, ...]) -> None:
     """Give each loader entry the sweep keys that it understands, the scenarios, and its own options, as lists."""
-    sweep = top["sweep"]["properties"]
     schema = top["loaders"]
-    base = schema["items"]
     schema["prefixItems"] = []
     for position, entry in enumerate(loaders if isinstance(loaders, list) else ()):
-        name = entry.get("name") if isinstance(entry, Mapping) else entry
-        if not isinstance(name, str):
-            schema["prefixItems"].append(base)
-            continue
-        try:
-            module = loader_of({"name": name} if isinstance(entry, str) else entry)
-        except UserError as error:
-            raise UserError(f"config: loaders[{position}].{error}") from None
-        keys = (*understood(module), *scenarios)
-        lists = {key: {k: v for k, v in sweep[key].items() if k != "default"} for key in keys}
-        for option, fragment in getattr(module, "OPTIONS", {}).items():
-            items = {key: value for key, value in fragment.items() if key != "default"}
-            lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
-        item = _closed(base, lists)
-        item["required"] = ["name"]
-        schema["prefixItems"].append(item)
+        part = schema["items"]
+        for one in named([entry]):
+            with below(f"loaders[{position}]."):
+                module = loader_of(one)
+            keys = (*understood(module), *scenarios)
+            lists = {key: _without_default(top["sweep"]["properties"][key]) for key in keys}
+            for option, items in _options(module).items():
+                lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
+            part = {**_closed(part, lists), "required": ["name"]}
+        schema["prefixItems"].append(part)
 
 
 def _splice_ladder(top: dict, steps: Any, loaders: Any) -> None:
     """Give each step of the ladder the settings and options of its loader; `_check_ladder` refuses another loader."""
     known = {entry["name"]: entry for entry in named(loaders)}
-    sweep, schema = top["sweep"]["properties"], top["ladder"]
-    base = schema["items"]
+    schema, loader = top["ladder"], None
     schema["prefixItems"] = []
-    loader = None
     for step in steps if isinstance(steps, list) else ():
-        loader = step.get("loader", loader) if isinstance(step, Mapping) else loader
-        if not isinstance(loader, str) or loader not in known:
-            schema["prefixItems"].append(base)
-            continue
-        module = loader_of(known[loader])
-        values = {key: sweep[key]["items"] for key in understood(module)}
-        for option, fragment in getattr(module, "OPTIONS", {}).items():
-            values[option] = {key: value for key, value in fragment.items() if key != "default"}
-        item = _closed(base, values)
-        item["required"] = base["required"]
-        schema["prefixItems"].append(item)
+        part = schema["items"]
+        loader = _mapping(step).get("loader", loader)
+        if isinstance(loader, str) and loader in known:
+            module = loader_of(known[loader])
+            values = {key: top["sweep"]["properties"][key]["items"] for key in understood(module)}
+            part = {**_closed(part, values | _options(module)), "required": part["required"]}
+        schema["prefixItems"].append(part)
+
+
+def _options(module: Any) -> dict[str, Any]:
+    return {name: _without_default(fragment) for name, fragment in getattr(module, "OPTIONS", {}).items()}
+
+
+def _without_default(fragment: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fragment.items() if key != "default"}
 
 
 def loader_of(entry: Mapping[str, Any]) -> Any:
@@ -352,20 +353,24 @@ def understood(loader: Any) -> tuple[str, ...]:
     return tuple(key for key in SWEEP if key in FOR_ALL or key in loader.SETTINGS)
 
 
-def _plugin(kind: str, name: str, key: str) -> Any:
+@contextlib.contextmanager
+def below(key: str) -> Iterator[None]:
+    """Name the config's key in a UserError that is raised in the block."""
     try:
-        return plugins.load(kind, name)
+        yield
     except UserError as error:
-        raise UserError(f"config: {key}: {error}") from None
+        raise UserError(f"config: {key}{error}") from None
 
 
 def _closed(base: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with `options` as further properties, those without a default required, and no others allowed."""
-    closed = copy.deepcopy(dict(base))
-    closed["properties"] = {**closed.get("properties", {}), **options}
-    closed["required"] = closed.get("required", []) + [key for key, value in options.items() if "default" not in value]
-    closed["additionalProperties"] = False
-    return closed
+    needed = [key for key, value in options.items() if "default" not in value]
+    return {
+        **base,
+        "properties": {**base.get("properties", {}), **options},
+        "required": [*base.get("required", []), *needed],
+        "additionalProperties": False,
+    }
 
 
 def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -390,16 +395,18 @@ def _check_references(config: Mapping[str, Any]) -> None:
         )
     selected = datasets[config["dataset"]]
     source = plugins.load("sources", selected["source"])
-    _check(f"datasets.{config['dataset']}", lambda: source.check(selected))
+    with below(f"datasets.{config['dataset']}."):
+        source.check(selected)
     for name, tier in config["storage"].items():
-        kind = plugins.load("tiers", tier["kind"])
-        _check(f"storage.{name}", lambda kind=kind, tier=tier: kind.check(tier))
+        with below(f"storage.{name}."):
+            plugins.load("tiers", tier["kind"]).check(tier)
     _check_tiers(config["storage"])
     _check_doubled([entry["name"] for entry in named(config["loaders"])])
     _check_ladder(config)
     _check_now(config)
-    _check_compared(config)
-    _check_kind(config)
+    with below(""):
+        _check_compared(config)
+        plugins.kind_of(plugins.load("kinds", selected["kind"]), kind_options(config))
 
 
 def kind_options(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -408,14 +415,6 @@ def kind_options(config: Mapping[str, Any]) -> dict[str, Any]:
     module = plugins.load("kinds", entry["kind"])
     found = config[module.SECTION] if hasattr(module, "SECTION") else entry
     return {name: found[name] for name in module.OPTIONS}
-
-
-def _check_kind(config: Mapping[str, Any]) -> None:
-    """Refuse options that make no data."""
-    try:
-        plugins.kind_of(plugins.load("kinds", config["datasets"][config["dataset"]]["kind"]), kind_options(config))
-    except UserError as error:
-        raise UserError(f"config: {error}") from None
 
 
 def _check_tiers(storage: Mapping[str, Any]) -> None:
@@ -482,26 +481,10 @@ def _check_compared(config: Mapping[str, Any]) -> None:
     """Refuse folders to compare with that hold no tables, a machine that is there twice, and a wrong published
     table."""
     report, dataset = config["report"], config["dataset"]
-    folders = [("baseline", report["baseline"])] if report["baseline"] is not None else []
-    folders += [("machines", folder) for _, folder in machine_folders(report["machines"])]
-    try:
-        for key, folder in folders:
-            check_folder(f"report.{key}", folder, dataset)
-        own = Path("results", "tables", dataset)
-        if report["baseline"] is not None:
-            check_baseline(report["baseline"], own)
-        check_once(report["machines"], own)
-        for name in published_names(report["published"]):
-            read_published(name)
-    except UserError as error:
-        raise UserError(f"config: {error}") from None
-
-
-def _check(key: str, check: Callable[[], None]) -> None:
-    try:
-        check()
-    except UserError as error:
-        raise UserError(f"config: {key}.{error}") from None
+    check_folders("report.baseline", [] if report["baseline"] is None else [report["baseline"]], dataset)
+    check_folders("report.machines", [folder for _, folder in machine_folders(report["machines"])], dataset)
+    for name in published_names(report["published"]):
+        read_published(name)
 
 
 def _advice(error: jsonschema.ValidationError) -> str:

@@ -4,7 +4,7 @@ Only the presence of files is looked at, never a record: the Snakefile asks at e
 """
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from scripts.common import plugins
@@ -53,10 +53,6 @@ class Estimate:
             f"{in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what plan.json holds of it."""
-        return {**asdict(self), "minutes": round(self.minutes, 1)}
-
 
 def in_words(minutes: float) -> str:
     """Return a time in the largest unit of which there are two."""
@@ -70,7 +66,7 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given."""
     runs = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
     left = [result for result in runs if not plan.settled(result)]
-    items, counted = _items(plan)
+    items, counted = items_of(plan, 1 - plan.config["split"]["validation"], SPLIT)
     epoch_bytes = items * plan.sample.bytes
     proofs = {result.proof for result in left if not (plan.project / result.proof).exists()}
     seconds = len(proofs) * (PROOF_SECONDS + epoch_bytes / OTHER_PASS_BYTES_PER_SECOND)
@@ -91,14 +87,8 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_byt
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
         first_round = sum(_run_seconds(plan, result, epoch_bytes) for result in found) / 60
         return max(least, first_round, measure["minutes"] * len(found) / len(every))
-    return sum(_runs_seconds(plan, result, epoch_bytes) for result in found) / 60
-
-
-def _runs_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:
-    """Return the seconds of all runs of a result, where each has a fixed number."""
-    measure = plan.config["measure"]
-    repeats = measure["train_repeats"] if result.task in TRAINING else measure["repeats"]
-    return repeats * _run_seconds(plan, result, epoch_bytes)
+    repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
+    return sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found) / 60
 
 
 def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:
@@ -126,22 +116,17 @@ def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
     return tuple(sum(not (plan.project / file).exists() for file in kind) for kind in (files, profiles))
 
 
-def all_items(plan: Plan) -> tuple[int, bool]:
-    """Return (items of all splits, whether that is no assumption): of the corpus, else what the source says."""
+def items_of(plan: Plan, share: float = 1, *splits: str) -> tuple[int, bool]:
+    """Return (items of the splits, whether that is no assumption): of the corpus, else a share of what the source says.
+
+    Without `splits` those of all.
+    """
     info = plan.project / plan.folder("corpus") / "corpus.json"
     if info.is_file():
-        return sum(read_json(info)["items"].values()), True
+        counts = read_json(info)["items"]
+        return sum(counts[split] for split in splits or counts), True
     expected = _of_source(plan, "expected")
-    return (ITEMS, False) if expected is None else (expected, True)
-
-
-def _items(plan: Plan) -> tuple[int, bool]:
-    """Return (items of an epoch, whether that is more than an assumption)."""
-    info = plan.project / plan.folder("corpus") / "corpus.json"
-    if info.is_file():
-        return read_json(info)["items"][SPLIT], True
-    items, counted = all_items(plan)
-    return (round(items * (1 - plan.config["split"]["validation"])) if counted else items), counted
+    return (ITEMS, False) if expected is None else (round(share * expected), True)
 
 
 def _download_hours(plan: Plan) -> float | None:

@@ -78,6 +78,7 @@ class Plan:
         self.source: str = self.options["source"]
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = self._of_this_kind(self._only(configuration.named(self.config["loaders"]), asked), set(asked))
+        self._swept = {entry["name"]: {**self.config["sweep"], **entry} for entry in self.entries}
         self._locations: dict[tuple[str, str | None], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
@@ -113,9 +114,7 @@ class Plan:
         wrong = asked & others.keys()
         if wrong or not fit:
             found = "; ".join(others[name] for name in sorted(wrong or others))
-            known = [
-                name for name in plugins.names("loaders") if self.kind in plugins.kinds(plugins.load("loaders", name))
-            ]
+            known = [n for n in plugins.names("loaders") if self.kind in plugins.kinds(plugins.load("loaders", n))]
             raise UserError(
                 f"config: dataset: found {self.dataset}, which is of the kind {self.kind}, and {found}. Allowed are "
                 f"{', '.join(known)}. Name some of them below loaders, or another data set."
@@ -127,10 +126,8 @@ class Plan:
     def _left_out(self, entries: list[dict[str, Any]]) -> list[str]:
         """Return which entries of the file's `loaders` read this kind of data, and are not measured."""
         others = [entry for entry in entries if entry["name"] not in self.loaders]
-        try:
+        with configuration.below("loaders: "):
             return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
-        except UserError as error:
-            raise UserError(f"config: loaders: {error}") from None
 
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
@@ -148,49 +145,9 @@ class Plan:
     @cached_property
     def shards(self) -> int:
         """The number of shards that the items come in."""
-        count = self._source.shards(self.options)
+        count = plugins.load("sources", self.source).shards(self.options)
         assert 1 <= count <= HIGHEST_SHARDS, count
         return count
-
-    @property
-    def _source(self) -> ModuleType:
-        return plugins.load("sources", self.source)
-
-    @property
-    def source_env(self) -> str:
-        """The environment that the source's programs run in."""
-        return isolated.env_of(self._source)
-
-    @property
-    def choice(self) -> dict[str, Any]:
-        """The source's options that say which items there are."""
-        beside = {"kind", *self.fetch_options, *(() if self.kind == "audio" else self.kind_options)}
-        return {key: value for key, value in self.options.items() if key not in beside}
-
-    @property
-    def fetch_options(self) -> dict[str, Any]:
-        """The source's options that say how clips are fetched: a change of them makes nothing again."""
-        return {key: self.options[key] for key in getattr(self._source, "FETCH_OPTIONS", ())}
-
-    @property
-    def prepared(self) -> list[str]:
-        """The folder that the source prepares for all its shards, if it does."""
-        return [f"{self.folder('clips')}/prepared"] if hasattr(self._source, "prepare") else []
-
-    @property
-    def downloads(self) -> int:
-        """How much of Snakemake's resource `downloads` a job of the source takes."""
-        return int(getattr(self._source, "DOWNLOADS", False))
-
-    @property
-    def min_clips(self) -> int | str:
-        """How many items are enough to start with; `all`: as many as there can be."""
-        return self.options.get("min_clips", "all")  # most sources have no such option
-
-    @property
-    def source_inputs(self) -> list[str]:
-        """The files and folders of the user's own whose change makes the items be looked for again."""
-        return getattr(self._source, "inputs", lambda _options: [])(self.options)
 
     @property
     def has_gpu(self) -> bool:
@@ -215,29 +172,17 @@ class Plan:
 
     def _lists(self, loader: str) -> dict[str, list[Any]]:
         """Return the values of each setting and option that `loader` is swept over."""
-        entry = self._entry(loader)
-        lists = {key: entry.get(key, self.config["sweep"][key]) for key in configuration.SWEEP}
+        entry = self._swept[loader]
+        lists = {key: entry[key] for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
         for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
 
-    def loader_version(self, loader: str) -> str:
-        """Return the VERSION of a loader; of a user's own file its hash."""
-        return loader_version(self.loaders[loader])
-
-    @property
-    def declared(self) -> dict[str, Any]:
-        """What each loader says of itself today: of what was measured the records say it."""
-        return {name: plugins.declared(module) for name, module in self.loaders.items()}
-
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
-        own = self._entry(loader).get("file")
+        own = self._swept[loader].get("file")
         return os.path.expanduser(own) if own else None
-
-    def _entry(self, loader: str) -> dict[str, Any]:
-        return next(entry for entry in self.entries if entry["name"] == loader)
 
     @cached_property
     def results(self) -> list[Result]:
@@ -304,7 +249,7 @@ class Plan:
 
     def _result(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> Result:
         """Return a result: what a session measures in each of its rounds."""
-        name = slug(settings, scenario)
+        name, module = slug(settings, scenario), self.loaders[loader]
         measure, result = self.config["measure"], f"{tier}/{loader}/{name}"
         warm = scenario.cache == "warm" and not self.slowed_down(tier)
         plain = warm and scenario.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
@@ -314,13 +259,13 @@ class Plan:
             group=self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
-            version=self.loader_version(loader),
-            format_version=self.formats[self.loaders[loader].FORMAT].VERSION,
+            version=loader_version(module),
+            format_version=self.formats[module.FORMAT].VERSION,
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
             location=self.location(tier, loader).as_json(),
-            format=self.loaders[loader].FORMAT,
-            written=f"{self.folder('formats')}/{self.loaders[loader].FORMAT}",
+            format=module.FORMAT,
+            written=f"{self.folder('formats')}/{module.FORMAT}",
             epochs=measure["epochs"],
             seconds=measure["seconds"],
             limited_share=measure["limited_share"],
@@ -332,23 +277,18 @@ class Plan:
 
     def settled(self, run: Result) -> bool:
         """Return whether nothing is left to measure of a result: a session that is shown has it, or it has no proof."""
-        proof = self._bases.proof(vars(run))
+        bases, shown = self._measured_so_far
+        proof = bases.proof(vars(run))
         if proof and proof["status"] != "ok":
             return True
-        session = self._shown.get(run.group)
+        session = shown.get(run.group)
         return session is not None and run.id in session.results and bool(session.rounds(run.id))
 
     @cached_property
-    def _rows(self) -> dict[str, Any]:
-        return {"dataset": self.dataset, "results": [vars(run) for run in self.results]}
-
-    @cached_property
-    def _bases(self) -> facts.Bases:
-        return facts.Bases(self._rows, self.project)
-
-    @cached_property
-    def _shown(self) -> dict[str, facts.Session]:
-        return facts.shown_by_group(self._rows, self.project)
+    def _measured_so_far(self) -> tuple[facts.Bases, dict[str, facts.Session]]:
+        """What is proven, and the sessions that are shown."""
+        rows = {"dataset": self.dataset, "results": [vars(run) for run in self.results]}
+        return facts.Bases(rows, self.project), facts.shown_by_group(rows, self.project)
 
     @cached_property
     def proofs(self) -> dict[str, Result]:
@@ -382,7 +322,7 @@ class Plan:
 
     def scenarios(self, loader: str, tier: str) -> list[Scenario]:
         """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
-        lists = {key: self._entry(loader).get(key, self.config["sweep"][key]) for key in configuration.SCENARIO_KEYS}
+        lists = self._swept[loader]
         caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
         found = []
         for task in lists["task"]:
@@ -458,9 +398,7 @@ class Plan:
 
     def _never(self, loader: str) -> Iterator[tuple[str | None, dict[str, Any], str]]:
         """Yield (tier or None for all, settings, reason) of what a loader is asked for and never runs with."""
-        entry = self._entry(loader)
-        keys = ("device", "device_prefetch", "cache", "world")
-        asked = {key: entry.get(key, self.config["sweep"][key]) for key in keys}
+        asked = self._swept[loader]
         if {"auto", "cuda"} & {*asked["device"]} and not self.has_gpu:
             yield None, {"device": "cuda"}, NO_GPU.reason
         if "cpu" in self.devices(asked["device"]):
@@ -490,7 +428,7 @@ class Plan:
         advice = ADVICE.get(key, "Name other loaders, or other tiers or settings of theirs.")
         where, values = "loaders", list(self.loaders)
         if key in ADVICE:
-            lists = (entry.get(key, self.config["sweep"][key]) for entry in self.entries)
+            lists = (entry[key] for entry in self._swept.values())
             where, values = f"sweep.{key}", list(dict.fromkeys(itertools.chain(*lists)))
         listed = ", ".join(map(str, values))
         return f"config: {where}: found {listed}, with which no result can be measured: {reason}. {advice}"
@@ -516,15 +454,8 @@ class Plan:
         """Return the folder of a stage for the selected data set, relative to the project."""
         return f"results/{stage}/{self.dataset}"
 
-    def place_of(self, tier: str) -> dict[str, Any]:
-        """Return a tier's options but those that say how it is read: a change of them copies nothing again."""
-        return {key: value for key, value in self.tiers[tier].items() if key != "emulate"}
-
-    def copy_name(self, tier: str) -> str:
-        """Return the pattern of a copy's name on a tier: one for each format, or, in RAM, for each loader.
-
-        Where RAM holds one copy at a time, each serves one loader.
-        """
+    def _copy_name(self, tier: str) -> str:
+        """Return the pattern of a copy's name: one for each format; in RAM that holds one at a time for each loader."""
         return "{loader}/{format}" if self._one_at_a_time(tier) else "{format}"
 
     def copy(self, tier: str) -> str:
@@ -533,7 +464,7 @@ class Plan:
         It begins with a hash of the project's path, so that two checkouts share a tier without meeting.
         """
         checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
-        return f"feedrate-{checkout}/{self.dataset}/{self.copy_name(tier)}"
+        return f"feedrate-{checkout}/{self.dataset}/{self._copy_name(tier)}"
 
     def location(self, tier: str, loader: str | None = None) -> Location:
         """Return where the copy that a loader reads is on a tier; with no loader a pattern of it."""
@@ -552,13 +483,6 @@ class Plan:
         if tier not in self._in_memory:  # which is asked for every result, and looked up in the table of mounts
             self._in_memory[tier] = self._kind(tier).location(self.tiers[tier], "").in_memory
         return self._in_memory[tier]
-
-    def placing_order(self, tier: str) -> int:
-        """Return the priority of copies on a tier: disks first of all, so that the runs of all loaders interleave.
-
-        In RAM they wait until nothing else can run, and so are there one at a time, unless there is room for all.
-        """
-        return 0 if self._one_at_a_time(tier) else PLACING
 
     @property
     def kind(self) -> str:
@@ -600,7 +524,8 @@ class Plan:
             "kind": self.kind,
             "kind_options": self.kind_options,
             "loaders": {
-                name: {**about, "env": isolated.env_of(self.loaders[name])} for name, about in self.declared.items()
+                name: {**plugins.declared(module), "env": isolated.env_of(module)}
+                for name, module in self.loaders.items()
             },
             "formats": {
                 name: {"env": isolated.env_of(module), "readers": self.readers(name)}
@@ -618,42 +543,50 @@ class Plan:
             "skipped": self.skipped,
             "ladder": [
                 {
-                    **{"change": ladder_step.change, "loader": ladder_step.loader, "tier": ladder_step.tier},
-                    **{
-                        "slug": None if ladder_step.reason else slug(ladder_step.settings),
-                        "reason": ladder_step.reason,
-                    },
+                    "change": step.change,
+                    "loader": step.loader,
+                    "tier": step.tier,
+                    "slug": None if step.reason else slug(step.settings),
+                    "reason": step.reason,
                 }
-                for ladder_step in self.ladder_steps
+                for step in self.ladder_steps
             ],
         }
 
     def _source_json(self) -> dict[str, Any]:
         """Return what the rules of the items need of the source."""
+        source, options = plugins.load("sources", self.source), self.options
+        fetching = getattr(source, "FETCH_OPTIONS", ())  # how clips are fetched: a change makes nothing again
+        beside = {"kind", *fetching, *(() if self.kind == "audio" else self.kind_options)}
         return {
             "name": self.source,
-            "env": self.source_env,
-            "inputs": self.source_inputs,
-            "choice": self.choice,
-            "fetch_options": self.fetch_options,
-            "prepared": self.prepared,
-            "downloads": self.downloads,
+            "env": isolated.env_of(source),
+            "inputs": getattr(source, "inputs", lambda _options: [])(options),
+            "choice": {key: value for key, value in options.items() if key not in beside},
+            "fetch_options": {key: options[key] for key in fetching},
+            "prepared": [f"{self.folder('clips')}/prepared"] if hasattr(source, "prepare") else [],
+            "downloads": int(getattr(source, "DOWNLOADS", False)),
             "shards": self.shards,
-            "min_clips": self.min_clips,
+            "min_clips": options.get("min_clips", "all"),  # most sources have no such option
             "clip_seconds": self.config["audio"]["seconds"],
         }
 
     def _tier_json(self, tier: str) -> dict[str, Any]:
-        """Return what the rules that place copies on a tier need of it; {loader} and {format} stand for themselves."""
+        """Return what the rules that place copies on a tier need of it; {loader} and {format} stand for themselves.
+
+        `order` is the priority of copies: disks first of all, so that the runs of all loaders interleave. Copies in RAM
+        that are there one at a time wait until nothing else can run.
+        """
+        options = self.tiers[tier]
         return {
-            "kind": self.tiers[tier]["kind"],
-            "options": self.tiers[tier],
-            "place": self.place_of(tier),
+            "kind": options["kind"],
+            "options": options,
+            "place": {key: value for key, value in options.items() if key != "emulate"},  # a change of it copies again
             "copy": self.copy(tier),
-            "copy_name": self.copy_name(tier),
+            "copy_name": self._copy_name(tier),
             "local": str(self.location(tier).local or "") or None,
             "in_memory": self.in_memory(tier),
-            "order": self.placing_order(tier),
+            "order": 0 if self._one_at_a_time(tier) else PLACING,
         }
 
 

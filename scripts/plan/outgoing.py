@@ -1,8 +1,7 @@
 """What a session asks of storage that charges for it: GETs, bytes out and their price, told before anything runs."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from scripts.common import plugins
 from scripts.common.errors import UserError
@@ -29,10 +28,6 @@ class Outgoing:
         return (
             f"Tier {self.tier}: about {self.gets:,} GETs and {self.gigabytes:,.1f} GB out, {price} (docs/storage.md)."
         )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what plan.json holds of it."""
-        return asdict(self)
 
 
 def outgoing(plan: Plan, loaders: Collection[str] = ()) -> list[Outgoing]:

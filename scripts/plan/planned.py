@@ -7,13 +7,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from scripts.common.plan_file import read_plan
-from scripts.plan.results import Bound, Result, Tensors
+from scripts.plan.results import Bound, Measurement, Result, Tensors
 
 ROWS = ("results", "proofs", "bounds", "tensors")  # tables of the plan, each by id
+
+
+def _rows(table: str, kind: type[Measurement]) -> Any:
+    """Return a property: the rows of a table by their ids, as objects."""
+    return cached_property(lambda plan: {row["id"]: kind(**row) for row in plan.content[table]})
 
 
 class Planned:
@@ -28,25 +31,10 @@ class Planned:
         self.tiers: Mapping[str, Any] = content["tiers"]
         self.sessions: Mapping[str, list[str]] = content["sessions"]
 
-    @cached_property
-    def results(self) -> dict[str, Result]:
-        """The results by id, in the order of the config."""
-        return {row["id"]: Result(**row) for row in self.content["results"]}
-
-    @cached_property
-    def proofs(self) -> dict[str, Result]:
-        """The proofs by id: one for each loader, tier and set of settings."""
-        return {row["id"]: Result(**row) for row in self.content["proofs"]}
-
-    @cached_property
-    def bounds(self) -> dict[str, Bound]:
-        """The control runs by id."""
-        return {row["id"]: Bound(**row) for row in self.content["bounds"]}
-
-    @cached_property
-    def tensors(self) -> dict[str, Tensors]:
-        """The micro-benchmarks of moving tensors by id."""
-        return {row["id"]: Tensors(**row) for row in self.content["tensors"]}
+    results = _rows("results", Result)  # in the order of the config
+    proofs = _rows("proofs", Result)  # one for each loader, tier and set of settings
+    bounds = _rows("bounds", Bound)  # the control runs
+    tensors = _rows("tensors", Tensors)  # the micro-benchmarks of moving tensors
 
     def of_loader(self, loader: str) -> list[Result]:
         """Return the results of a loader."""
@@ -64,8 +52,3 @@ class Planned:
         """Return a hash of what results are, and of how long they are measured: keys of `measure`."""
         told = [vars(result) for result in results], {key: self.config["measure"][key] for key in measure}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def read(path: Path) -> Planned:
-    """Return the plan in a file. Raises UserError where it is absent or is no plan."""
-    return Planned(read_plan(path))

@@ -9,7 +9,7 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.machine import devices
 from scripts.machine.copies import free_bytes, nearest_existing
-from scripts.plan.estimate import all_items
+from scripts.plan.estimate import items_of
 from scripts.plan.experiment import Plan
 
 GONE_SHARE = 0.25  # of the items that a source expects so many may never come: no reason to refuse
@@ -34,7 +34,7 @@ def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
     The corpus counts as whole items of 16 bits, a format and its copies by what an item takes, of encoded images about.
     A tier whose bytes are not on this machine is left out.
     """
-    items, _ = all_items(plan)
+    items, _ = items_of(plan)
     left = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
     left = [result for result in left if not plan.settled(result)]
     found: dict[int, Room] = {}
@@ -73,7 +73,7 @@ def words(plan: Plan, loaders: Collection[str] = ()) -> str:
 
 def check(plan: Plan, loaders: Collection[str] = ()) -> None:
     """Raise UserError where a file system has too little room; of an unknown number of items nothing is known."""
-    items, counted = all_items(plan)
+    items, counted = items_of(plan)
     indexed = (plan.project / plan.folder("corpus") / "corpus.json").is_file()
     share = 1.0 if indexed else 1.0 - GONE_SHARE
     short = [room for room in rooms(plan, loaders) if counted and share * room.needed > room.free]

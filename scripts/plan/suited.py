@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import COLD, TASKS, ranks_of
-from scripts.plan.sweep import Scenario
+from scripts.common.vocabulary import COLD, ONE_PROCESS, TASKS, ranks_of
 
 
 class Never(NamedTuple):
@@ -25,12 +24,22 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
     """
     if reason := request.location.unreadable(getattr(module, "READS", (PATH,))):
         return Never(reason)
-    if reason := _without_reads(module, request, cache):
-        return Never(reason, ("cache",))
-    if reason := _of_task(task, request):
-        return Never(reason, ("task",))
-    if reason := Scenario(task, cache).unshared(request.world):
-        return Never(reason, ("task", "cache", "world"))
+    if cache in COLD:
+        if getattr(module, "PRELOADS", False):
+            return Never(f"it reads everything when it is opened: no epoch is {cache}", ("cache",))
+        if reason := request.location.never(cache):
+            return Never(f"{reason}: measure on a tier that is a disk", ("cache",))
+    kinds, devices, kind = TASKS[task].kinds, TASKS[task].devices, request.sample.kind
+    if kinds and kind not in kinds:
+        of_kind = f"is for data of the kind {' or '.join(kinds)}, and the data set is of the kind {kind}"
+        return Never(f"task {task} {of_kind}", ("task",))
+    if devices and request.device not in devices:
+        return Never(f"task {task} needs device {' or '.join(devices)}", ("task",))
+    if request.world > 1 and (task in ONE_PROCESS or cache != "warm"):
+        reason = f"they are measured from a warm cache, not from a {cache} one"
+        if task in ONE_PROCESS:
+            reason = f"{task} trains in one process; their training is sweep.task: [ddp]"
+        return Never(f"{request.world} ranks: {reason}", ("task", "cache", "world"))
     reason = module.never(request) if hasattr(module, "never") else None
     return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
 
@@ -51,23 +60,3 @@ def request_of(module: ModuleType, settings: Mapping[str, Any], location: Locati
         share=Share(world=ranks_of(settings)),
         options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
     )
-
-
-def _without_reads(module: ModuleType, request: LoaderRequest, cache: str) -> str | None:
-    """Return why no epoch has this state of the page cache, or None."""
-    if cache not in COLD:
-        return None
-    if getattr(module, "PRELOADS", False):
-        return f"it reads everything when it is opened: no epoch is {cache}"
-    reason = request.location.never(cache)
-    return f"{reason}: measure on a tier that is a disk" if reason else None
-
-
-def _of_task(name: str, request: LoaderRequest) -> str | None:
-    """Return why a task is none of this kind of data, or of this device, or None."""
-    task, kind = TASKS[name], request.sample.kind
-    if task.kinds and kind not in task.kinds:
-        return f"task {name} is for data of the kind {' or '.join(task.kinds)}, and the data set is of the kind {kind}"
-    if task.devices and request.device not in task.devices:
-        return f"task {name} needs device {' or '.join(task.devices)}"
-    return None

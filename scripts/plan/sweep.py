@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from scripts.common.vocabulary import ONE_PROCESS
 from scripts.plan import config as configuration
 
 
@@ -24,16 +23,6 @@ class Scenario:
         parts = [] if self.task == "read" else [self.task]
         parts += [] if self.cache == "warm" else [self.cache]
         return parts + ([f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else [])
-
-    def unshared(self, world: int) -> str | None:
-        """Return why so many ranks cannot be measured under these conditions, or None."""
-        if world == 1:
-            return None
-        if self.task in ONE_PROCESS:
-            return f"{world} ranks: {self.task} trains in one process; their training is sweep.task: [ddp]"
-        if self.cache != "warm":
-            return f"{world} ranks: they are measured from a warm cache, not from a {self.cache} one"
-        return None
 
 
 def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:

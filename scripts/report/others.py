@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.common.compared import check_folder, check_once, machine_folders
+from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT
@@ -32,11 +32,10 @@ def read_baseline(folder: str | Path) -> dict[str, Any]:
 
 def _machines(tables: Tables) -> list[dict[str, Any]]:
     given, dataset = asked(tables, "machines"), tables["dataset"]["dataset"]
-    check_once(given, Path("results", "tables", dataset))
+    check_folders("report.machines", [folder for _, folder in machine_folders(given)], dataset)
     found: list[dict[str, Any]] = []
     for name, folder in machine_folders(given):
         key = f"report.machines: {folder}"
-        check_folder("report.machines", folder, dataset)
         host = Path(folder, "host.json")
         if host.is_file():  # first of all: tables of another protocol may have other columns
             again = f"Measure there again with this version, and copy the tables again: cp -r results/tables/{dataset}"

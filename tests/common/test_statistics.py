@@ -1,7 +1,5 @@
 """What repeated runs say: intervals against enumeration, equal and unequal results drawn many times, and drift."""
 
-import itertools
-from collections import Counter
 from math import comb
 
 import numpy as np
@@ -59,18 +57,6 @@ def test_a_session_of_any_length_is_compared():
     assert found.ratio == pytest.approx(1 / 1.5) and found.slower
 
 
-def test_the_exact_test_by_enumeration():
-    """All orders of 4 and 6 runs: the share whose interval excludes 1 is at most 1 %, and the next wider is above."""
-    places = range(10)
-    shares = Counter()
-    for chosen in itertools.combinations(places, 4):
-        one, other = [1.0 + place for place in chosen], [1.0 + place for place in places if place not in chosen]
-        comparison = compare(one, other)
-        shares[comparison.faster or comparison.slower] += 1
-    assert shares[True] == 2
-    assert shares[True] / comb(10, 4) <= 0.01 < 4 / comb(10, 4)
-
-
 def test_a_ratio_has_an_estimate_and_an_interval():
     one, other = [200.0, 202.0, 204.0, 206.0, 208.0], [100.0, 101.0, 102.0, 103.0, 104.0]
     comparison = compare(one, other)
@@ -95,15 +81,13 @@ def test_unequal_numbers_of_runs(one, other):
     assert compare(fast, slow).faster == compare(slow, fast).slower == (one > 1)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (7, 7), (10, 10), (20, 20), (2, 3), (3, 5), (5, 10), (7, 20)]
-)
+@pytest.mark.parametrize(("one", "other"), [(2, 2), (3, 3), (4, 4), (5, 5), (10, 10), (2, 3), (3, 5), (5, 10)])
 def test_equal_loaders_are_rarely_told_apart(one, other):
     random = np.random.default_rng(5)
     for name, draw in NOISES.items():
-        assert told([(draw(random, one), draw(random, other)) for _ in range(2000)]) <= 0.02, name
+        assert told([(draw(random, one), draw(random, other)) for _ in range(1000)]) <= 0.02, name
     if one == other:
-        assert told([drifting(random, one) for _ in range(2000)]) <= 0.02
+        assert told([drifting(random, one) for _ in range(1000)]) <= 0.02
 
 
 @pytest.mark.parametrize(

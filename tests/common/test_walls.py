@@ -75,21 +75,3 @@ def test_every_file_is_in_a_room_and_no_program_is_among_plug_ins():
     assert {path.relative_to(SCRIPTS).parts[0].removesuffix(".py") for path in FILES} == LEFT.keys()
     assert [path.name for path in FILES if path.parent == SCRIPTS] == ["feedrate.py"]
     assert [name for name in programs() if name.split(".")[1] in PLUGINS] == []
-
-
-@pytest.mark.parametrize(
-    ("module", "imported", "wall"),
-    [
-        ("scripts.common.files", "scripts.machine.devices", "common may import nothing"),
-        ("scripts.tables.ranking", "scripts.plan.sweep", "tables may import common"),
-        ("scripts.measure.run", "scripts.prepare.write_format", "measure may import"),
-        ("scripts.report.snippets", "scripts.common.plugins", "what tables and report say of a loader"),
-        ("scripts.loaders.npy", "scripts.loaders.numpy_memmap", "a plug-in is loaded by"),
-        ("scripts.measure.run", "scripts.measure.run_loader", "a program is imported by nobody"),
-        ("scripts.loaders.npy", "scripts.loaders._torch", None),
-        ("scripts.report.verdicts", "scripts.tables.columns", None),
-    ],
-)
-def test_a_planted_import_is_caught(module, imported, wall):
-    found = broken(module, imported)
-    assert found is None if wall is None else found.startswith(wall)

@@ -12,7 +12,6 @@ from scripts.plan.experiment import Plan
 from scripts.plan.names import NAME, PERIODIC, check
 from scripts.plan.yaml_file import check_file
 from tests.support.programs import PROJECT
-from tests.support.workflow_copy import ProjectCopy, folders
 
 CONFIG = (PROJECT / "config.yaml").read_text()
 LETTERS = [
@@ -54,11 +53,6 @@ def test_a_name_that_snakemake_would_take_wrong_is_refused(raw, name):
     assert "config: storage" in refused(raw)
 
 
-@pytest.mark.parametrize("loaders", [["npy\n"], [{"name": "npy\n"}], [{"name": "a" * 40, "file": "x.py"}]])
-def test_a_loaders_name_is_held_to_the_same(raw, loaders):
-    assert "config: loaders[0]" in refused({**raw, "loaders": loaders})
-
-
 @pytest.mark.parametrize("part", ["<word>", "{word}", "a\nb", "\x1b[2J", "\udcff", "x" * 256, "x/" * 2500])
 def test_a_path_that_cannot_be_is_refused_with_its_key(raw, tmp_path, part):
     raw["storage"]["disk"]["path"] = f"{tmp_path}/{part}"
@@ -68,7 +62,7 @@ def test_a_path_that_cannot_be_is_refused_with_its_key(raw, tmp_path, part):
 def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
     """Names, paths, loaders and values of random parts: a plan or a UserError, and what is planned is harmless."""
     chance, planned = random.Random(0), 0
-    for _ in range(1500):
+    for _ in range(600):
         word = "".join(chance.choices(LETTERS, k=chance.choice((1, 1, 2, 3, 6))))
         asked = copy.deepcopy(raw)
         what = chance.randrange(6)
@@ -94,14 +88,7 @@ def test_any_name_is_allowed_or_refused_with_its_place(raw, tmp_path):
             assert NAME.fullmatch(name) and not PERIODIC.search(name), repr(name)
         paths = [result.location["path"] for result in plan.results]
         assert not [path for path in paths if set(path) & set("{}\n\0")], paths
-    assert planned > 100, "the words are too wild to say anything of those that are allowed"
-
-
-def test_odd_names_that_are_allowed_make_a_plan_of_snakemakes():
-    with folders() as (disk, ram):
-        odd = {"path": str(disk / "a b'\"$HOME;*é音<A>~%(x)s")}
-        project = ProjectCopy(disk / "feedrate", ram, storage={"_": odd, "a" * 19: {"path": str(ram)}}, loaders=["npy"])
-        assert {job.wildcards["tier"] for job in project.planned() if job.rule == "profile_tier"} == {"_", "a" * 19}
+    assert planned > 40, "the words are too wild to say anything of those that are allowed"
 
 
 # The file
@@ -145,14 +132,3 @@ def check_nothing_else_raised(file: Path) -> None:
         check(read)
     except UserError as error:
         assert str(error).startswith("config: ")
-
-
-def test_snakemake_says_the_line():
-    with folders() as (disk, ram):
-        project = ProjectCopy(disk / "feedrate", ram, loaders=["npy"])
-        config = project.root / "config.yaml"
-        lines = config.read_text().count("\n")
-        config.write_text(config.read_text() + "dataset: other\n")
-        done = project.call("--dry-run")
-        assert done.status != 0 and "Traceback" not in done.output
-        assert f"config.yaml, line {lines + 1}: " in done.output

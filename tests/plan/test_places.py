@@ -1,15 +1,13 @@
-"""Where data is, what it is and who delivers it: a tier kind without a path, and a run as one object."""
+"""Where data is, what it is and who delivers it, and a run as one object."""
 
 import json
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from scripts.common import location, plugins, sample
-from scripts.common.errors import UserError
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share, epoch_order
 from scripts.common.vocabulary import TASKS
@@ -20,109 +18,17 @@ from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import PROJECT, program_line
 
-BUCKET = '''"""Objects in a bucket: no path on this machine."""
-
-from scripts.common.location import Location
-
-VERSION = 1
-OPTIONS = {"bucket": {"type": "string", "description": "its name"}}
-
-
-def check(options):
-    """Accept every bucket."""
-
-
-def location(options, copy):
-    """Return where a copy is."""
-    return Location(uri=f"s3://{options['bucket']}/{copy}".rstrip("/"), not_evicted="objects are on another machine")
-
-
-def place(options, source, location):
-    """Write nothing."""
-
-
-def profile(options, item_bytes, readers, seconds):
-    """Return why nothing is measured."""
-    return {"kind": "network", "reason": "fio reads mounted file systems"}
-'''
-
-
-@pytest.fixture
-def bucket(tmp_path, monkeypatch):
-    """The tier kind `bucket`, planted beside the others."""
-    from scripts import tiers
-
-    there = plugins.names
-    (tmp_path / "kinds").mkdir()
-    (tmp_path / "kinds" / "bucket.py").write_text(BUCKET)
-    monkeypatch.setattr(plugins, "names", lambda kind: there(kind) + ["bucket"] * (kind == "tiers"))
-    monkeypatch.setattr(tiers, "__path__", [*tiers.__path__, str(tmp_path / "kinds")])
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    yield plugins.load("tiers", "bucket")
-    sys.modules.pop("scripts.tiers.bucket", None)
-
 
 @pytest.fixture
 def raw(tmp_path):
-    """A config with two loaders, one of which reads objects, a disk and a bucket."""
-    own = tmp_path / "objects.py"
-    own.write_text('FORMAT = "npy"\nREADS = ("s3",)\n\n\ndef open_epochs(request):\n    """Yield nothing."""\n')
+    """A config with a loader on a disk."""
     return {
         "dataset": "demo",
         "datasets": {"demo": {"source": "synthetic", "clips": 24, "seed": 3}},
-        "storage": {"disk": {"path": str(tmp_path / "disk")}, "far": {"kind": "bucket", "bucket": "clips"}},
-        "loaders": ["npy", {"name": "objects", "file": str(own)}],
+        "storage": {"disk": {"path": str(tmp_path / "disk")}},
+        "loaders": ["npy"],
         "sweep": {"workers": [0], "task": ["read"], "cache": ["warm", "cold"], "device": ["cpu"]},
     }
-
-
-@pytest.mark.usefixtures("bucket")
-def test_a_tier_without_a_path_is_planned_and_what_cannot_read_it_is_a_row(raw):
-    plan = Plan(raw)
-    assert {(result.loader, result.tier, result.cache) for result in plan.results} == {
-        ("npy", "disk", "warm"),
-        ("npy", "disk", "cold"),
-        ("objects", "far", "warm"),
-    }
-    far = plan.location("far", "objects")
-    assert (far.path, far.held_in, plan.in_memory("far")) == (None, None, False)
-    assert far.uri.startswith("s3://clips/feedrate-") and far.uri.endswith("/demo/npy")
-    reasons = {(entry["loader"], entry["tier"]): entry["reason"] for entry in plan.skipped}
-    assert reasons == {
-        ("npy", "far"): "it reads path, and data on this tier is read by s3",
-        ("objects", "disk"): "it reads s3, and data on this tier is read by path",
-        ("objects", "far"): "it is never cold: objects are on another machine: name a tier that is a disk",
-    }
-    entries = json.loads(json.dumps(plan.as_json()))["results"]
-    assert {entry["location"]["uri"] for entry in entries if entry["tier"] == "far"} == {far.uri}
-
-
-@pytest.mark.usefixtures("bucket")
-def test_two_tiers_in_one_place_are_refused_whatever_their_kind(raw):
-    raw["storage"]["near"] = {"kind": "bucket", "bucket": "clips"}
-    with pytest.raises(UserError, match=r"storage\.near\.bucket: found s3://clips"):
-        Plan(raw)
-
-
-@pytest.mark.usefixtures("bucket")
-def test_a_tier_without_a_path_is_placed_and_profiled(tmp_path, monkeypatch):
-    from scripts.prepare import place_format, profile_tier
-
-    (tmp_path / "npy").mkdir()
-    (tmp_path / "npy" / "one").write_bytes(b"12345")
-    options = ["--kind", "bucket", "--options", '{"bucket": "clips"}', "--tier", "far"]
-    places = ["--source", tmp_path / "npy", "--copy", "demo/npy", "--record", tmp_path / "copy.json"]
-    monkeypatch.setattr(sys, "argv", list(map(str, ["place_format", *options, *places])))
-    place_format.main()
-    profiles = ["--item-bytes", "100", "--out", tmp_path / "tier.json"]
-    monkeypatch.setattr(sys, "argv", list(map(str, ["profile_tier", *options, *profiles])))
-    profile_tier.main()
-    copy, tier = (json.loads((tmp_path / name).read_text()) for name in ("copy.json", "tier.json"))
-    assert (copy["uri"], copy["bytes"], copy["files"]) == ("s3://clips/demo/npy", 5, 1)
-    assert (tier["uri"], tier["path"], tier["fio"], tier["reason"]) == (
-        *("s3://clips", None, None),
-        "fio reads mounted file systems",
-    )
 
 
 def test_a_loader_that_reads_folders_gets_no_other_location():
@@ -154,7 +60,6 @@ def test_shares_are_disjoint_and_complete(world):
 
 def test_a_row_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     """By its id; a flag beside it overrides a field."""
-    del raw["storage"]["far"], raw["loaders"][1]
     [planned] = [result for result in Plan(raw).results if result.cache == "warm"]
     corpus = make_corpus(tmp_path / "corpus")
     write_format(corpus, "npy", tmp_path / "npy", 1)
@@ -190,7 +95,6 @@ def test_a_row_of_the_plan_is_what_the_program_takes(tmp_path, raw):
     ],
 )
 def test_a_row_that_is_none_is_told(tmp_path, raw, options, said):
-    del raw["storage"]["far"], raw["loaders"][1]
     (tmp_path / "plan.json").write_text(json.dumps(Plan(raw).as_json()))
     command = [*program_line("run_loader"), *options]
     here = os.environ | {"PYTHONPATH": str(PROJECT)}

@@ -129,6 +129,11 @@ def test_another_call_at_work_and_too_little_room_are_refused(config, monkeypatc
     assert not plan.path.exists()
 
 
+def test_what_an_earlier_call_left_in_ram_goes_when_one_begins(config, monkeypatch):
+    monkeypatch.setattr(planning, "remove_from_ram", lambda _plan: ["/dev/shm/left"])
+    assert typed(config).begin([])[0].endswith("/dev/shm/left")
+
+
 def test_commands_that_are_advised_measure_the_same_session(config):
     """All that the call said behind --config is said again, with what the advice changes in its place."""
     said = {"dataset": "demo", "datasets": {"demo": {"clips": "256"}}, "measure": {"minutes": 1, "seconds": 2}}

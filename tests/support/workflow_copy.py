@@ -35,7 +35,7 @@ def left_out(folder: str, names: list[str]) -> set[str]:
     return set(LEFT_OUT(folder, names)) - {"__pycache__"}
 
 
-LOADERS = ["torchaudio", "dali_wav", "dali_npy", "dali_external", "numpy_memmap", "lazy_memmap", "webdataset"]
+LOADERS = ["torchaudio", "dali_npy", "numpy_memmap", "lazy_memmap", "webdataset"]  # of a format each
 PATIENCE = 600  # seconds until a test gives up waiting: on a slow machine everything takes its time
 SHARED_MEMORY = Path("/dev/shm")
 

@@ -18,8 +18,6 @@ class Rule:
     """One rule: `parts` holds the text below (or behind) each directive, without its indentation."""
 
     name: str
-    file: str
-    docstring: str
     parts: dict[str, str]
 
     @property
@@ -50,11 +48,11 @@ def _rules_in(path: Path) -> list[Rule]:
             while end < len(lines) and (not lines[end].strip() or lines[end].startswith(" " * (indent + 1))):
                 end += 1
             body = textwrap.dedent("\n".join(lines[number + 1 : end]))
-            found.append(_rule(head["name"], path.name, textwrap.indent(body, "    ")))
+            found.append(_rule(head["name"], textwrap.indent(body, "    ")))
     return found
 
 
-def _rule(name: str | None, file: str, body: str) -> Rule:
+def _rule(name: str | None, body: str) -> Rule:
     docstring = re.match(r'\s*"""(.*?)"""', body, re.DOTALL)
     parts: dict[str, list[str]] = {}
     current: list[str] = []
@@ -64,7 +62,7 @@ def _rule(name: str | None, file: str, body: str) -> Rule:
         else:
             current.append(line)
     texts = {key: textwrap.dedent("\n".join(part)).strip("\n") for key, part in parts.items()}
-    return Rule(name or texts.get("name", ""), file, docstring[1] if docstring else "", texts)
+    return Rule(name or texts.get("name", ""), texts)
 
 
 # Which plug-ins a program is called for, one at a time.

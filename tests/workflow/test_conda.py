@@ -9,6 +9,7 @@ import sys
 import yaml
 
 from tests.support.programs import PROJECT
+from tests.support.workflow_copy import LEFT_OUT
 
 STAND_IN = """#!/bin/sh
 case "$1 $2" in
@@ -36,8 +37,7 @@ def test_every_rule_finds_its_environment(tmp_path):
     (root / "bin" / "conda").write_text(STAND_IN.format(root=root))
     (root / "bin" / "conda").chmod(0o755)
     (root / "bin" / "activate").write_text("")
-    skipped = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "__pycache__", "*.html")
-    project = shutil.copytree(PROJECT, tmp_path / "feedrate", ignore=skipped)
+    project = shutil.copytree(PROJECT, tmp_path / "feedrate", ignore=LEFT_OUT)
     environment = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--use-conda", "--conda-create-envs-only"]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)

@@ -71,7 +71,7 @@ def test_every_job_runs_in_the_container_that_is_asked_for(monkeypatch):
         monkeypatch.setenv("PATH", os.pathsep.join([str(bin_folder), os.environ["PATH"]]))
         monkeypatch.setenv("NOTED", str(disk / "noted"))
         project.configure(container=str(image))
-        project.snakemake("--cores", "2", "results/corpus/demo/corpus.json", "--sdm", "apptainer")
+        project.snakemake("--cores", "2", "results/clips/demo/clips.json", "--sdm", "apptainer")
         noted = [shlex.split(line) for line in (disk / "noted").read_text().splitlines() if "exec" in line]
         assert noted and all(str(image) in line for line in noted)
         ran = " ".join(" ".join(line) for line in noted)

@@ -1,7 +1,6 @@
 """The environments: what the lock pins, what each holds, and what the programs that run in it import."""
 
 import ast
-import json
 import re
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from tests.support.imports import reached_files
 from tests.support.programs import PROJECT
 from tests.support.workflow_rules import PLUGINS_OF, rules
 
-TORCH = {"torch": "2.", "torchaudio": "2.", "torchcodec": "0."}  # what is before the number of their release
 OF_PLUGINS = ("loader_env", "format_env", 'env(plan.source["env"])')  # a rule's environment that a plug-in names
 
 
@@ -47,13 +45,6 @@ def pins(environment: str) -> dict[str, str]:
 # What is pinned
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_an_environment_pins_what_the_lock_pins(environment):
-    lock = make_envs.versions_of(environment, LOCK)
-    other = {name: version for name, version in pins(environment).items() if lock.get(name) != version}
-    assert other == {}, "pins that differ from the lock: run `make lock`"
-
-
 def test_the_environments_are_as_make_lock_writes_them():
     assert sorted([*make_envs.COMMON, *ISOLATED]) == ENVIRONMENTS
     for name in ENVIRONMENTS:
@@ -73,13 +64,6 @@ def test_every_direct_requirement_is_locked_at_its_version():
     assert {name: LOCK.get(name) for name in wanted} == wanted, "requirements.lock is stale: run `make lock`"
 
 
-def test_the_sizes_are_those_of_the_lock():
-    """Each pin has one, and none is made up: together they are what is installed here, whose paths are compiled in."""
-    sizes = json.loads(make_envs.SIZES.read_text())
-    assert sorted(sizes) == sorted(f"{name}=={version}" for name, version in LOCK.items()), "run `make lock`"
-    assert sum(sizes.values()) == pytest.approx(sum(make_envs.sizes(LOCK).values()), rel=0.02), "run `make lock`"
-
-
 def test_what_is_installed_is_what_is_locked():
     site = [sysconfig.get_path("purelib")]  # what another test has imported may have put its own copies on the path
     found = metadata.distributions(path=site)
@@ -87,17 +71,6 @@ def test_what_is_installed_is_what_is_locked():
     assert {"torch", "snakemake"} <= installed.keys()
     other = {name: version for name, version in installed.items() if LOCK.get(name, version) != version}
     assert other == {}, "not the versions of the lock: run `pip install -r requirements.lock`"
-
-
-def test_torch_and_its_companions_are_of_one_release():
-    """torchaudio 2.N and torchcodec 0.N are built for torch 2.N."""
-    for where, found in {"requirements.lock": LOCK, **{name: pins(name) for name in ENVIRONMENTS}}.items():
-        releases = {
-            package: found[package].removeprefix(prefix).split(".")[0]
-            for package, prefix in TORCH.items()
-            if package in found
-        }
-        assert len(set(releases.values())) <= 1, f"{where}: {releases}"
 
 
 def test_nothing_names_an_index():
@@ -115,46 +88,7 @@ def test_nothing_names_an_index():
         assert [line for line in lines if places.search(line)] == [], f"in {path.relative_to(PROJECT)}"
 
 
-# What the system needs
-
-STANDS = {"id": "echo {user}", "apt-get": 'echo "$@" >> {log}; exit {status}', "env": 'shift; exec "$@"'}
-
-
-@pytest.mark.parametrize(
-    ("programs", "user", "status", "said", "asked"),
-    [
-        (["chromium", "pdftotext"], 0, 0, "", ""),
-        (["google-chrome", "pdftotext"], 1000, 0, "", ""),
-        (["chromium"], 0, 0, "Installing poppler-utils through apt", "--no-install-recommends poppler-utils"),
-        (["pdftotext"], 0, 0, "Installing chromium through apt", "install -y -qq --no-install-recommends chromium"),
-        ([], 0, 1, "note: tests that open the report", "update"),
-        ([], 1000, 0, "apt-get install chromium poppler-utils", ""),
-    ],
-)
-def test_a_browser_for_the_tests_is_installed_where_one_may_and_else_said_to_be_absent(
-    tmp_path, programs, user, status, said, asked
-):
-    log = tmp_path / "asked"
-    stands = {name: text.format(user=user, log=log, status=status) for name, text in STANDS.items()}
-    for name, text in (stands | dict.fromkeys(programs, "exit 1")).items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    command = ["/bin/sh", PROJECT / "envs" / "test_browser.sh"]
-    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert said in done.stdout if said else done.stdout == ""
-    assert (asked in log.read_text()) if asked else not log.exists()
-
-
 # What is needed
-
-
-@pytest.mark.parametrize("name", plugins.names("loaders"))
-def test_a_loader_finds_what_it_requires_in_its_environment(name):
-    loader = plugins.load("loaders", name)
-    environment = isolated.env_of(loader)
-    missing = {canonicalize_name(package) for package in loader.REQUIRES} - pins(environment).keys()
-    assert missing == set(), f"not in envs/{environment}.yaml: name it in the group {environment!r} of pyproject.toml"
 
 
 @cache

@@ -1,6 +1,5 @@
-"""Two calls of Snakemake in one folder: who is still at work is said, and what was left in RAM goes."""
+"""Two calls of Snakemake in one folder: who is still at work is said."""
 
-import json
 import os
 import re
 import signal
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.plan.experiment import Plan
 from tests.support.held_calls import WANTED, alive, held_project, until
 from tests.support.workflow_copy import PATIENCE, ProjectCopy
 
@@ -28,7 +26,7 @@ def test_what_a_killed_snakemake_left_at_work_is_named_until_it_has_ended(place)
     first.wait()
     orphan = int((held / "held").read_text())
     assert alive(orphan)
-    for arguments in ([WANTED], ["--nolock", WANTED], ["--unlock"], [WANTED]):
+    for arguments in (["--nolock", WANTED], ["--unlock"], [WANTED]):
         said = project.call(*arguments)
         assert said.status != 0 or arguments == ["--unlock"], f"{arguments} went on beside the job of the killed call"
         assert f"fetch_clips (process {orphan}), whose Snakemake is gone" in said.output, said.output[-2000:]
@@ -57,18 +55,3 @@ def test_a_second_call_names_the_one_that_lives(place):
     output, _ = first.communicate(timeout=PATIENCE)
     assert first.returncode == 0, output[-3000:]
     assert project.planned(WANTED) == []
-
-
-def test_a_copy_in_ram_goes_with_the_next_call_that_has_no_such_tier(place):
-    project, _ = place
-    in_ram = project.ram / "tier"
-    project.configure(storage={"disk": {"path": "results/placed"}, "ram": {"path": str(in_ram)}}, loaders=["npy"])
-    copy = Plan(project.config, project=project.root).location("ram", "npy").held_in
-    copy.mkdir(parents=True)
-    record = project.root / "results" / "placed" / "demo" / "ram" / "npy.json"
-    record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"uri": copy.as_uri()}))
-    assert "Removed" not in project.snakemake("--dry-run", WANTED) and copy.is_dir()
-    said = project.snakemake(WANTED, "--config", "storage={ram: null}")
-    assert "RAM" in said
-    assert not copy.parents[1].exists() and in_ram.is_dir()
