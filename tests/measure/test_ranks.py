@@ -26,9 +26,10 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, by_hand, nodes, one_run, training, training_ddp
+from scripts.measure import across, by_hand, nodes, one_run, training
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
+from scripts.measure.tasks.ddp import run_ddp
 from scripts.measure.verify import Verifier
 from scripts.plan.results import Result
 from scripts.tables.records import read_record
@@ -255,7 +256,7 @@ def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
         request = LoaderRequest(**{**vars(request), "share": Uneven(rank.share.rank, WORLD)})
         task = training.Task(inputs=request.samples, agreed=rank.agreed)
         verifier = Verifier(corpus, "train", request.batch_size, 1, world=WORLD)
-        train = training_ddp.run_ddp
+        train = run_ddp
         if not joined:
             ddp = torch.nn.parallel.DistributedDataParallel
 
