@@ -304,10 +304,10 @@ def run(placed, tmp_path, *options, name="numpy_memmap") -> subprocess.Completed
     return subprocess.run([*command, "--seconds", "0.05", *options], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("cache", ["warm", "cold"])
-def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
+@pytest.mark.parametrize(("cache", "more"), [("warm", []), ("cold", ["--bottlenecks"])])
+def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache, more):
     settings = json.dumps({"workers": 1, "batch_size": 8})
-    done = run(placed, tmp_path, "--timeline", "--bottlenecks", "--cache", cache, "--settings", settings)
+    done = run(placed, tmp_path, "--timeline", *more, "--cache", cache, "--settings", settings)
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
     jsonschema.validate(record, SCHEMA)
@@ -321,37 +321,37 @@ def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
     assert set(by_batch(record["spans"], "read")) == set(range(batches))
 
 
-def test_without_being_asked_for_there_are_none(placed, tmp_path):
-    assert run(placed, tmp_path).returncode == 0
-    assert read_json(tmp_path / "run.json")["spans"] is None
-
-
 def test_a_limited_cache_has_none(placed, tmp_path):
     done = run(placed, tmp_path, "--timeline", "--cache", "limited")
     assert done.returncode != 0 and "--timeline: found with --cache limited" in done.stderr
     assert not (tmp_path / "run.json").exists()
 
 
-def test_the_number_stands_where_the_loader_breaks_in_that_epoch(placed, tmp_path):
-    (tmp_path / "mine.py").write_text('''"""Breaks when it is looked at."""
+def test_the_number_stands_where_the_loader_breaks_in_that_epoch_or_when_a_stage_is_left_out(placed, tmp_path):
+    (tmp_path / "mine.py").write_text('''"""Breaks when it is looked at, or is to leave out what it says it can."""
 from contextlib import contextmanager
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
 OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
+STAGES = numpy_memmap.STAGES
 
 @contextmanager
 def open_epochs(request):
     if request.spans:
         raise ValueError("not again")
+    if request.without:
+        raise KeyError("read")
     with numpy_memmap.open_epochs(request) as epoch:
         yield epoch
 ''')
-    done = run(placed, tmp_path, "--timeline", "--file", tmp_path / "mine.py", name="mine")
+    done = run(placed, tmp_path, "--timeline", "--bottlenecks", "--file", tmp_path / "mine.py", name="mine")
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
-    assert record["status"] == "ok" and record["items_per_second"] > 0 and record["spans"] is None
-    [warning] = [warning for warning in record["warnings"] if warning["code"] == "no-timeline"]
-    assert warning["seen"] == "opened once more for the batch timeline it broke: ValueError: not again"
+    assert record["status"] == "ok" and record["items_per_second"] > 0
+    assert record["spans"] is None and record["bottleneck_trials"] is None
+    seen = {warning["code"]: warning["seen"] for warning in record["warnings"]}
+    assert seen["no-timeline"] == "opened once more for the batch timeline it broke: ValueError: not again"
+    assert seen["no-bottleneck-trials"] == "with parts of its work left out it broke: KeyError: 'read'"
 
 
 def span(track, batch, phase, start, end) -> dict:
