@@ -138,7 +138,7 @@ class _Run:
             plugins.pixel_limit(module, record["settings"], request.sample),
             self.tolerance,
             # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
-            checksums.load(of_all) if of_all else None,
+            checksums.load(of_all) if of_all else {},
         )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.groups = tuple(control_groups.joined)

@@ -25,6 +25,7 @@ from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of
+from scripts.measure.verify import Verifier
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
@@ -100,10 +101,7 @@ class StepTimes:
         self._events: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> None:
-        if self.device == "cpu":
-            self._began = self._clock()
-        else:
-            self._began = gpu.moment()
+        self._began = self._clock() if self.device == "cpu" else gpu.moment()
 
     def __exit__(self, *_exception: object) -> None:
         if self.device == "cpu":
@@ -121,20 +119,13 @@ class StepTimes:
 class TrainingSink:
     """The bare loop: consuming a batch is a training step. Losses stay on the device until an epoch is over."""
 
-    def __init__(
-        self,
-        device: str,
-        inputs: int,
-        seed: int,
-        clock: Clock,
-        make: Callable[[int, int], torch.nn.Module] = autoencoder,
-    ) -> None:
-        self.device = device
-        self.inputs = inputs
-        self.model = make(inputs, seed).to(device)
+    def __init__(self, task: Task, clock: Clock) -> None:
+        self.device = task.device
+        self.inputs = task.inputs
+        self.model = task.make(task.inputs, task.seed).to(task.device)
         self.optimizer = optimizer_of(self.model)
         self._clock = clock
-        self._steps = StepTimes(device, clock)
+        self._steps = StepTimes(task.device, clock)
         self._losses: list[torch.Tensor | float] = []
 
     def consume(self, batch: Mapping[str, Any]) -> Checksums:
@@ -253,7 +244,7 @@ class Course:
 
 def run_bare(
     opened: Opened,
-    verifier: protocol.Verifier,
+    verifier: Verifier,
     task: Task,
     epochs: int,
     clock: Clock,
@@ -265,7 +256,7 @@ def run_bare(
     At least `epochs` are timed, and more until these took `least_seconds`. `around` is called with "before" the first
     and "after" the last of them; validations are between.
     """
-    sink = TrainingSink(task.device, task.inputs, task.seed, clock, task.make)
+    sink = TrainingSink(task, clock)
     course = Course()
     training = None
     with protocol.verified(opened, verifier, Counted(), course.times, clock) as epoch:
@@ -282,7 +273,7 @@ def run_bare(
 
         with SummaryWriter(str(emptied(task.logs))) as writer:
             course.write(writer, training)
-    check_epochs(course, verifier)
+    protocol.check_epochs(verifier, course.delivered)
     return course.times, training
 
 
@@ -318,12 +309,6 @@ class Counted(PlainLoop):
 def passed(validation: Validation | None) -> int:
     """Pass over the validation split once, so that its workers run and its files are read; return its batches."""
     return sum(1 for _ in validation()) if validation else 0
-
-
-def check_epochs(course: Course, verifier: protocol.Verifier) -> None:
-    """Have the verifier look at what the timed epochs delivered."""
-    for number, checksums in enumerate(course.delivered, start=1):
-        verifier.check_epoch(number, checksums)
 
 
 def emptied(folder: Path) -> Path:

@@ -31,7 +31,6 @@ from scripts.measure.training import (
     StepTimes,
     Task,
     Training,
-    check_epochs,
     checksum_of,
     emptied,
     kept_loss,
@@ -41,13 +40,14 @@ from scripts.measure.training import (
     read_losses,
     reconstruction_loss,
 )
+from scripts.measure.verify import Verifier
 
 LOG_EVERY_STEPS = 50  # Lightning's own default
 
 
 def run_lightning(
     opened: Opened,
-    verifier: protocol.Verifier,
+    verifier: Verifier,
     task: Task,
     epochs: int,
     clock: Clock,
@@ -66,7 +66,7 @@ def run_lightning(
             _same_batches(verified.batches)
             enough = lambda: task.agreed(course.enough(epochs, least_seconds))  # noqa: E731
             training = _Fit(task, course, epoch, verified.batches, enough, clock, around).run()
-    check_epochs(course, verifier)
+    protocol.check_epochs(verifier, course.delivered)
     return course.times, training
 
 

@@ -333,7 +333,7 @@ from contextlib import contextmanager
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
 OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
-STAGES = numpy_memmap.STAGES
+STAGES = ("read",)
 
 @contextmanager
 def open_epochs(request):

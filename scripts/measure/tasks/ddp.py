@@ -11,6 +11,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from scripts.measure import protocol, training
+from scripts.measure.verify import Verifier
 
 
 def times(run: Any) -> protocol.Times:
@@ -19,7 +20,7 @@ def times(run: Any) -> protocol.Times:
 
 
 def run_ddp(
-    opened: training.Opened, verifier: protocol.Verifier, task: training.Task, *more: Any
+    opened: training.Opened, verifier: Verifier, task: training.Task, *more: Any
 ) -> tuple[protocol.Times, training.Training | None]:
     """Train as `training.run_bare` does, which takes the same; the ranks have joined a process group."""
 
