@@ -5,7 +5,7 @@ bottleneck. Which parts a loader can leave out is its `STAGES`. The speeds are t
 one process, so that those of a round are of the same moment.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
 WARM_UP_SECONDS = 0.1
 CONSUMER_SECONDS = 0.05
 LEAST_ROUNDS, MOST_ROUNDS = 3, 5
+WHOLE = ("full", "again", "consumer")  # speeds without which nothing is left out
 ROUNDS_SECONDS = 6.0  # after which no further round begins
 
 Opened = Callable[..., AbstractContextManager[protocol.Epoch]]
@@ -68,14 +69,15 @@ class Explanation:
             names = list(trials)
             turn = len(rounds) % len(names)
             found = {name: trials[name]() for name in [*names[turn:], *names[:turn]]}
-            rounds.append(_as_round(found))
+            whole = {key: found.pop(key) for key in WHOLE}
+            rounds.append({**whole, "without": found})
         if self.lift is not None:
             self.lift()
             self._read_through(self.sink())
             storage = self._warm(self.sink())
             for one in rounds:
                 one["without"]["storage"] = storage
-        middle = {key: median(one[key] for one in rounds) for key in ("full", "again", "consumer")}
+        middle = {key: median(one[key] for one in rounds) for key in WHOLE}
         parts = rounds[0]["without"]
         return {**middle, "without": {part: median(one["without"][part] for one in rounds) for part in parts}} | {
             "rounds": rounds
@@ -124,10 +126,3 @@ class Explanation:
         with self.opened(**changes) as epoch:
             window = timed(epoch, sink, self.clock, LEAST_SECONDS, self.held, warm_up_seconds=WARM_UP_SECONDS, queues=2)
         return window.steady_rate(window.start_seconds() or 0.0)
-
-
-def _as_round(found: Mapping[str, float]) -> Found:
-    """Return one round's speeds, those without a part by themselves."""
-    apart = ("full", "again", "consumer")
-    without = {part: speed for part, speed in found.items() if part not in apart}
-    return {**{key: found[key] for key in apart}, "without": without}

@@ -24,7 +24,7 @@ import torch
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of
+from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of, without_sums
 from scripts.measure.verify import Verifier
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
@@ -125,18 +125,18 @@ class TrainingSink:
         self.model = task.make(task.inputs, task.seed).to(task.device)
         self.optimizer = optimizer_of(self.model)
         self._clock = clock
-        self._steps = StepTimes(task.device, clock)
+        self.steps = StepTimes(task.device, clock)
         self._losses: list[torch.Tensor | float] = []
 
     def consume(self, batch: Mapping[str, Any]) -> Checksums:
         """Train on one batch; return its checksum, without sums."""
-        with self._steps:
+        with self.steps:
             loss = reconstruction_loss(self.model, batch, self.inputs)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
         self._losses.append(kept_loss(loss))
-        return checksum_of(batch)
+        return without_sums(batch)
 
     def finish(self) -> None:
         """Wait until the device has trained on what it was given."""
@@ -144,7 +144,7 @@ class TrainingSink:
 
     def computed(self) -> float:
         """Return the seconds in training steps since this was last asked; after `finish`."""
-        return self._steps.taken()
+        return self.steps.taken()
 
     def losses(self) -> list[float]:
         """Return the loss of each batch since this was last asked; after `finish`, since it waits for the device."""
@@ -168,11 +168,6 @@ class TrainingSink:
 
 def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(model.parameters())
-
-
-def checksum_of(batch: protocol.Batch) -> Checksums:
-    """Return what proves that each item came once; copies, since the batch is valid until the next is asked for."""
-    return Checksums(batch["item"].clone(), batch["target"].clone(), None, None)
 
 
 def kept_loss(loss: torch.Tensor) -> torch.Tensor | float:
@@ -217,7 +212,7 @@ class Course:
         """Return the result; at least one epoch was timed."""
         timed = self.times.epochs
         means = [
-            sum(loss * size for loss, size in zip(losses, epoch.batch_items, strict=True)) / epoch.items
+            mean_over_items(list(zip(losses, epoch.batch_items, strict=True)))
             for losses, epoch in zip(self.losses[1:], timed, strict=True)
         ]
         return Training(

@@ -21,7 +21,7 @@ from lightning.pytorch.plugins.environments import LightningEnvironment, TorchEl
 
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Kept
+from scripts.measure.sink import Kept, without_sums
 from scripts.measure.training import (
     Around,
     Clock,
@@ -31,7 +31,6 @@ from scripts.measure.training import (
     StepTimes,
     Task,
     Training,
-    checksum_of,
     emptied,
     kept_loss,
     mean_over_items,
@@ -188,7 +187,7 @@ class _Fit(LightningModule):
 
     def on_train_batch_end(self, _outputs: Any, batch: protocol.Batch, _batch_idx: int) -> None:
         """Keep the batch's checksum; after the last one the epoch has ended, and its validation may begin."""
-        self.checksums.add(checksum_of(batch))
+        self.checksums.add(without_sums(batch))
         if len(self.checksums.sizes) == len(self.batches):
             self._end_epoch()
 

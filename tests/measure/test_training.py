@@ -466,7 +466,7 @@ def test_steps_on_a_gpu_are_timed_by_events_and_never_waited_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", cuda.Event)
     monkeypatch.setattr(torch.cuda, "synchronize", cuda.synchronize)
     sink = TrainingSink(Task(inputs=50), CLOCK)
-    sink.device = sink._steps.device = "cuda"  # the tensors stay where they are
+    sink.device = sink.steps.device = "cuda"  # the tensors stay where they are
     for number in range(3):
         sink.consume({"audio": torch.rand(2, 1, 60), "item": torch.arange(2), "target": torch.arange(2)})
         cuda.now_ms += 1000 * number  # between steps: none of it is computing
