@@ -139,14 +139,18 @@ def test_files_that_are_to_be_decoded_are_read_before(workers, by):
             yield epoch
 
     SlowFile.read.clear()
-    found = spans.timeline(opened, Sink("cpu"), 4)
+    with nothing_left_open():
+        found = spans.timeline(opened, Sink("cpu"), 4)
     read, decode = by_batch(found, "read"), by_batch(found, "decode")
     assert set(read) == set(decode) == set(range(4))
     for batch in range(4):
         assert read[batch]["track"] == decode[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
         assert seconds_of(read[batch]) >= 0.0159 and seconds_of(decode[batch]) >= 0.0319, "8 files a batch"
         assert read[batch]["end_seconds"] == decode[batch]["start_seconds"]
-    assert set(by_batch(found, "collate")) == (set() if by == "batch" else set(range(4)))
+    collate = by_batch(found, "collate")
+    assert set(collate) == (set() if by == "batch" else set(range(4))), "it collates as it reads"
+    assert all(decode[batch]["end_seconds"] <= span["start_seconds"] for batch, span in collate.items())
+    assert all(decode[batch]["track"] == span["track"] for batch, span in collate.items())
     assert len(SlowFile.read) == (0 if workers else 4 * 8), "of the batches that are noted alone, where they are made"
 
 
@@ -161,27 +165,6 @@ def test_without_workers_reading_is_part_of_waiting():
     assert {span["phase"] for span in found} == {"read", "wait", "step"}, "nothing is handed over"
     read, wait = by_batch(found, "read"), by_batch(found, "wait")
     assert all(within(read[batch], wait[batch]) and seconds_of(read[batch]) >= 0.0049 for batch in range(12))
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_what_torch_collates_has_a_phase_of_its_own(workers):
-    class Items(torch.utils.data.Dataset):
-        def __getitem__(self, position):
-            whole = {"audio": torch.zeros(1, 100), "labels": torch.zeros(3)}
-            return {**whole, "target": torch.tensor(0), "item": torch.tensor(position)}
-
-    @contextmanager
-    def opened(**changes):
-        with _torch.epochs_of(replace(planted.request(workers), **changes), Items()) as epoch:
-            yield epoch
-
-    with nothing_left_open():
-        found = spans.timeline(opened, Sink("cpu"), 5)
-    read, collate = by_batch(found, "read"), by_batch(found, "collate")
-    assert set(read) == set(collate) == set(range(5))
-    for batch in range(5):
-        assert read[batch]["track"] == collate[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
-        assert read[batch]["end_seconds"] <= collate[batch]["start_seconds"]
 
 
 class Scene:
