@@ -391,11 +391,13 @@ class _Run:
                 seed=self.request.seed,
                 validation=self._validation(stack),
                 logs=Path(logs) if logs and self.request.rank == 0 else None,
+                epochs=wanted.epochs,
+                least_seconds=wanted.seconds,
+                clock=self.clock,
+                around=self._around,
                 agreed=self.agreed,
             )
-            times, training_ = take(
-                self._opened, self.verifier, task, wanted.epochs, self.clock, wanted.seconds, self._around
-            )
+            times, training_ = take(self._opened, self.verifier, task)
         self.record["training"] = training_ and asdict(training_)
         return times
 

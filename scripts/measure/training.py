@@ -11,6 +11,7 @@ the epochs. On a GPU a step is what is between two events in its stream, the wai
 """
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -74,6 +75,10 @@ class Task:
     logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first
     make: Callable[[int, int], torch.nn.Module] = autoencoder
     joined: Callable[[torch.nn.Module], AbstractContextManager[Any]] = nullcontext  # around an epoch of the model
+    epochs: int = 1  # timed, at least, and more until these took
+    least_seconds: float = 0.0
+    clock: Clock = time.perf_counter
+    around: Around = lambda _phase: None  # called with "before" the first of them and "after" the last
     agreed: Callable[[bool], bool] = bool  # as of protocol.run
 
 
@@ -119,13 +124,13 @@ class StepTimes:
 class TrainingSink:
     """The bare loop: consuming a batch is a training step. Losses stay on the device until an epoch is over."""
 
-    def __init__(self, task: Task, clock: Clock) -> None:
+    def __init__(self, task: Task) -> None:
         self.device = task.device
         self.inputs = task.inputs
         self.model = task.make(task.inputs, task.seed).to(task.device)
         self.optimizer = optimizer_of(self.model)
-        self._clock = clock
-        self.steps = StepTimes(task.device, clock)
+        self._clock = task.clock
+        self.steps = StepTimes(task.device, task.clock)
         self._losses: list[torch.Tensor | float] = []
 
     def consume(self, batch: Mapping[str, Any]) -> Checksums:
@@ -197,10 +202,10 @@ class Course:
     losses: list[list[float]] = field(default_factory=list)  # of each batch, by epoch, the warm-up epoch's first
     validation_losses: list[float] = field(default_factory=list)
 
-    def enough(self, epochs: int, least_seconds: float) -> bool:
-        """Return whether as much was timed as is wanted."""
+    def enough(self, task: Task) -> bool:
+        """Return whether as much was timed as is wanted, on all ranks."""
         timed = self.times.epochs
-        return len(timed) >= epochs and sum(epoch.seconds for epoch in timed) >= least_seconds
+        return task.agreed(len(timed) >= task.epochs and sum(epoch.seconds for epoch in timed) >= task.least_seconds)
 
     def validated(self, seconds: float, loss: float) -> None:
         """Note the validation that followed the last epoch; nothing of that after the warm-up epoch."""
@@ -237,31 +242,22 @@ class Course:
             writer.add_scalar("loss/validation", loss, number)
 
 
-def run_bare(
-    opened: Opened,
-    verifier: Verifier,
-    task: Task,
-    epochs: int,
-    clock: Clock,
-    least_seconds: float = 0.0,
-    around: Around = lambda _phase: None,
-) -> tuple[protocol.Times, Training | None]:
+def run_bare(opened: Opened, verifier: Verifier, task: Task) -> tuple[protocol.Times, Training | None]:
     """Train by the bare loop; return its times, and what it gave, None where the verify epoch was wrong.
 
-    At least `epochs` are timed, and more until these took `least_seconds`. `around` is called with "before" the first
-    and "after" the last of them; validations are between.
+    Validations are between the timed epochs.
     """
-    sink = TrainingSink(task, clock)
+    sink = TrainingSink(task)
     course = Course()
     training = None
-    with protocol.verified(opened, verifier, Counted(), course.times, clock) as epoch:
+    with protocol.verified(opened, verifier, Counted(), course.times, task.clock) as epoch:
         if verifier.ok:
             passed(task.validation)
-            _train_once(epoch, sink, course, task, [], clock)
-            around("before")
-            while not task.agreed(course.enough(epochs, least_seconds)):
-                course.delivered += _train_once(epoch, sink, course, task, course.times.epochs, clock)
-            around("after")
+            _train_once(epoch, sink, course, task, [])
+            task.around("before")
+            while not course.enough(task):
+                course.delivered += _train_once(epoch, sink, course, task, course.times.epochs)
+            task.around("after")
             training = course.training(sink.model, task.inputs)
     if training and task.logs:
         from torch.utils.tensorboard import SummaryWriter
@@ -278,11 +274,11 @@ def _train_once(
     course: Course,
     task: Task,
     into: list[protocol.EpochTimes],
-    clock: Clock,
 ) -> list[Kept]:
     """Train for the next epoch, time it, then validate; return its checksums, as protocol.time_epochs does."""
     with task.joined(sink.model):
-        delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
+        counted = protocol.counted_on(epoch, len(course.losses))
+        delivered = protocol.time_epochs(counted, sink, 1, task.clock, 0.0, into)
     course.losses.append(sink.losses())
     if task.validation:
         course.validated(*sink.validate(task.validation))

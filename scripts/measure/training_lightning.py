@@ -23,7 +23,6 @@ from scripts.machine import gpu
 from scripts.measure import protocol
 from scripts.measure.sink import Kept, without_sums
 from scripts.measure.training import (
-    Around,
     Clock,
     Counted,
     Course,
@@ -44,15 +43,7 @@ from scripts.measure.verify import Verifier
 LOG_EVERY_STEPS = 50  # Lightning's own default
 
 
-def run_lightning(
-    opened: Opened,
-    verifier: Verifier,
-    task: Task,
-    epochs: int,
-    clock: Clock,
-    least_seconds: float = 0.0,
-    around: Around = lambda _phase: None,
-) -> tuple[protocol.Times, Training | None]:
+def run_lightning(opened: Opened, verifier: Verifier, task: Task) -> tuple[protocol.Times, Training | None]:
     """Train by `lightning.Trainer.fit`; as `run_bare` in what it takes, returns and times.
 
     A step is the optimizer's, with Lightning's closure inside it. Losses are kept as in the bare loop, not by
@@ -60,11 +51,10 @@ def run_lightning(
     """
     course, verified = Course(), Counted()
     training = None
-    with protocol.verified(opened, verifier, verified, course.times, clock) as epoch:
+    with protocol.verified(opened, verifier, verified, course.times, task.clock) as epoch:
         if verifier.ok:
             _same_batches(verified.batches)
-            enough = lambda: task.agreed(course.enough(epochs, least_seconds))  # noqa: E731
-            training = _Fit(task, course, epoch, verified.batches, enough, clock, around).run()
+            training = _Fit(task, course, epoch, verified.batches).run()
     protocol.check_epochs(verifier, course.delivered)
     return course.times, training
 
@@ -113,31 +103,19 @@ class _Asked:
 class _Fit(LightningModule):
     """One `Trainer.fit`: what happens at its hooks, and what is kept."""
 
-    def __init__(
-        self,
-        task: Task,
-        course: Course,
-        epoch: protocol.Epoch,
-        batches: int,
-        enough: Callable[[], bool],
-        clock: Clock,
-        around: Around,
-    ) -> None:
+    def __init__(self, task: Task, course: Course, epoch: protocol.Epoch, batches: int) -> None:
         super().__init__()
         self.task = task
         self.course = course
-        self.enough = enough
-        self.clock = clock
-        self.around = around
         self.model = task.make(task.inputs, task.seed)
-        self.steps = StepTimes(task.device, clock)
+        self.steps = StepTimes(task.device, task.clock)
         self.losses: list[torch.Tensor | float] = []  # of this epoch
         self.validated: list[tuple[torch.Tensor | float, int]] = []
         self.checksums = Kept()
-        self.batches = _Asked(lambda: epoch(len(course.losses) + 1), batches, clock)
+        self.batches = _Asked(lambda: epoch(len(course.losses) + 1), batches, task.clock)
         self.validation: _Asked | None = None
         if task.validation and (validation_batches := passed(task.validation)):
-            self.validation = _Asked(task.validation, validation_batches, clock)
+            self.validation = _Asked(task.validation, validation_batches, task.clock)
 
     def run(self) -> Training:
         """Fit; return the result."""
@@ -183,7 +161,7 @@ class _Fit(LightningModule):
         """Nothing is timed in the first epoch."""
         self.checksums = Kept()
         if len(self.course.losses) == 1:
-            self.around("before")
+            self.task.around("before")
 
     def on_train_batch_end(self, _outputs: Any, batch: protocol.Batch, _batch_idx: int) -> None:
         """Keep the batch's checksum; after the last one the epoch has ended, and its validation may begin."""
@@ -194,7 +172,7 @@ class _Fit(LightningModule):
     def _end_epoch(self) -> None:
         self.batches.finish()
         gpu.synchronize(self.task.device)
-        end = self.clock()
+        end = self.task.clock()
         computed = self.steps.taken()
         if self.course.losses:
             start, arrivals = self.batches.start, [arrival - self.batches.start for arrival in self.batches.arrivals]
@@ -210,7 +188,7 @@ class _Fit(LightningModule):
         """Note how long it took and what it gave."""
         self.validation.finish()
         gpu.synchronize(self.task.device)
-        seconds = self.clock() - self.validation.start
+        seconds = self.task.clock() - self.validation.start
         self.course.validated(seconds, mean_over_items(self.validated))
         self.validated = []
 
@@ -218,9 +196,9 @@ class _Fit(LightningModule):
         """End the epoch if it was cut short, and the training if it was the last."""
         if len(self.checksums.sizes) < len(self.batches):
             self._end_epoch()
-        self.trainer.should_stop = self.enough()
+        self.trainer.should_stop = self.course.enough(self.task)
         if self.trainer.should_stop:
-            self.around("after")
+            self.task.around("after")
 
     def on_train_end(self) -> None:
         """Make the result, and write the logs while the logger is open."""

@@ -254,18 +254,18 @@ def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
                 return positions[:few] if self.rank else positions[few:]
 
         request = LoaderRequest(**{**vars(request), "share": Uneven(rank.share.rank, WORLD)})
-        task = training.Task(inputs=request.samples, agreed=rank.agreed)
+        task = training.Task(inputs=request.samples, epochs=2, agreed=rank.agreed)
         verifier = Verifier(corpus, "train", request.batch_size, 1, world=WORLD)
         train = run_ddp
         if not joined:
             ddp = torch.nn.parallel.DistributedDataParallel
 
-            def train(opened, verifier, task, *more):
+            def train(opened, verifier, task):
                 make = task.make
                 changed = {"make": lambda *sizes: ddp(make(*sizes)), "joined": nullcontext}
-                return training.run_bare(opened, verifier, replace(task, **changed), *more)
+                return training.run_bare(opened, verifier, replace(task, **changed))
 
-        _, found = train(lambda: loader.open_epochs(request), verifier, task, 2, time.perf_counter)
+        _, found = train(lambda: loader.open_epochs(request), verifier, task)
         assert verifier.ok, verifier.problems
         return found.last_loss, found.parameters, [sorted(order) for order in verifier.orders]
 

@@ -35,7 +35,6 @@ from tests.support.made_corpus import make_corpus
 
 EPOCHS = 3
 LOOPS = {"bare": run_bare, "lightning": run_lightning}
-CLOCK = time.perf_counter
 
 
 class Scene:
@@ -58,17 +57,18 @@ class Scene:
         return Verifier(self.corpus, "train", BATCH_SIZE, max(1, workers))
 
     def train(
-        self, loop, task, opened=None, epochs=EPOCHS, workers=0, validated=None, clock=CLOCK, **more
+        self, loop, task, opened=None, workers=0, validated=None, **more
     ) -> tuple[Times, Training | None, Verifier]:
         """Train, and have the verifier look at everything; `validated` is what each validation passes through."""
         verifier = self.verifier(workers)
         opened = opened or partial(self.opened, workers=workers)
+        task = replace(task, **{"epochs": EPOCHS, **more})
         if not validated:
-            return *LOOPS[loop](opened, verifier, task, epochs, clock, **more), verifier
+            return *LOOPS[loop](opened, verifier, task), verifier
         with self.opened("validation", workers) as epoch:
             numbers = itertools.count()
             task = replace(task, validation=lambda: validated(epoch(next(numbers))))
-            return *LOOPS[loop](opened, verifier, task, epochs, clock, **more), verifier
+            return *LOOPS[loop](opened, verifier, task), verifier
 
 
 @pytest.fixture(scope="module")
@@ -465,7 +465,7 @@ def test_steps_on_a_gpu_are_timed_by_events_and_never_waited_for(monkeypatch):
     cuda = FakeCuda()
     monkeypatch.setattr(torch.cuda, "Event", cuda.Event)
     monkeypatch.setattr(torch.cuda, "synchronize", cuda.synchronize)
-    sink = TrainingSink(Task(inputs=50), CLOCK)
+    sink = TrainingSink(Task(inputs=50))
     sink.device = sink.steps.device = "cuda"  # the tensors stay where they are
     for number in range(3):
         sink.consume({"audio": torch.rand(2, 1, 60), "item": torch.arange(2), "target": torch.arange(2)})
@@ -498,7 +498,7 @@ def test_on_a_gpu(scene, loop):
         )
 
     verifier = Verifier(scene.corpus, "train", BATCH_SIZE, 1, "cuda")
-    times, training = LOOPS[loop](opened, verifier, scene.task(device="cuda"), EPOCHS, CLOCK)
+    times, training = LOOPS[loop](opened, verifier, scene.task(device="cuda", epochs=EPOCHS))
     assert verifier.ok, verifier.problems
     assert all(0 < epoch.compute_seconds <= epoch.seconds for epoch in times.epochs)
     assert training.epoch_losses == sorted(training.epoch_losses, reverse=True)

@@ -20,11 +20,11 @@ def times(run: Any) -> protocol.Times:
 
 
 def run_ddp(
-    opened: training.Opened, verifier: Verifier, task: training.Task, *more: Any
+    opened: training.Opened, verifier: Verifier, task: training.Task
 ) -> tuple[protocol.Times, training.Training | None]:
     """Train as `training.run_bare` does, which takes the same; the ranks have joined a process group."""
 
     def make(inputs: int, seed: int) -> torch.nn.Module:
         return DistributedDataParallel(task.make(inputs, seed).to(task.device))
 
-    return training.run_bare(opened, verifier, replace(task, make=make, joined=DistributedDataParallel.join), *more)
+    return training.run_bare(opened, verifier, replace(task, make=make, joined=DistributedDataParallel.join))

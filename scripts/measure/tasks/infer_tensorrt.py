@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -30,7 +29,7 @@ class Inference(training.TrainingSink):
     def __init__(self, request: LoaderRequest) -> None:
         import_module("torch_tensorrt")  # which registers the backend; in no environment of ours
 
-        super().__init__(training.Task(request.device, training.inputs_of(request), request.seed), perf_counter)
+        super().__init__(training.Task(request.device, training.inputs_of(request), request.seed))
         self.model = torch.compile(self.model.eval(), backend="torch_tensorrt", dynamic=False)
         share = len(request.share.of(range(request.items)))
         for count in {min(share, request.batch_size), share % request.batch_size} - {0}:

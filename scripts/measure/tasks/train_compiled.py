@@ -39,9 +39,9 @@ def times(run: Any) -> Times:
     return run.trained(run_compiled)
 
 
-def run_compiled(opened: Any, verifier: Any, task: training.Task, *arguments: Any) -> Any:
+def run_compiled(opened: Any, verifier: Any, task: training.Task) -> Any:
     """Train as `training.run_bare`, whose arguments these are."""
-    return training.run_bare(opened, verifier, replace(task, make=compiled), *arguments)
+    return training.run_bare(opened, verifier, replace(task, make=compiled))
 
 
 def compiled(inputs: int, seed: int) -> Any:
