@@ -5,8 +5,9 @@ bottleneck. Which parts a loader can leave out is its `STAGES`. The speeds are t
 one process, so that those of a round are of the same moment.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from types import ModuleType
@@ -14,7 +15,9 @@ from typing import Any
 
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
+from scripts.machine.page_cache import ColdCache
 from scripts.measure import protocol
+from scripts.measure.ceiling import consumed
 from scripts.measure.sink import Sink
 from scripts.measure.window import buffered_batches, timed
 
@@ -22,6 +25,7 @@ LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
 WARM_UP_SECONDS = 0.1
 CONSUMER_SECONDS = 0.05
 LEAST_ROUNDS, MOST_ROUNDS = 3, 5
+WHOLE = ("full", "again", "consumer")  # speeds without which nothing is left out
 ROUNDS_SECONDS = 6.0  # after which no further round begins
 
 Opened = Callable[..., AbstractContextManager[protocol.Epoch]]
@@ -33,23 +37,16 @@ def stages_of(module: ModuleType, request: LoaderRequest) -> tuple[str, ...]:
     return tuple(name for name in getattr(module, "STAGES", ()) if name != "transfer" or request.workers)
 
 
+@dataclass
 class Explanation:
-    """Takes a loader's speeds with parts of its work left out, in items/s, under the conditions of its run.
+    """Takes a loader's speeds with parts of its work left out, in items/s, under the conditions of its run."""
 
-    `opened(**changes)` constructs the loader; `sink()` makes what consumes its batches, with the run's emulated step;
-    `cold` is what makes an epoch cold, or None; `lift` ends the limits of the run's cache, or is None.
-    """
-
-    def __init__(
-        self,
-        opened: Opened,
-        sink: Callable[[], protocol.Sink],
-        clock: Callable[[], float],
-        cold: protocol.Cold | None = None,
-        lift: Callable[[], object] | None = None,
-    ) -> None:
-        self._opened, self._sink, self._clock, self._cold, self._lift = opened, sink, clock, cold, lift
-        self._held = 0
+    opened: Opened  # `opened(**changes)` constructs the loader
+    sink: Callable[[], protocol.Sink]  # makes what consumes its batches, with the run's emulated step
+    clock: Callable[[], float]
+    cold: ColdCache | None = None  # what makes an epoch cold
+    lift: Callable[[], object] | None = None  # ends the limits of the run's cache
+    held: int = 0
 
     def speeds(self, module: ModuleType, request: LoaderRequest, step: bool) -> Found:
         """Return {"full", "again", "without": {part: items/s}, "consumer"}: medians, and of each of the `rounds` its
@@ -62,24 +59,25 @@ class Explanation:
         all stages and the step. Nothing is read from storage, nor decoded, where `read` is left out.
         """
         # a short window cannot be long beside all that queues hold
-        self._held = request.workers + buffered_batches(module, request)
+        self.held = request.workers + buffered_batches(module, request)
         trials = dict(self._trials(module, request, step))
         rounds: list[Found] = []
-        began = self._clock()
+        began = self.clock()
         while len(rounds) < LEAST_ROUNDS or (
-            len(rounds) < MOST_ROUNDS and self._clock() - began < ROUNDS_SECONDS * len(rounds) / (len(rounds) + 1)
+            len(rounds) < MOST_ROUNDS and self.clock() - began < ROUNDS_SECONDS * len(rounds) / (len(rounds) + 1)
         ):
             names = list(trials)
             turn = len(rounds) % len(names)
             found = {name: trials[name]() for name in [*names[turn:], *names[:turn]]}
-            rounds.append(_as_round(found))
-        if self._lift is not None:
-            self._lift()
-            self._read_through(self._sink())
-            storage = self._warm(self._sink())
+            whole = {key: found.pop(key) for key in WHOLE}
+            rounds.append({**whole, "without": found})
+        if self.lift is not None:
+            self.lift()
+            self._read_through(self.sink())
+            storage = self._warm(self.sink())
             for one in rounds:
                 one["without"]["storage"] = storage
-        middle = {key: median(one[key] for one in rounds) for key in ("full", "again", "consumer")}
+        middle = {key: median(one[key] for one in rounds) for key in WHOLE}
         parts = rounds[0]["without"]
         return {**middle, "without": {part: median(one["without"][part] for one in rounds) for part in parts}} | {
             "rounds": rounds
@@ -91,62 +89,40 @@ class Explanation:
         """Yield (part left out, what measures the speed without it), `full`, `again` and `consumer` among them."""
         stages = stages_of(module, request)
         plain = Sink(request.device)
-        yield "full", lambda: self._speed(self._sink())
-        if self._cold is not None:
-            yield "storage", lambda: self._warm(self._sink())
+        yield "full", lambda: self._speed(self.sink())
+        if self.cold is not None:
+            yield "storage", lambda: self._warm(self.sink())
         if step:
             yield "compute", lambda: self._speed(plain)
         if request.device != "cpu":
-            yield gpu.COPY, lambda: self._speed(self._sink(), without=frozenset({gpu.COPY}))
+            yield gpu.COPY, lambda: self._speed(self.sink(), without=frozenset({gpu.COPY}))
         for stage in stages:
             how = self._warm if stage == "read" else self._speed
-            yield stage, partial(how, self._sink(), without=frozenset({stage}))
-        yield "again", lambda: self._speed(self._sink())
+            yield stage, partial(how, self.sink(), without=frozenset({stage}))
+        yield "again", lambda: self._speed(self.sink())
         if stages:
             yield "everything", lambda: self._warm(plain, without=frozenset(stages))
-        yield "consumer", lambda: _consumer(request, plain, self._clock)
+        batch = gpu.zeros(request, min(request.batch_size, request.items))  # on the device, again and again
+        yield "consumer", lambda: consumed(plain, [batch], self.clock, CONSUMER_SECONDS)
 
     def _speed(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return items/s with `changes`, the cache being as in the run; opening the loader apart."""
-        if self._cold is None:
+        if self.cold is None:
             return self._warm(sink, **changes)
         timed_: list[protocol.EpochTimes] = []
         while sum(one.seconds for one in timed_) < LEAST_SECONDS:
-            protocol.time_cold_epoch(lambda: self._opened(**changes), sink, self._clock, self._cold, timed_)
+            protocol.time_cold_epoch(lambda: self.opened(**changes), sink, self.clock, self.cold, timed_)
         return sum(one.items for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
 
     def _read_through(self, sink: protocol.Sink) -> None:
         """Read an epoch, untimed: what a limit has kept out of the cache is there afterwards."""
-        with self._opened() as epoch:
+        with self.opened() as epoch:
             for batch in epoch(0):
                 sink.consume(batch)
         sink.finish()
 
     def _warm(self, sink: protocol.Sink, **changes: Any) -> float:
         """Return items/s with `changes` and a warm cache, of a short window without epoch starts."""
-        with self._opened(**changes) as epoch:
-            window = timed(
-                epoch, sink, self._clock, LEAST_SECONDS, self._held, warm_up_seconds=WARM_UP_SECONDS, queues=2
-            )
+        with self.opened(**changes) as epoch:
+            window = timed(epoch, sink, self.clock, LEAST_SECONDS, self.held, warm_up_seconds=WARM_UP_SECONDS, queues=2)
         return window.steady_rate(window.start_seconds() or 0.0)
-
-
-def _as_round(found: Mapping[str, float]) -> Found:
-    """Return one round's speeds, those without a part by themselves."""
-    apart = ("full", "again", "consumer")
-    without = {part: speed for part, speed in found.items() if part not in apart}
-    return {**{key: found[key] for key in apart}, "without": without}
-
-
-def _consumer(request: LoaderRequest, sink: Sink, clock: Callable[[], float]) -> float:
-    """Return items/s of the sink alone: the same batch on the device, again and again."""
-    count = min(request.batch_size, request.items)
-    batch = gpu.zeros(request, count)
-    sink.consume(batch)
-    sink.finish()
-    consumed, began = 0, clock()
-    while clock() - began < CONSUMER_SECONDS:
-        sink.consume(batch)
-        consumed += count
-    sink.finish()
-    return consumed / (clock() - began)

@@ -8,7 +8,7 @@ its own or not at all must not pass it either.
 
 import ctypes
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scripts.common.request import LoaderRequest
@@ -60,13 +60,16 @@ def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], secon
     batches = [{request.sample.key: torch.from_numpy(one[:count]), **rest} for one in pool]
     if request.device != "cpu":
         batches = [{name: tensor.to(request.device) for name, tensor in batch.items()} for batch in batches]
-    sink = Sink(request.device)
+    return consumed(Sink(request.device), batches, clock, seconds)
+
+
+def consumed(sink: Sink, batches: Sequence[Mapping[str, Any]], clock: Callable[[], float], seconds: float) -> float:
+    """Return items/s of a sink on these batches, each at least once in turn, and for at least `seconds`."""
     sink.consume(batches[-1])
     sink.finish()
-    consumed, turn, began = 0, 0, clock()
+    turn, began = 0, clock()
     while clock() - began < seconds or turn < len(batches):
         sink.consume(batches[turn % len(batches)])
         turn += 1
-        consumed += count
     sink.finish()
-    return consumed / (clock() - began)
+    return turn * len(batches[0]["item"]) / (clock() - began)

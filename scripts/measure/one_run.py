@@ -193,29 +193,19 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
         ceiling.keep_from_workers(pool)
     kept = asked.path if asked.mode == "proof" else asked.proof
     wanted = run.Wanted(
-        mode=asked.mode,
+        asked,
+        epochs,
+        seconds=asked.seconds if asked.epochs == "auto" else 0.0,
+        validation=placed.split(VALIDATION),
         checksums=rank.checksums
         if rank and asked.mode == "proof"
         else Path(kept).with_suffix(".npy")
         if kept
         else None,
         start_seconds=_start_seconds(asked, proof),
-        start_from="proof" if asked.start_seconds is None else "runs",
-        start_within=asked.start_within,
         pool=pool,
         pool_owners=owners,
-        epochs=epochs,
-        seconds=asked.seconds if asked.epochs == "auto" else 0.0,
-        bottlenecks=asked.bottlenecks,
-        timeline=asked.timeline,
-        step_limit_ms=asked.step_limit_ms,
-        asked_step_ms=asked.asked_step_ms,
-        groups=tuple(control_groups.joined),
-        limited_share=asked.limited_share,
-        validation=placed.split(VALIDATION),
-        logs=Path(asked.logs) if asked.logs and request.rank == 0 else None,
         rank=rank,
-        written=Path(asked.written, SPLIT) if asked.written else None,
     )
     record = run.measure(module, request, corpus, record, wanted)
     if asked.mode == "proof" and record["status"] == "ok" and rank is None and wanted.checksums:

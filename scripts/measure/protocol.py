@@ -9,27 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from scripts.machine.page_cache import ColdCache
 from scripts.measure.sink import Kept
+from scripts.measure.verify import Verifier
 
 Batch = Mapping[str, Any]
 Epoch = Callable[[int], Iterator[Batch]]
-
-
-class Verifier(Protocol):
-    """Looks at every batch of the verify epoch; see measure/verify.py."""
-
-    def check(self, batch: Batch) -> bool:
-        """Compare one batch with the manifest; return whether it has the form that a sink takes."""
-
-    def finish(self, checksums: Iterable[Any]) -> None:
-        """Look at the verify epoch as a whole: what is missing. Its checksums are what later ones must equal."""
-
-    def check_epoch(self, number: int, checksums: Iterable[Any]) -> None:
-        """Compare the checksums of a timed epoch with the manifest and the verify epoch."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was wrong so far; asked after the verify epoch."""
 
 
 class Sink(Protocol):
@@ -43,19 +28,6 @@ class Sink(Protocol):
 
     def computed(self) -> float | None:
         """Return the seconds of computing since this was last asked; None of a task that computes nothing."""
-
-
-class Cold(Protocol):
-    """Makes an epoch cold; see machine/page_cache.py."""
-
-    def evict(self) -> None:
-        """Put the data out of the cache; no loader is open."""
-
-    def begin(self) -> None:
-        """Note the state when the epoch's clock is about to start: its loader is not open yet."""
-
-    def end(self) -> Any:
-        """Return what the epoch read (a named tuple), with a `problem` where it was not cold."""
 
 
 @dataclass
@@ -133,9 +105,14 @@ def run(
             around("before")
             delivered = time_epochs(epoch, sink, epochs, clock, least_seconds, times.epochs, agreed)
             around("after")
+    check_epochs(verifier, delivered)
+    return times
+
+
+def check_epochs(verifier: Verifier, delivered: Iterable[Kept]) -> None:
+    """Have the verifier look at what the timed epochs delivered."""
     for number, checksums in enumerate(delivered, start=1):
         verifier.check_epoch(number, checksums)
-    return times
 
 
 def run_cold(
@@ -144,7 +121,7 @@ def run_cold(
     sink: Sink,
     epochs: int,
     clock: Callable[[], float],
-    cold: Cold,
+    cold: ColdCache,
     least_seconds: float = 0.0,
     around: Callable[[str], None] = lambda _phase: None,
 ) -> Times:
@@ -165,8 +142,7 @@ def run_cold(
         opened_next = partial(opened, len(delivered) + 1)
         delivered.append(time_cold_epoch(opened_next, sink, clock, cold, times.epochs))
     around("after")
-    for number, checksums in enumerate(delivered, start=1):
-        verifier.check_epoch(number, checksums)
+    check_epochs(verifier, delivered)
     return times
 
 
@@ -174,7 +150,7 @@ def time_cold_epoch(
     opened: Callable[[], AbstractContextManager[Epoch]],
     sink: Sink,
     clock: Callable[[], float],
-    cold: Cold,
+    cold: ColdCache,
     into: list[EpochTimes],
 ) -> Kept:
     """Put the data out of the cache, time opening a loader and its first epoch; return the checksums of what came."""

@@ -22,7 +22,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
-from scripts.machine import device_prefetch, gpu, host
+from scripts.machine import control_groups, device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
 from scripts.measure import ceiling, changed, checksums, protocol, spans, tasks
@@ -35,6 +35,7 @@ from scripts.measure.sink import MEANS, Sink
 from scripts.measure.step import Stepped, Trial, minimum_step
 from scripts.measure.verify import Verifier
 from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
+from scripts.plan.results import Result
 
 NO_ROOM = (
     "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
@@ -45,6 +46,8 @@ HINTS = {
     "DataLoader worker": "Look into its log; where memory (dmesg) or processes (ulimit -u) ran out, use fewer workers",
     "shared memory": "Give /dev/shm more room (df /dev/shm), or use fewer workers or smaller batches",
 }
+OPENED_AGAIN = "the loader does not stand being opened again, or being left within an epoch"
+WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
 TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
 TRIAL_BATCHES = 15  # and so many batches,
@@ -57,27 +60,17 @@ ENOUGH_ROOM = 1 << 50  # bytes: no limit
 
 @dataclass(frozen=True)
 class Wanted:
-    """How long to measure, and what to find out."""
+    """How long to measure what was asked for, and what that takes."""
 
+    asked: Result
     epochs: int
     seconds: float = 0.0  # at least so long
-    bottlenecks: bool = False  # look for what holds the loader back
-    timeline: bool = False  # note what each process does with the first batches of one more epoch
-    step_limit_ms: float = 0.0  # look for the minimum step that it sustains, up to here; 0: do not look
-    asked_step_ms: float = 0.0  # of the user's own training step, whose AU is asked for
-    groups: tuple[str, ...] = ()  # control groups that this process tree is in
-    limited_share: float = 0.5  # of the data, that a limited cache may hold
     validation: Location | None = None  # of the validation split
-    logs: Path | None = None  # TensorBoard's folder of a training
-    mode: str = "epochs"  # whole epochs with their proof; proof: that alone; run: a window of a proven result
     checksums: Path | None = None  # of the proven items: written by a proof, compared with by a run
-    start_seconds: float = 0.0  # what an epoch start costs, by `start_from`; for windows in which no epoch began
-    start_from: str = "proof"  # that, or `runs`: earlier ones
-    start_within: float = 0.0  # seconds for which a window goes on for an epoch start
+    start_seconds: float = 0.0  # what an epoch start costs, for windows in which no epoch began
     pool: Any = None  # batches that the in-memory ceiling streams
     pool_owners: int = 1  # processes whose memory they are
     rank: Any = None  # measure/ranks.py: this process among those that share an epoch
-    written: Path | None = None  # the split as it was before it was placed
 
 
 def measure(
@@ -86,15 +79,16 @@ def measure(
     """Return the record of a run that has begun with times, verification, host and warnings, or why it has no speed."""
     record["host"], record["versions"] = host.describe(("torch", *plugins.required(module, request.options)))
     run = _Run(module, request, corpus, record, wanted)
-    kills = out_of_memory_kills()
+    kills, asked = out_of_memory_kills(), wanted.asked
+    written = Path(asked.written, SPLIT) if asked.written else None
     if wanted.rank:
         wanted.rank.orders = run.verifier.orders
     try:
         how = {"epochs": run.times, "proof": run.proven, "run": run.measure_window, "trials": run.searched}
-        times = how[wanted.mode]()
+        times = how[asked.mode]()
         record["times"] = asdict(times)
         record["verification"] = run.verification()
-        if run.sound and wanted.mode in ("epochs", "run"):
+        if run.sound and asked.mode in ("epochs", "run"):
             run.look_back(times)
     except Exception as error:
         traceback.print_exc()
@@ -103,20 +97,20 @@ def measure(
         no_room = NO_ROOM if run.cache == "limited" and out_of_memory_kills() > kills else ""
         said = f"{type(error).__name__}: {_one_line(error, request)}{users_line(error, module)}"
         known = advice(error) or next((words for part, words in HINTS.items() if part in str(error)), "")
-        hint = f". {known}" if known else changed.words(wanted.written, request.location.path)
+        hint = f". {known}" if known else changed.words(written, request.location.path)
         cause = wanted.rank.cause(error) if wanted.rank else None
         return without_speed(record, "failed", no_room or said + hint, cause)
     if not run.sound:
         record["times"]["epochs"] = []
         problems = " | ".join(record["verification"]["problems"])
-        files = changed.words(wanted.written, request.location.path)
+        files = changed.words(written, request.location.path)
         return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
         return without_speed(record, "failed", run.problem)
-    if wanted.mode != "epochs":
+    if asked.mode != "epochs":
         return record
     record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
-    if wanted.bottlenecks or wanted.timeline or wanted.step_limit_ms:
+    if asked.bottlenecks or asked.timeline or asked.step_limit_ms:
         run.searched()
     return record
 
@@ -128,11 +122,12 @@ class _Run:
         self, module: ModuleType, request: LoaderRequest, corpus: Any, record: dict[str, Any], wanted: Wanted
     ) -> None:
         self.module, self.request, self.corpus, self.record, self.wanted = module, request, corpus, record, wanted
-        self.task, self.cache = record["task"], record["cache"]
+        self.asked, self.task, self.cache = wanted.asked, record["task"], record["cache"]
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
         varying = request.sample.kind == "image" and prod(request.sample.shape) >= MEANS
         self.tolerance = plugins.pixel_tolerance(module, record["settings"], request.sample) if varying else 0
+        of_all = wanted.rank and self.asked.mode == "epochs" and wanted.checksums
         self.verifier = Verifier(
             corpus,
             SPLIT,
@@ -143,9 +138,10 @@ class _Run:
             plugins.pixel_limit(module, record["settings"], request.sample),
             self.tolerance,
             # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
-            checksums.load(wanted.checksums) if wanted.rank and wanted.mode == "epochs" and wanted.checksums else None,
+            checksums.load(of_all) if of_all else {},
         )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
+        self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
@@ -158,7 +154,7 @@ class _Run:
     @property
     def sound(self) -> bool:
         """Whether what was delivered is right, as far as this run looks at it."""
-        return not self.different if self.wanted.mode in ("run", "trials") else self.verifier.ok
+        return not self.different if self.asked.mode in ("run", "trials") else self.verifier.ok
 
     @property
     def _held(self) -> int:
@@ -167,7 +163,7 @@ class _Run:
 
     def verification(self) -> dict[str, Any]:
         """Return what the record says of what was delivered; that of a run is by checksums of the proven items."""
-        if self.wanted.mode not in ("run", "trials"):
+        if self.asked.mode not in ("run", "trials"):
             return self.verifier.as_json()
         counts = {"expected": self.request.items, "delivered": self.delivered}
         return {"ok": not self.different, **counts, "problems": self.different}
@@ -219,7 +215,7 @@ class _Run:
 
         with self._opened() as epoch:
             times.construct_seconds = self.clock() - start
-            known = Known.of(self.request, wanted.start_within, wanted.start_seconds)
+            known = Known.of(self.request, self.asked.start_within, wanted.start_seconds)
             window = timed(epoch, sink, self.clock, wanted.seconds, self._held, self._around, first_batch, known=known)
             closing = self.clock()
         times.teardown_seconds = self.clock() - closing
@@ -233,13 +229,14 @@ class _Run:
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
+        thought = "proof" if self.asked.start_seconds is None else "runs"
         if not self.different:
             items_per_second = window.rate(cost, self.request.items)
             self.record |= {
                 "items_per_second": items_per_second,
                 "steady_items_per_second": window.steady_rate(cost),
                 "epoch_start_seconds": cost,
-                "epoch_start_from": wanted.start_from if found is None else "window",
+                "epoch_start_from": thought if found is None else "window",
                 "au_percent": window.utilisation(items_per_second),
                 "ceiling": {"before": before, "after": after},
             }
@@ -268,11 +265,12 @@ class _Run:
         wanted, sink = self.wanted, self._sink()
         arguments = (self.verifier, sink, wanted.epochs, self.clock)
         if self.cache == "cold":
-            times = protocol.run_cold(self._opened_as, *arguments, self.cold, wanted.seconds, self._around)
-            return times
+            # each epoch has a seed of its own: an order that no other epoch had
+            opened = lambda number: self._opened(seed=self.request.seed + number)  # noqa: E731
+            return protocol.run_cold(opened, *arguments, self.cold, wanted.seconds, self._around)
         if self.cache == "limited":
             evict(self.cold.files)  # pages count against the group whose process reads them first
-            self.peak = self.stack.enter_context(Peak(wanted.groups))
+            self.peak = self.stack.enter_context(Peak(self.groups))
         return protocol.run(self._opened, *arguments, wanted.seconds, self._around, self.agreed)
 
     def _sink(self) -> protocol.Sink:
@@ -294,16 +292,12 @@ class _Run:
         """Construct the loader, asked for what the run asks for but for `changes`."""
         return device_prefetch.open_epochs(self.module, replace(self.request, **changes))
 
-    def _opened_as(self, number: int) -> AbstractContextManager[Epoch]:
-        """Construct a loader for one cold epoch, with a seed of its own: an order that no other epoch had."""
-        return self._opened(seed=self.request.seed + number)
-
     def _around(self, phase: str) -> None:
         """Look at the host before and after the timed epochs; leave the data little room where it is to have little."""
         if phase == "before" and self.cache == "limited":
-            room = int(self.wanted.limited_share * residency(self.cold.files).total_bytes)
+            room = int(self.asked.limited_share * residency(self.cold.files).total_bytes)
             self.stack.close()
-            self.record["limits"] = leave_room(self.wanted.groups, room, self.peak.used_bytes)
+            self.record["limits"] = leave_room(self.groups, room, self.peak.used_bytes)
         self.agreed(True)  # all ranks have verified, or ended the last epoch, and no loader is closed
         root = self.wanted.rank.root if self.wanted.rank else os.getpid()
         self.moments[phase] = host.look(self.clock, root=root)
@@ -316,29 +310,31 @@ class _Run:
 
     def searched(self) -> Times:
         """Find out what a proven result's speed does not say: the steps that it sustains, bottleneck, timeline."""
-        times = Times()
-        steps = self.wanted.step_limit_ms or self.wanted.asked_step_ms
-        if steps and self.task in SWEPT and not self.record["step_ms"]:
-            self.find_steps()
-        if self.wanted.bottlenecks:
-            self.try_bottlenecks()
-        if self.wanted.timeline:
-            self.note_spans()
-        return times
-
-    def find_steps(self) -> None:
-        """Note what comes of training steps; the number stands if the loader breaks then."""
-        try:
-            with self._opened() as epoch:
+        asked, cold = self.asked, self.cold if self.cache == "cold" else None
+        if (asked.step_limit_ms or asked.asked_step_ms) and self.task in SWEPT and not self.record["step_ms"]:
+            when, unknown = "with training steps between its batches", "its minimum step is not known"
+            with self._number_stands("no-steps", when, unknown), self._opened() as epoch:
                 self._find_steps(epoch)
+        if asked.bottlenecks:
+            when, unknown = "with parts of its work left out", "what holds this loader back is not known"
+            with self._number_stands("no-bottleneck-trials", when, unknown, WRONG_STAGES):
+                self._try_bottlenecks(cold)
+        if asked.timeline:
+            when, unknown = "opened once more for the batch timeline", "its first batches are not drawn"
+            with self._number_stands("no-timeline", when, unknown):
+                batches = spans.batches_for(self.request.workers)
+                self.record["spans"] = spans.timeline(self._opened, self._sink(), batches, cold)
+        return Times()
+
+    @contextlib.contextmanager
+    def _number_stands(self, code: str, when: str, unknown: str, cause: str = OPENED_AGAIN) -> Iterator[None]:
+        """Note as a warning what goes wrong after the number is there."""
+        try:
+            yield
         except Exception as error:
-            self._broke(
-                "no-steps",
-                "with training steps between its batches",
-                error,
-                "the loader does not stand being opened again, or being left within an epoch",
-                "the number stands; its minimum step is not known",
-            )
+            traceback.print_exc()
+            seen = f"{when} it broke: {type(error).__name__}: {_one_line(error, self.request)}"
+            self.record["warnings"].append(host.warning(code, seen, cause, f"the number stands; {unknown}"))
 
     def _find_steps(self, epoch: Epoch) -> None:
         """Note the AU at the user's own step, and the minimum step that the open loader sustains.
@@ -359,14 +355,14 @@ class _Run:
             return Trial(step_ms, window.utilisation(whole) or 0.0, window.seconds, counted)
 
         plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
-        asked, later = self.wanted.asked_step_ms, {"warm_up_seconds": 0.0}
+        asked, later = self.asked.asked_step_ms, {"warm_up_seconds": 0.0}
         if asked:
             starves = 2 * asked / 1000 < plain.seconds / plain.batches  # AU is below a half, whatever is ahead
             batches = TRIAL_BATCHES if starves else ASKED_BATCHES
             self.record["asked_step"] = self._undisturbed(lambda: asdict(trial(asked, batches, **later)))
-        if self.wanted.step_limit_ms:
+        if self.asked.step_limit_ms:
             self.record["minimum_step"] = minimum_step(
-                partial(trial, **later), plain.seconds / plain.batches, self.wanted.step_limit_ms
+                partial(trial, **later), plain.seconds / plain.batches, self.asked.step_limit_ms
             )
 
     def _undisturbed(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -387,19 +383,21 @@ class _Run:
         """
         from scripts.measure import training
 
-        wanted = self.wanted
+        wanted, logs = self.wanted, self.asked.logs
         with contextlib.ExitStack() as stack:
             task = training.Task(
                 device=self.request.device,
                 inputs=training.inputs_of(self.request),
                 seed=self.request.seed,
                 validation=self._validation(stack),
-                logs=wanted.logs,
+                logs=Path(logs) if logs and self.request.rank == 0 else None,
+                epochs=wanted.epochs,
+                least_seconds=wanted.seconds,
+                clock=self.clock,
+                around=self._around,
                 agreed=self.agreed,
             )
-            times, training_ = take(
-                self._opened, self.verifier, task, wanted.epochs, self.clock, wanted.seconds, self._around
-            )
+            times, training_ = take(self._opened, self.verifier, task)
         self.record["training"] = training_ and asdict(training_)
         return times
 
@@ -442,47 +440,17 @@ class _Run:
         """
         begin, end = (self.moments[phase].wall_seconds for phase in ("before", "after"))
         ends = itertools.accumulate((epoch.seconds for epoch in times.epochs), initial=begin)
-        known = self.cache != "cold" and self.task not in TRAINING and self.wanted.mode == "epochs"
+        known = self.cache != "cold" and self.task not in TRAINING and self.asked.mode == "epochs"
         pool = {"pool_bytes": getattr(self.wanted.pool, "nbytes", 0), "pool_owners": self.wanted.pool_owners}
         spans = {"begin": begin, "end": end, "epoch_ends": list(ends)[1:] if known else []}
         return {**spans, "readings": self.readings, **pool}
 
-    def try_bottlenecks(self) -> None:
-        """Note the speeds that the loader has with parts of its work left out; the number stands if it breaks then."""
-        cold = self.cold if self.cache == "cold" else None
-        lift = partial(leave_room, self.wanted.groups, ENOUGH_ROOM) if self.cache == "limited" else None
+    def _try_bottlenecks(self, cold: ColdCache | None) -> None:
+        """Note the speeds that the loader has with parts of its work left out."""
+        lift = partial(leave_room, self.groups, ENOUGH_ROOM) if self.cache == "limited" else None
         parts = Explanation(self._opened, self._sink, self.clock, cold, lift)
-        try:
-            found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
-            self.record["bottleneck_trials"] = found if found["without"] else None
-        except Exception as error:
-            self._broke(
-                "no-bottleneck-trials",
-                "with parts of its work left out",
-                error,
-                "one of the loader's STAGES does not deliver what its contract says",
-                "the number stands; what holds this loader back is not known",
-            )
-
-    def note_spans(self) -> None:
-        """Note the batch timeline of one more epoch; the number stands if the loader breaks then."""
-        cold, batches = self.cold if self.cache == "cold" else None, spans.batches_for(self.request.workers)
-        try:
-            self.record["spans"] = spans.timeline(self._opened, self._sink(), batches, cold)
-        except Exception as error:
-            self._broke(
-                "no-timeline",
-                "opened once more for the batch timeline",
-                error,
-                "the loader does not stand being opened again, or being left within an epoch",
-                "the number stands; its first batches are not drawn",
-            )
-
-    def _broke(self, code: str, when: str, error: Exception, cause: str, hint: str) -> None:
-        """Note as a warning what went wrong after the number was there."""
-        traceback.print_exc()
-        seen = f"{when} it broke: {type(error).__name__}: {_one_line(error, self.request)}"
-        self.record["warnings"].append(host.warning(code, seen, cause, hint))
+        found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
+        self.record["bottleneck_trials"] = found if found["without"] else None
 
 
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:

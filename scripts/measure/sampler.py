@@ -7,8 +7,9 @@ What it may cost is bounded: each kind of sample waits, after one that took d se
 of one core. PSS is the expensive one. Its figures are in smaps_rollup (Documentation/ABI/testing/procfs-smaps_rollup in
 the kernel's sources), for which the kernel walks the page tables: about 7 ms per GB.
 
-psutil finds the processes. /proc is read here for two reasons: psutil has PSS as a whole, without its parts, and takes
-38 us of CPU for a sample of one process, where files that stay open take 4 us. Ten processes would be past CHEAP_SHARE.
+psutil finds the processes and says what memory they have. /proc is read here for the rest: psutil has PSS as a whole,
+without its parts, and takes 38 us of CPU for a sample of one process with its threads and open files, where the sizes
+of two folders make it 14 us. Ten processes would else be past CHEAP_SHARE.
 """
 
 import os
@@ -27,7 +28,8 @@ from scripts.machine import gpu
 from scripts.machine.host import warning
 
 PROC = Path("/proc")
-CHEAP_SHARE = 0.0018  # of one core, at most, for what is cheap to ask
+PERIOD = 0.1  # seconds between samples of what is cheap to ask
+CHEAP_SHARE = 0.0018  # of one core, at most, for that
 CREDIT_SECONDS = 1.0  # for which its share may be saved up: one expensive sample among cheap ones delays none
 GPU_SHARE = 0.002  # of the budget that is otherwise PSS's alone
 GPU_SECONDS = 1.0  # NVML's utilisation is that of so long before at most: nvmlDeviceGetUtilizationRates
@@ -42,8 +44,7 @@ COPIED_BYTES = 100_000_000
 COPIED_PERCENT = 25
 
 PARTS = {"heap_bytes": "Pss_Anon", "shmem_bytes": "Pss_Shmem", "file_bytes": "Pss_File"}  # of PSS, in smaps_rollup
-READ = os.O_RDONLY | os.O_CLOEXEC
-GONE = (FileNotFoundError, ProcessLookupError)
+GONE = (psutil.Error, FileNotFoundError, ProcessLookupError, PermissionError)  # or it is somebody else's
 
 
 class Sample(NamedTuple):
@@ -57,7 +58,7 @@ class Sample(NamedTuple):
     processes: int
 
 
-def pss_of_tree(pid: int, clock: Callable[[], float] = time.perf_counter, proc: Path = PROC) -> dict[str, Any]:
+def pss_of_tree(pid: int) -> dict[str, Any]:
     """Return a reading of the memory of `pid` and its descendants, each shared page counted once.
 
     `pss_bytes` and what it consists of, which is None before Linux 5.4: `heap_bytes` (private memory of no file),
@@ -67,10 +68,10 @@ def pss_of_tree(pid: int, clock: Callable[[], float] = time.perf_counter, proc: 
 
     Never call it inside timed epochs: it takes about 7 ms per GB.
     """
-    return _pss([pid, *_descendants(pid)], clock(), proc)
+    return _pss([pid, *_descendants(pid)], time.perf_counter())
 
 
-def _pss(pids: Sequence[int], now: float, proc: Path = PROC) -> dict[str, Any]:
+def _pss(pids: Sequence[int], now: float) -> dict[str, Any]:
     """Return the reading of these processes, of which the first is the main one."""
     reading: dict[str, Any] = {"time": now, "reason": None, "pids": []}
     reading |= dict.fromkeys(("pss_bytes", "anonymous_bytes", "main_bytes", "worker_bytes", "shared_bytes"))
@@ -78,11 +79,11 @@ def _pss(pids: Sequence[int], now: float, proc: Path = PROC) -> dict[str, Any]:
     rollups = {}
     for pid in pids:
         try:
-            rollups[pid] = _rollup(proc / str(pid) / "smaps_rollup")
+            rollups[pid] = _rollup(PROC / str(pid) / "smaps_rollup")
         except ProcessLookupError:
             continue
         except FileNotFoundError:
-            if (proc / str(pid)).is_dir():
+            if (PROC / str(pid)).is_dir():
                 return {**reading, "reason": "this kernel has no smaps_rollup (Linux 4.14)"}
         except PermissionError:
             return {**reading, "reason": "not permitted to read smaps_rollup of the measured processes"}
@@ -122,32 +123,22 @@ class Tree:
     where the kernel has it, and costs a read for each thread.)
     """
 
-    def __init__(self, pid: int, proc: Path = PROC, cpu_clock: Callable[[], float] = time.thread_time) -> None:
-        self.proc = proc
+    def __init__(self, pid: int, cpu_clock: Callable[[], float] = time.thread_time) -> None:
         self.cpu_clock = cpu_clock
         self.root = pid
-        self.files: dict[int, tuple[int, int, int]] = {}  # statm, task and fd; never become another process's
-        self.page = os.sysconf("SC_PAGESIZE")
-        self.loadavg = os.open(proc / "loadavg", READ)
+        self.processes: dict[int, psutil.Process] = {}
         self.newest = self.seen = self._newest()
         self.incomplete = True
         self.list_after = 0.0
         self._add(pid)
 
     def _newest(self) -> int:
-        return int(os.pread(self.loadavg, 128, 0).rsplit(None, 1)[1])
+        return int((PROC / "loadavg").read_text().rsplit(None, 1)[1])
 
     def _add(self, pid: int) -> None:
-        if pid in self.files:
-            return
-        opened: list[int] = []
-        try:
-            for name in ("statm", "task", "fd"):
-                opened.append(os.open(self.proc / str(pid) / name, READ))
-        except (*GONE, PermissionError):
-            _close(opened)
-        else:
-            self.files[pid] = tuple(opened)
+        if pid not in self.processes:
+            with suppress(psutil.NoSuchProcess):
+                self.processes[pid] = psutil.Process(pid)
 
     def update(self, now: float) -> float:
         """Find processes that were started since the last call; return the CPU seconds of looking through all."""
@@ -156,7 +147,7 @@ class Tree:
             self.incomplete = True
         else:
             for pid in range(self.seen + 1, newest + 1):
-                if pid not in self.files and self._parent(pid) in self.files:
+                if _parent(pid) in self.processes:
                     self._add(pid)
         self.seen, self.newest = self.newest if newest >= self.newest else newest, newest
         if not self.incomplete or now < self.list_after:
@@ -169,48 +160,35 @@ class Tree:
         self.list_after = now + seconds / LIST_SHARE
         return seconds
 
-    def _parent(self, pid: int) -> int | None:
-        """Return the parent of a process; None for one that has ended and for a number that is a thread's."""
-        try:
-            lines = (self.proc / str(pid) / "status").read_text().splitlines()
-        except (*GONE, PermissionError):
-            return None
-        fields = dict(line.split("\t")[:2] for line in lines[:8] if "\t" in line)
-        return int(fields["PPid:"]) if int(fields["Tgid:"]) == pid else None
-
     def take(self, now: float) -> Sample | None:
         """Return a sample of the whole tree; None where it has ended."""
-        rss, shared, threads, open_files, processes = 0, 0, 0, 0, 0
-        for pid, (statm, task, fd) in list(self.files.items()):
+        rss, private, threads, open_files, processes = 0, 0, 0, 0, 0
+        for pid, process in list(self.processes.items()):
             try:
-                size, resident, of_files = os.pread(statm, 64, 0).split(None, 3)[:3]  # of files and shared memory
-                if size == b"0":  # a zombie
+                memory = process.memory_info()
+                if not memory.vms:  # a zombie
                     continue
-                threads += os.fstat(task).st_nlink - 2
-                open_files += _open_files(fd)
-                rss += int(resident)
-                shared += int(of_files)
+                threads += os.stat(f"/proc/{pid}/task").st_nlink - 2
+                open_files += _open_files(pid)
+                rss += memory.rss
+                private += memory.rss - memory.shared
                 processes += 1
             except GONE:
-                _close(self.files.pop(pid))
-        if not processes:
-            return None
-        return Sample(now, rss * self.page, (rss - shared) * self.page, threads, open_files, processes)
-
-    def close(self) -> None:
-        """Close the files that it keeps open."""
-        _close([self.loadavg, *(number for numbers in self.files.values() for number in numbers)])
-        self.files.clear()
+                del self.processes[pid]
+        return Sample(now, rss, private, threads, open_files, processes) if processes else None
 
 
-def _close(files: Iterable[int]) -> None:
-    for number in files:
-        os.close(number)
+def _parent(pid: int) -> int | None:
+    """Return the parent of a process; None for one that has ended and for a number that is a thread's."""
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        return None
 
 
-def _open_files(fd: int) -> int:
+def _open_files(pid: int) -> int:
     """Return the number of open files: since Linux 6.2 the size of the folder `fd`, before that what it lists."""
-    return os.fstat(fd).st_size or len(os.listdir(fd))
+    return os.stat(f"/proc/{pid}/fd").st_size or len(os.listdir(f"/proc/{pid}/fd"))
 
 
 class Gpu:
@@ -224,13 +202,9 @@ class Gpu:
         except ImportError:
             self.reason = "nvidia-ml-py is not installed"
             return
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError as error:
-            self.reason = f"NVML: {error}"
-            return
         self.nvml = pynvml
         try:
+            pynvml.nvmlInit()
             self.device = self._of_torch()
         except pynvml.NVMLError as error:
             self.reason = f"NVML: {error}"
@@ -278,24 +252,21 @@ class Gpu:
 class Sampler:
     """Samples a process tree when `take` is called, and sums up an interval.
 
-    `hertz`: how often it takes what is cheap. `budget`: the share of one core for PSS (and the GPU), which leaves the
-    whole below 0.8 % wherever every reading has had its time to be paid for. One that falls into epochs shorter than
-    cost / budget weighs more there: what the sampler took in the interval is in the summary.
+    `budget`: the share of one core for PSS (and the GPU), which leaves the whole below 0.8 % wherever every reading has
+    had its time to be paid for. One that falls into epochs shorter than cost / budget weighs more there: what the
+    sampler took in the interval is in the summary.
     """
 
     def __init__(
         self,
         pid: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        hertz: float = 10,
         budget: float = 0.005,
         gpu: bool = True,
         cpu_clock: Callable[[], float] = time.thread_time,
-        proc: Path = PROC,
     ) -> None:
-        self.clock, self.cpu_clock, self.proc = clock, cpu_clock, proc
+        self.clock, self.cpu_clock = clock, cpu_clock
         self.gpu: Gpu | None = Gpu() if gpu else None
-        self.period = 1 / hertz
         self.pss_share = budget - GPU_SHARE if self.gpu and self.gpu.nvml else budget
         self.samples: list[Sample] = []
         self.readings: list[dict[str, Any]] = []
@@ -307,7 +278,7 @@ class Sampler:
     def start(self, pid: int) -> None:
         """Watch this process and its descendants from now on."""
         now = self.clock()
-        self.tree = Tree(pid, self.proc, self.cpu_clock)
+        self.tree = Tree(pid, self.cpu_clock)
         self.due = self.paid = self.gpu_due = now
         self.pss_end, self.pss_seconds, self.pss_rss = now, 0.0, 0
         self.account = [(now, self.cpu_clock())]  # (time, CPU seconds of this thread until then)
@@ -321,15 +292,15 @@ class Sampler:
             sample = self.tree.take(now)
             if sample:
                 self.samples.append(sample)
-            grid = self.due + self.period
+            grid = self.due + PERIOD
             cost = self.cpu_clock() - began - listing
             self.paid = max(self.paid, now - CREDIT_SECONDS) + cost / CHEAP_SHARE
-            self.due = max(grid if grid > now else now + self.period, self.paid)
+            self.due = max(grid if grid > now else now + PERIOD, self.paid)
             if sample and now >= self._pss_due(sample.rss_bytes):
                 self._take_pss(now, sample.rss_bytes)
             if sample and self.gpu and now >= self.gpu_due:
                 began = self.cpu_clock()
-                self.gpu_samples.append((now, *self.gpu.take(self.tree.files)))
+                self.gpu_samples.append((now, *self.gpu.take(self.tree.processes)))
                 self.gpu_due = now + (self.cpu_clock() - began) / GPU_SHARE
             self.account.append((self.clock(), self.cpu_clock()))
         return max(0.0, self.due - self.clock())
@@ -341,16 +312,13 @@ class Sampler:
 
     def _take_pss(self, now: float, rss_bytes: int) -> None:
         began = self.cpu_clock()
-        self.readings.append(_pss([self.tree.root, *(set(self.tree.files) - {self.tree.root})], now, self.proc))
+        self.readings.append(_pss([self.tree.root, *(set(self.tree.processes) - {self.tree.root})], now))
         self.pss_seconds = self.cpu_clock() - began
         self.pss_rss = rss_bytes
         self.pss_end = self.clock()
 
     def stop(self) -> None:
-        """Give back what it holds open; what it has seen stays."""
-        if self.tree:
-            self.tree.close()
-            self.tree = None
+        """Let go of the GPU; what it has seen stays."""
         if self.gpu:
             self.gpu.close()
 
@@ -403,7 +371,7 @@ class Sampler:
     def _missed(self, begin: float, end: float) -> int:
         """Return how often no sample came for longer than two periods."""
         times = [begin, *(sample.time for sample in self.samples if begin <= sample.time <= end), end]
-        return sum(later - earlier > 2 * self.period for earlier, later in pairwise(times))
+        return sum(later - earlier > 2 * PERIOD for earlier, later in pairwise(times))
 
     def _cpu_percent(self, begin: float, end: float) -> float:
         """Return the CPU time of this thread in the interval, in percent of one core."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from scripts.machine.page_cache import ColdCache
 from scripts.measure import protocol
 
 CLOCK = time.perf_counter
@@ -156,7 +157,7 @@ def timeline(
     opened: Callable[..., AbstractContextManager[protocol.Epoch]],
     sink: protocol.Sink,
     batches: int,
-    cold: protocol.Cold | None = None,
+    cold: ColdCache | None = None,
 ) -> list[dict[str, Any]]:
     """Return the spans of the first `batches` of an epoch: track, batch, phase, start_seconds, end_seconds.
 
@@ -178,12 +179,10 @@ def timeline(
             main = _main_track(epoch(number), sink, batches, start)
         noted = notes.read()
     spans = [*main, *_tracks(noted, notes.home, len(main) // 2)]
+    columns = ("track", "batch", "phase", "start_seconds", "end_seconds")
     return [
-        {"track": track, "batch": batch, "phase": phase, "start_seconds": begin, "end_seconds": end}
-        for track, batch, phase, begin, end in (
-            (track, batch, phase, round(begin - start, 6), round(end - start, 6))
-            for track, batch, phase, begin, end in sorted(spans, key=lambda span: (span[3], -span[4]))
-        )
+        dict(zip(columns, (*what, round(begin - start, 6), round(end - start, 6)), strict=True))
+        for *what, begin, end in sorted(spans, key=lambda span: (span[3], -span[4]))
     ]
 
 

@@ -27,23 +27,16 @@ def wait(seconds: float, clock: Callable[[], float], sleep: Callable[[float], No
         pass
 
 
+@dataclass
 class Stepped:
     """A sink that consumes a batch, and then takes a step of a known length."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        step_seconds: float,
-        clock: Callable[[], float],
-        waiting: Callable[[float, Callable[[], float]], None] = wait,
-        reached: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.sink = sink
-        self.step_seconds = step_seconds
-        self._clock = clock
-        self._wait = waiting
-        self._reached = reached
-        self._computed = 0.0
+    sink: Sink
+    step_seconds: float
+    clock: Callable[[], float]
+    waiting: Callable[[float, Callable[[], float]], None] = wait
+    reached: Callable[[], None] = lambda: None
+    seconds: float = 0.0  # of steps, since that was last asked
 
     def consume(self, batch: Mapping[str, Any]) -> Any:
         """Consume the batch and wait for the length of a step; return the checksum.
@@ -51,12 +44,12 @@ class Stepped:
         `reached` returns when the device has done what its current stream was given: the step begins when the batch is
         there, not when its copy is enqueued, and ends when it is consumed (machine/gpu.py; at once on a CPU).
         """
-        self._reached()
-        began = self._clock()
+        self.reached()
+        began = self.clock()
         checksum = self.sink.consume(batch)
-        self._wait(max(0.0, self.step_seconds - (self._clock() - began)), self._clock)
-        self._reached()
-        self._computed += self._clock() - began
+        self.waiting(max(0.0, self.step_seconds - (self.clock() - began)), self.clock)
+        self.reached()
+        self.seconds += self.clock() - began
         return checksum
 
     def finish(self) -> None:
@@ -65,7 +58,7 @@ class Stepped:
 
     def computed(self) -> float:
         """Return the seconds of steps since this was last asked."""
-        seconds, self._computed = self._computed, 0.0
+        seconds, self.seconds = self.seconds, 0.0
         return seconds
 
 
@@ -79,10 +72,8 @@ class Trial:
     batches: int
 
 
-def minimum_step(
-    trial: Callable[[float], Trial], batch_seconds: float, limit_ms: float, target_percent: float = TARGET_PERCENT
-) -> dict[str, Any]:
-    """Return the minimum step, `ms`, in which AU is at least `target_percent`, found by bisection.
+def minimum_step(trial: Callable[[float], Trial], batch_seconds: float, limit_ms: float) -> dict[str, Any]:
+    """Return the minimum step, `ms`, in which AU is at least TARGET_PERCENT, found by bisection.
 
     `trial(step_ms)` measures one length. `batch_seconds` is the time a batch takes without a step: since the steps
     add to it or hide behind it, AU at a step s is at most s / batch_seconds, which bounds the search from below
@@ -90,23 +81,23 @@ def minimum_step(
     work behind the step and those that do not differ by a factor of ten. `missed_ms` is the longest step known to be
     too short. `ms` is None where even `limit_ms` is: then `missed_ms` is that limit.
     """
-    share = target_percent / 100
+    share = TARGET_PERCENT / 100
     low = min(limit_ms, batch_seconds * 1000 * share)  # too short or just so
     if low >= limit_ms:
-        return _found(None, limit_ms, limit_ms, target_percent, [])
+        return _found(None, limit_ms, limit_ms, [])
     trials: list[Trial] = []
     high: float | None = None
     guess = low * PRECISION**2
     while len(trials) < MOST_TRIALS and (high is None or high > low * PRECISION):
         trials.append(trial(guess))
-        if trials[-1].au_percent >= target_percent:
+        if trials[-1].au_percent >= TARGET_PERCENT:
             high = guess
         elif guess >= limit_ms:
-            return _found(None, limit_ms, limit_ms, target_percent, trials)
+            return _found(None, limit_ms, limit_ms, trials)
         else:
             low = guess
         guess = _next(trials[-1], low, high, share, limit_ms)
-    return _found(high, low, limit_ms, target_percent, trials)
+    return _found(high, low, limit_ms, trials)
 
 
 def _next(last: Trial, low: float, high: float | None, share: float, limit_ms: float) -> float:
@@ -121,13 +112,11 @@ def _next(last: Trial, low: float, high: float | None, share: float, limit_ms: f
     return max(middle, high / PRECISION) if guess >= high / PRECISION**0.5 else middle
 
 
-def _found(
-    high: float | None, low: float, limit_ms: float, target_percent: float, trials: list[Trial]
-) -> dict[str, Any]:
+def _found(high: float | None, low: float, limit_ms: float, trials: list[Trial]) -> dict[str, Any]:
     return {
         "ms": high,
         "missed_ms": low,
         "limit_ms": limit_ms,
-        "target_percent": target_percent,
+        "target_percent": TARGET_PERCENT,
         "trials": [asdict(trial) for trial in trials],
     }

@@ -11,6 +11,7 @@ the epochs. On a GPU a step is what is between two events in its stream, the wai
 """
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ import torch
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of
+from scripts.measure.sink import Checksums, Kept, PlainLoop, data_of, without_sums
+from scripts.measure.verify import Verifier
 
 Opened = Callable[[], AbstractContextManager[protocol.Epoch]]
 Validation = Callable[[], Iterator[protocol.Batch]]  # asks for one pass over the validation split
@@ -73,6 +75,10 @@ class Task:
     logs: Path | None = None  # folder of this run's TensorBoard logs; emptied first
     make: Callable[[int, int], torch.nn.Module] = autoencoder
     joined: Callable[[torch.nn.Module], AbstractContextManager[Any]] = nullcontext  # around an epoch of the model
+    epochs: int = 1  # timed, at least, and more until these took
+    least_seconds: float = 0.0
+    clock: Clock = time.perf_counter
+    around: Around = lambda _phase: None  # called with "before" the first of them and "after" the last
     agreed: Callable[[bool], bool] = bool  # as of protocol.run
 
 
@@ -100,10 +106,7 @@ class StepTimes:
         self._events: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> None:
-        if self.device == "cpu":
-            self._began = self._clock()
-        else:
-            self._began = gpu.moment()
+        self._began = self._clock() if self.device == "cpu" else gpu.moment()
 
     def __exit__(self, *_exception: object) -> None:
         if self.device == "cpu":
@@ -121,31 +124,24 @@ class StepTimes:
 class TrainingSink:
     """The bare loop: consuming a batch is a training step. Losses stay on the device until an epoch is over."""
 
-    def __init__(
-        self,
-        device: str,
-        inputs: int,
-        seed: int,
-        clock: Clock,
-        make: Callable[[int, int], torch.nn.Module] = autoencoder,
-    ) -> None:
-        self.device = device
-        self.inputs = inputs
-        self.model = make(inputs, seed).to(device)
+    def __init__(self, task: Task) -> None:
+        self.device = task.device
+        self.inputs = task.inputs
+        self.model = task.make(task.inputs, task.seed).to(task.device)
         self.optimizer = optimizer_of(self.model)
-        self._clock = clock
-        self._steps = StepTimes(device, clock)
+        self._clock = task.clock
+        self.steps = StepTimes(task.device, task.clock)
         self._losses: list[torch.Tensor | float] = []
 
     def consume(self, batch: Mapping[str, Any]) -> Checksums:
         """Train on one batch; return its checksum, without sums."""
-        with self._steps:
+        with self.steps:
             loss = reconstruction_loss(self.model, batch, self.inputs)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
         self._losses.append(kept_loss(loss))
-        return checksum_of(batch)
+        return without_sums(batch)
 
     def finish(self) -> None:
         """Wait until the device has trained on what it was given."""
@@ -153,7 +149,7 @@ class TrainingSink:
 
     def computed(self) -> float:
         """Return the seconds in training steps since this was last asked; after `finish`."""
-        return self._steps.taken()
+        return self.steps.taken()
 
     def losses(self) -> list[float]:
         """Return the loss of each batch since this was last asked; after `finish`, since it waits for the device."""
@@ -177,11 +173,6 @@ class TrainingSink:
 
 def optimizer_of(model: torch.nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(model.parameters())
-
-
-def checksum_of(batch: protocol.Batch) -> Checksums:
-    """Return what proves that each item came once; copies, since the batch is valid until the next is asked for."""
-    return Checksums(batch["item"].clone(), batch["target"].clone(), None, None)
 
 
 def kept_loss(loss: torch.Tensor) -> torch.Tensor | float:
@@ -211,10 +202,10 @@ class Course:
     losses: list[list[float]] = field(default_factory=list)  # of each batch, by epoch, the warm-up epoch's first
     validation_losses: list[float] = field(default_factory=list)
 
-    def enough(self, epochs: int, least_seconds: float) -> bool:
-        """Return whether as much was timed as is wanted."""
+    def enough(self, task: Task) -> bool:
+        """Return whether as much was timed as is wanted, on all ranks."""
         timed = self.times.epochs
-        return len(timed) >= epochs and sum(epoch.seconds for epoch in timed) >= least_seconds
+        return task.agreed(len(timed) >= task.epochs and sum(epoch.seconds for epoch in timed) >= task.least_seconds)
 
     def validated(self, seconds: float, loss: float) -> None:
         """Note the validation that followed the last epoch; nothing of that after the warm-up epoch."""
@@ -226,7 +217,7 @@ class Course:
         """Return the result; at least one epoch was timed."""
         timed = self.times.epochs
         means = [
-            sum(loss * size for loss, size in zip(losses, epoch.batch_items, strict=True)) / epoch.items
+            mean_over_items(list(zip(losses, epoch.batch_items, strict=True)))
             for losses, epoch in zip(self.losses[1:], timed, strict=True)
         ]
         return Training(
@@ -251,38 +242,29 @@ class Course:
             writer.add_scalar("loss/validation", loss, number)
 
 
-def run_bare(
-    opened: Opened,
-    verifier: protocol.Verifier,
-    task: Task,
-    epochs: int,
-    clock: Clock,
-    least_seconds: float = 0.0,
-    around: Around = lambda _phase: None,
-) -> tuple[protocol.Times, Training | None]:
+def run_bare(opened: Opened, verifier: Verifier, task: Task) -> tuple[protocol.Times, Training | None]:
     """Train by the bare loop; return its times, and what it gave, None where the verify epoch was wrong.
 
-    At least `epochs` are timed, and more until these took `least_seconds`. `around` is called with "before" the first
-    and "after" the last of them; validations are between.
+    Validations are between the timed epochs.
     """
-    sink = TrainingSink(task.device, task.inputs, task.seed, clock, task.make)
+    sink = TrainingSink(task)
     course = Course()
     training = None
-    with protocol.verified(opened, verifier, Counted(), course.times, clock) as epoch:
+    with protocol.verified(opened, verifier, Counted(), course.times, task.clock) as epoch:
         if verifier.ok:
             passed(task.validation)
-            _train_once(epoch, sink, course, task, [], clock)
-            around("before")
-            while not task.agreed(course.enough(epochs, least_seconds)):
-                course.delivered += _train_once(epoch, sink, course, task, course.times.epochs, clock)
-            around("after")
+            _train_once(epoch, sink, course, task, [])
+            task.around("before")
+            while not course.enough(task):
+                course.delivered += _train_once(epoch, sink, course, task, course.times.epochs)
+            task.around("after")
             training = course.training(sink.model, task.inputs)
     if training and task.logs:
         from torch.utils.tensorboard import SummaryWriter
 
         with SummaryWriter(str(emptied(task.logs))) as writer:
             course.write(writer, training)
-    check_epochs(course, verifier)
+    protocol.check_epochs(verifier, course.delivered)
     return course.times, training
 
 
@@ -292,11 +274,11 @@ def _train_once(
     course: Course,
     task: Task,
     into: list[protocol.EpochTimes],
-    clock: Clock,
 ) -> list[Kept]:
     """Train for the next epoch, time it, then validate; return its checksums, as protocol.time_epochs does."""
     with task.joined(sink.model):
-        delivered = protocol.time_epochs(protocol.counted_on(epoch, len(course.losses)), sink, 1, clock, 0.0, into)
+        counted = protocol.counted_on(epoch, len(course.losses))
+        delivered = protocol.time_epochs(counted, sink, 1, task.clock, 0.0, into)
     course.losses.append(sink.losses())
     if task.validation:
         course.validated(*sink.validate(task.validation))
@@ -318,12 +300,6 @@ class Counted(PlainLoop):
 def passed(validation: Validation | None) -> int:
     """Pass over the validation split once, so that its workers run and its files are read; return its batches."""
     return sum(1 for _ in validation()) if validation else 0
-
-
-def check_epochs(course: Course, verifier: protocol.Verifier) -> None:
-    """Have the verifier look at what the timed epochs delivered."""
-    for number, checksums in enumerate(course.delivered, start=1):
-        verifier.check_epoch(number, checksums)
 
 
 def emptied(folder: Path) -> Path:

@@ -1,5 +1,7 @@
 """The same training by `lightning.Trainer.fit` instead of the bare loop; see measure/training.py.
 
+It takes seconds to import, which are not the loader's: a task does so before the loader is opened.
+
 In a process that has joined a process group it is a rank of Lightning's `ddp` strategy. That knows no ranks that have a
 batch less than others, which its own sampler prevents by repeating items: such shares are refused here.
 """
@@ -13,12 +15,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins.environments import LightningEnvironment, TorchElasticEnvironment
 
 from scripts.machine import gpu
 from scripts.measure import protocol
-from scripts.measure.sink import Kept
+from scripts.measure.sink import Kept, without_sums
 from scripts.measure.training import (
-    Around,
     Clock,
     Counted,
     Course,
@@ -26,8 +30,6 @@ from scripts.measure.training import (
     StepTimes,
     Task,
     Training,
-    check_epochs,
-    checksum_of,
     emptied,
     kept_loss,
     mean_over_items,
@@ -36,34 +38,24 @@ from scripts.measure.training import (
     read_losses,
     reconstruction_loss,
 )
+from scripts.measure.verify import Verifier
 
 LOG_EVERY_STEPS = 50  # Lightning's own default
 
 
-def run_lightning(
-    opened: Opened,
-    verifier: protocol.Verifier,
-    task: Task,
-    epochs: int,
-    clock: Clock,
-    least_seconds: float = 0.0,
-    around: Around = lambda _phase: None,
-) -> tuple[protocol.Times, Training | None]:
+def run_lightning(opened: Opened, verifier: Verifier, task: Task) -> tuple[protocol.Times, Training | None]:
     """Train by `lightning.Trainer.fit`; as `run_bare` in what it takes, returns and times.
 
     A step is the optimizer's, with Lightning's closure inside it. Losses are kept as in the bare loop, not by
     `self.log`, so that the difference of the two is the Trainer's.
     """
-    import lightning.pytorch  # noqa: F401  # now: it takes seconds, which are not the loader's
-
     course, verified = Course(), Counted()
     training = None
-    with protocol.verified(opened, verifier, verified, course.times, clock) as epoch:
+    with protocol.verified(opened, verifier, verified, course.times, task.clock) as epoch:
         if verifier.ok:
             _same_batches(verified.batches)
-            enough = lambda: task.agreed(course.enough(epochs, least_seconds))  # noqa: E731
-            training = _Fit(task, course, epoch, verified.batches, enough, clock, around).run()
-    check_epochs(course, verifier)
+            training = _Fit(task, course, epoch, verified.batches).run()
+    protocol.check_epochs(verifier, course.delivered)
     return course.times, training
 
 
@@ -108,39 +100,25 @@ class _Asked:
         self.arrivals = self._resolved(self.arrivals)
 
 
-class _Fit:
+class _Fit(LightningModule):
     """One `Trainer.fit`: what happens at its hooks, and what is kept."""
 
-    def __init__(
-        self,
-        task: Task,
-        course: Course,
-        epoch: protocol.Epoch,
-        batches: int,
-        enough: Callable[[], bool],
-        clock: Clock,
-        around: Around,
-    ) -> None:
+    def __init__(self, task: Task, course: Course, epoch: protocol.Epoch, batches: int) -> None:
+        super().__init__()
         self.task = task
         self.course = course
-        self.enough = enough
-        self.clock = clock
-        self.around = around
         self.model = task.make(task.inputs, task.seed)
-        self.steps = StepTimes(task.device, clock)
+        self.steps = StepTimes(task.device, task.clock)
         self.losses: list[torch.Tensor | float] = []  # of this epoch
         self.validated: list[tuple[torch.Tensor | float, int]] = []
         self.checksums = Kept()
-        self.train = _Asked(lambda: epoch(len(course.losses) + 1), batches, clock)
+        self.batches = _Asked(lambda: epoch(len(course.losses) + 1), batches, task.clock)
         self.validation: _Asked | None = None
         if task.validation and (validation_batches := passed(task.validation)):
-            self.validation = _Asked(task.validation, validation_batches, clock)
+            self.validation = _Asked(task.validation, validation_batches, task.clock)
 
     def run(self) -> Training:
         """Fit; return the result."""
-        from lightning.pytorch import Trainer
-        from lightning.pytorch.loggers import TensorBoardLogger
-
         with _quiet():
             trainer = Trainer(
                 **(_of_ranks() if dist.is_initialized() else _of_one(self.task.device)),
@@ -149,35 +127,55 @@ class _Fit:
                 max_epochs=-1,  # until `enough`
                 num_sanity_val_steps=0,
                 limit_val_batches=1.0 if self.validation else 0,
-                log_every_n_steps=min(LOG_EVERY_STEPS, len(self.train)),
+                log_every_n_steps=min(LOG_EVERY_STEPS, len(self.batches)),
                 inference_mode=False,  # no_grad, as in the bare loop: a loader's buffers must not be bound to either
                 use_distributed_sampler=False,
                 enable_checkpointing=False,
                 enable_progress_bar=False,
                 enable_model_summary=False,
             )
-            trainer.fit(_module(self), train_dataloaders=self.train, val_dataloaders=self.validation or [])
-        return self.training
+            trainer.fit(self, train_dataloaders=self.batches, val_dataloaders=self.validation or [])
+        return self.result
 
-    def begin_epoch(self) -> None:
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return that of the bare loop."""
+        return optimizer_of(self.model)
+
+    def training_step(self, batch: protocol.Batch, _batch_idx: int) -> torch.Tensor:
+        """Return the loss of a batch."""
+        loss = reconstruction_loss(self.model, batch, self.task.inputs)
+        self.losses.append(kept_loss(loss))
+        return loss
+
+    def optimizer_step(self, _epoch: int, _batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
+        """Take a step, which calls `training_step`."""
+        with self.steps:
+            optimizer.step(closure=optimizer_closure)
+
+    def validation_step(self, batch: protocol.Batch, _batch_idx: int) -> None:
+        """Keep the loss of a batch of the validation split."""
+        loss = reconstruction_loss(self.model, batch, self.task.inputs)
+        self.validated.append((kept_loss(loss), len(batch["item"])))
+
+    def on_train_epoch_start(self) -> None:
         """Nothing is timed in the first epoch."""
         self.checksums = Kept()
         if len(self.course.losses) == 1:
-            self.around("before")
+            self.task.around("before")
 
-    def trained(self, batch: protocol.Batch) -> None:
+    def on_train_batch_end(self, _outputs: Any, batch: protocol.Batch, _batch_idx: int) -> None:
         """Keep the batch's checksum; after the last one the epoch has ended, and its validation may begin."""
-        self.checksums.add(checksum_of(batch))
-        if len(self.checksums.sizes) == len(self.train):
+        self.checksums.add(without_sums(batch))
+        if len(self.checksums.sizes) == len(self.batches):
             self._end_epoch()
 
     def _end_epoch(self) -> None:
-        self.train.finish()
+        self.batches.finish()
         gpu.synchronize(self.task.device)
-        end = self.clock()
+        end = self.task.clock()
         computed = self.steps.taken()
         if self.course.losses:
-            start, arrivals = self.train.start, [arrival - self.train.start for arrival in self.train.arrivals]
+            start, arrivals = self.batches.start, [arrival - self.batches.start for arrival in self.batches.arrivals]
             sizes = self.checksums.sizes
             gap = arrivals[0] if arrivals else end - start
             times = protocol.EpochTimes(end - start, gap, sum(sizes), arrivals, sizes, compute_seconds=computed)
@@ -186,41 +184,36 @@ class _Fit:
         self.course.losses.append(read_losses(self.losses))
         self.losses = []
 
-    def end_validation(self) -> None:
+    def on_validation_epoch_end(self) -> None:
         """Note how long it took and what it gave."""
         self.validation.finish()
         gpu.synchronize(self.task.device)
-        seconds = self.clock() - self.validation.start
+        seconds = self.task.clock() - self.validation.start
         self.course.validated(seconds, mean_over_items(self.validated))
         self.validated = []
 
-    def is_last_epoch(self) -> bool:
-        """End the epoch if it was cut short, and return whether it was the last."""
-        if len(self.checksums.sizes) < len(self.train):
+    def on_train_epoch_end(self) -> None:
+        """End the epoch if it was cut short, and the training if it was the last."""
+        if len(self.checksums.sizes) < len(self.batches):
             self._end_epoch()
-        last = self.enough()
-        if last:
-            self.around("after")
-        return last
+        self.trainer.should_stop = self.course.enough(self.task)
+        if self.trainer.should_stop:
+            self.task.around("after")
 
-    def end(self, logger: Any) -> None:
+    def on_train_end(self) -> None:
         """Make the result, and write the logs while the logger is open."""
-        self.training = self.course.training(self.model, self.task.inputs)
-        if logger:
-            self.course.write(logger.experiment, self.training)
+        self.result = self.course.training(self.model, self.task.inputs)
+        if self.logger:
+            self.course.write(self.logger.experiment, self.result)
 
 
 def _of_one(device: str) -> dict[str, Any]:
     """Return the Trainer's arguments for one process: a job of SLURM is that here, whatever its variables say."""
-    from lightning.pytorch.plugins.environments import LightningEnvironment
-
     return {"devices": 1 if device == "cpu" else [gpu.current()], "plugins": [LightningEnvironment()]}
 
 
 def _of_ranks() -> dict[str, Any]:
     """Return those of a rank that torchrun's launcher has started, which the environment describes."""
-    from lightning.pytorch.plugins.environments import TorchElasticEnvironment
-
     each = int(os.environ["LOCAL_WORLD_SIZE"])
     nodes = dist.get_world_size() // each
     return {"strategy": "ddp", "devices": each, "num_nodes": nodes, "plugins": [TorchElasticEnvironment()]}
@@ -237,49 +230,6 @@ def _same_batches(own: int) -> None:
             f"the ranks have {', '.join(map(str, found))} batches, and Lightning's ddp needs as many on each: measure "
             "with another batch_size, or with the task ddp, whose join lets a rank have one less"
         )
-
-
-def _module(fit: _Fit) -> Any:
-    """Return the LightningModule, made here since its base class is not imported where the bare loop runs."""
-    from lightning.pytorch import LightningModule
-
-    class Module(LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = fit.model
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return optimizer_of(self.model)
-
-        def training_step(self, batch: protocol.Batch, _batch_idx: int) -> torch.Tensor:
-            loss = reconstruction_loss(self.model, batch, fit.task.inputs)
-            fit.losses.append(kept_loss(loss))
-            return loss
-
-        def optimizer_step(self, _epoch: int, _batch_idx: int, optimizer: Any, optimizer_closure: Any = None) -> None:
-            with fit.steps:
-                optimizer.step(closure=optimizer_closure)
-
-        def validation_step(self, batch: protocol.Batch, _batch_idx: int) -> None:
-            loss = reconstruction_loss(self.model, batch, fit.task.inputs)
-            fit.validated.append((kept_loss(loss), len(batch["item"])))
-
-        def on_train_epoch_start(self) -> None:
-            fit.begin_epoch()
-
-        def on_train_batch_end(self, _outputs: Any, batch: protocol.Batch, _batch_idx: int) -> None:
-            fit.trained(batch)
-
-        def on_validation_epoch_end(self) -> None:
-            fit.end_validation()
-
-        def on_train_epoch_end(self) -> None:
-            self.trainer.should_stop = fit.is_last_epoch()
-
-        def on_train_end(self) -> None:
-            fit.end(self.logger)
-
-    return Module()
 
 
 @contextmanager

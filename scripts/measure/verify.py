@@ -6,6 +6,7 @@ that the author of a loader reads "scaled by 0.99997" and not "hash differs".
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,40 +16,32 @@ from scripts.measure.checksums import LEAST_SHUFFLED, SHOWN, differ, rows_of, so
 from scripts.measure.sink import Checksums
 
 
+@dataclass
 class Verifier:
     """Compares the batches of one epoch with one split of a corpus.
 
     `problems` holds a line for each kind of fault, with the first items that have it.
     """
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        split: str,
-        batch_size: int,
-        short_batches: int,
-        device: str = "cpu",
-        world: int = 1,
-        limit: int = 0,
-        tolerance: int = 0,
-        sums: Mapping[int, tuple[int, ...]] | None = None,
-    ) -> None:
-        self.corpus = corpus
-        self.world = world  # ranks that share the split: what they deliver together measure/across.py looks at
-        self.items: dict[int, Item] = {item.index: item for item in corpus.items(split)}
+    corpus: Corpus
+    split: str
+    batch_size: int
+    short_batches: int  # allowed number of batches that are not full
+    device: str = "cpu"
+    world: int = 1  # ranks that share the split: what they deliver together measure/across.py looks at
+    limit: int = 0  # what a value may differ by: of a decoder whose last bits are its own
+    tolerance: int = 0  # of the means of a timed epoch's images, where they may be decoded otherwise
+    sums: dict[int, tuple[int, ...]] = field(default_factory=dict)  # of each item: of the proof, and the verify epoch
+    difference: float = 0.0  # the largest one
+    seen: Counter[int] = field(default_factory=Counter)
+    orders: list[list[int]] = field(default_factory=list)  # of a split that is not shared only that of the last epoch
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    by_hash: dict[str, int] | None = None
+    ended: bool = False  # the verify epoch: before, nothing is proven
+
+    def __post_init__(self) -> None:
+        self.items: dict[int, Item] = {item.index: item for item in self.corpus.items(self.split)}
         self._in_order = sorted(self.items)
-        self.batch_size = batch_size
-        self.short_batches = short_batches  # allowed number of batches that are not full
-        self.device = device
-        self.limit = limit  # what a value may differ by: of a decoder whose last bits are its own
-        self.tolerance = tolerance  # of the means of a timed epoch's images, where they may be decoded otherwise
-        self.difference = 0.0  # the largest one
-        self.seen: Counter[int] = Counter()
-        self.orders: list[list[int]] = []  # of the epochs so far; of a split that is not shared only of the last
-        self.sums = dict(sums or {})  # of each item: of the proof, where one is given, and of the verify epoch
-        self.faults: dict[str, list[str]] = {}
-        self.by_hash: dict[str, int] | None = None
-        self.ended = False  # the verify epoch: before, nothing is proven
 
     @property
     def ok(self) -> bool:

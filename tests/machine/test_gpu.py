@@ -295,7 +295,7 @@ def test_copies_ahead_hide_in_steps_and_a_step_waits_for_its_own_alone(model, sc
     sink = stepped(model, 0.03)
     with ahead(lent(10, lasting=True), scene) as epoch:
         for batch in epoch(0):
-            sink._reached()
+            sink.reached()
             model.sleep(0.03)
             del batch
     assert model.now == pytest.approx(0.02 + 10 * 0.03, rel=0.01)

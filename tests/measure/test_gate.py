@@ -8,7 +8,6 @@ import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import psutil
 import pytest
 import torch
 
@@ -344,8 +343,6 @@ BROKEN_FILE = '''"""A loader broken on purpose: it leaves the sign of the loudes
 
 from contextlib import contextmanager
 
-import {library}
-
 FORMAT = "memmap"
 REQUIRES = {requires}
 SETTINGS = ()
@@ -354,24 +351,20 @@ SNIPPET = "loader = []"
 
 @contextmanager
 def open_epochs(request):
-    {body}
     yield lambda number: iter([])
 '''
 
 
 @pytest.mark.parametrize(
-    ("body", "requires", "status", "reason"),
+    ("requires", "status", "reason"),
     [
-        ("pass", ("torch",), "failed", "verification: missing items: 23 of 23: "),
-        ("raise OSError('the disk is gone')", ("torch",), "failed", "OSError: the disk is gone"),
-        ("os.kill(os.getpid(), 11)", ("torch",), "failed", "the process crashed (SIGSEGV)"),
-        ("pass", ("no-such-library",), "skipped", "not installed: no-such-library"),
+        (("torch",), "failed", "verification: missing items: 23 of 23: "),
+        (("no-such-library",), "skipped", "not installed: no-such-library"),
     ],
 )
-def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body, requires, status, reason):
+def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, requires, status, reason):
     """The program itself: a broken loader is a record with its reason and without a speed; exit status 0."""
-    text = BROKEN_FILE.format(library="os", requires=repr(requires), body=body)
-    (broken_project / "loaders" / "broken.py").write_text(text)
+    (broken_project / "loaders" / "broken.py").write_text(BROKEN_FILE.format(requires=repr(requires)))
     commit = committed(tmp_path)
     write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
     out = tmp_path / "run.json"
@@ -391,35 +384,6 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, body
     assert absent == dict.fromkeys(requires, status == "skipped")
 
 
-def test_a_loader_that_breaks_when_a_stage_is_left_out_keeps_its_number(tmp_path, corpus, broken_project):
-    (broken_project / "loaders" / "broken.py").write_text(
-        '''"""A loader whose STAGES are wrong: it cannot leave out what it says it can."""
-
-from contextlib import contextmanager
-
-from scripts.loaders.numpy_memmap import FORMAT, OPTIONS, REQUIRES, SETTINGS, SNIPPET, STAGES, simplify
-from scripts.loaders import numpy_memmap
-
-
-@contextmanager
-def open_epochs(request):
-    if request.without:
-        raise KeyError("read")
-    with numpy_memmap.open_epochs(request) as epoch:
-        yield epoch
-'''
-    )
-    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
-    out = tmp_path / "run.json"
-    command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
-    command += ["--corpus", corpus.root, "--out", out, "--seconds", "0", "--bottlenecks"]
-    subprocess.run(command, check=True, capture_output=True, cwd=broken_project.parent)
-    record = json.loads(out.read_text())
-    assert record["status"] == "ok" and record["items_per_second"] > 0 and record["bottleneck_trials"] is None
-    [warning] = [one for one in record["warnings"] if one["code"] == "no-bottleneck-trials"]
-    assert "KeyError: 'read'" in warning["seen"]
-
-
 @pytest.fixture
 def broken_project(tmp_path):
     """A copy of scripts/, of the schema it reads and of the environments it names, to plant a loader in."""
@@ -428,27 +392,6 @@ def broken_project(tmp_path):
     shutil.copytree(project / "workflow" / "schemas", tmp_path / "workflow" / "schemas")
     shutil.copy(project / ".gitignore", tmp_path)
     return shutil.copytree(plugins.SCRIPTS, tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-
-
-def test_a_killed_run_leaves_no_record_and_no_process(tmp_path, corpus, broken_project):
-    """kill -9 of the program in the middle of a run: nothing that looks finished, and its child ends as well."""
-    (broken_project / "loaders" / "broken.py").write_text(
-        BROKEN_FILE.format(library="time", requires=("torch",), body="time.sleep(60)")
-    )
-    write_format(corpus, "memmap", tmp_path / "memmap", readers=1)
-    out = tmp_path / "run.json"
-    command = [*program_line("run_loader"), "--loader", "broken", "--data", tmp_path / "memmap"]
-    process = subprocess.Popen([*command, "--corpus", corpus.root, "--out", out], cwd=broken_project.parent)
-    children = []
-    while not children:
-        assert process.poll() is None, "it ended by itself"
-        children = psutil.Process(process.pid).children()
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    _, alive = psutil.wait_procs(children, timeout=300)
-    assert not alive
-    assert not list(tmp_path.glob("*run.json*"))
 
 
 @pytest.mark.parametrize("key", ["audio", "target", "labels", "item"])

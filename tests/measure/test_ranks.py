@@ -25,9 +25,10 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, by_hand, nodes, one_run, training, training_ddp
+from scripts.measure import across, by_hand, nodes, one_run, training
 from scripts.measure import ranks as ranks_of_run
 from scripts.measure.ranks import LateError, Rank
+from scripts.measure.tasks.ddp import run_ddp
 from scripts.measure.verify import Verifier
 from scripts.plan.results import Result
 from scripts.tables.records import read_record
@@ -223,18 +224,18 @@ def trained(corpus, formats, joined: bool) -> Callable[[Rank], Any]:
                 return positions[:few] if self.rank else positions[few:]
 
         request = LoaderRequest(**{**vars(request), "share": Uneven(rank.share.rank, WORLD)})
-        task = training.Task(inputs=request.samples, agreed=rank.agreed)
+        task = training.Task(inputs=request.samples, epochs=2, agreed=rank.agreed)
         verifier = Verifier(corpus, "train", request.batch_size, 1, world=WORLD)
-        train = training_ddp.run_ddp
+        train = run_ddp
         if not joined:
             ddp = torch.nn.parallel.DistributedDataParallel
 
-            def train(opened, verifier, task, *more):
+            def train(opened, verifier, task):
                 make = task.make
                 changed = {"make": lambda *sizes: ddp(make(*sizes)), "joined": nullcontext}
-                return training.run_bare(opened, verifier, replace(task, **changed), *more)
+                return training.run_bare(opened, verifier, replace(task, **changed))
 
-        _, found = train(lambda: loader.open_epochs(request), verifier, task, 2, time.perf_counter)
+        _, found = train(lambda: loader.open_epochs(request), verifier, task)
         assert verifier.ok, verifier.problems
         return found.last_loss, found.parameters, [sorted(order) for order in verifier.orders]
 

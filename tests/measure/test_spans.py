@@ -139,14 +139,18 @@ def test_files_that_are_to_be_decoded_are_read_before(workers, by):
             yield epoch
 
     SlowFile.read.clear()
-    found = spans.timeline(opened, Sink("cpu"), 4)
+    with nothing_left_open():
+        found = spans.timeline(opened, Sink("cpu"), 4)
     read, decode = by_batch(found, "read"), by_batch(found, "decode")
     assert set(read) == set(decode) == set(range(4))
     for batch in range(4):
         assert read[batch]["track"] == decode[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
         assert seconds_of(read[batch]) >= 0.0159 and seconds_of(decode[batch]) >= 0.0319, "8 files a batch"
         assert read[batch]["end_seconds"] == decode[batch]["start_seconds"]
-    assert set(by_batch(found, "collate")) == (set() if by == "batch" else set(range(4)))
+    collate = by_batch(found, "collate")
+    assert set(collate) == (set() if by == "batch" else set(range(4))), "it collates as it reads"
+    assert all(decode[batch]["end_seconds"] <= span["start_seconds"] for batch, span in collate.items())
+    assert all(decode[batch]["track"] == span["track"] for batch, span in collate.items())
     assert len(SlowFile.read) == (0 if workers else 4 * 8), "of the batches that are noted alone, where they are made"
 
 
@@ -161,27 +165,6 @@ def test_without_workers_reading_is_part_of_waiting():
     assert {span["phase"] for span in found} == {"read", "wait", "step"}, "nothing is handed over"
     read, wait = by_batch(found, "read"), by_batch(found, "wait")
     assert all(within(read[batch], wait[batch]) and seconds_of(read[batch]) >= 0.0049 for batch in range(12))
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_what_torch_collates_has_a_phase_of_its_own(workers):
-    class Items(torch.utils.data.Dataset):
-        def __getitem__(self, position):
-            whole = {"audio": torch.zeros(1, 100), "labels": torch.zeros(3)}
-            return {**whole, "target": torch.tensor(0), "item": torch.tensor(position)}
-
-    @contextmanager
-    def opened(**changes):
-        with _torch.epochs_of(replace(planted.request(workers), **changes), Items()) as epoch:
-            yield epoch
-
-    with nothing_left_open():
-        found = spans.timeline(opened, Sink("cpu"), 5)
-    read, collate = by_batch(found, "read"), by_batch(found, "collate")
-    assert set(read) == set(collate) == set(range(5))
-    for batch in range(5):
-        assert read[batch]["track"] == collate[batch]["track"] == (f"worker {batch % 2}" if workers else "main")
-        assert read[batch]["end_seconds"] <= collate[batch]["start_seconds"]
 
 
 class Scene:
@@ -304,10 +287,10 @@ def run(placed, tmp_path, *options, name="numpy_memmap") -> subprocess.Completed
     return subprocess.run([*command, "--seconds", "0.05", *options], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("cache", ["warm", "cold"])
-def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
+@pytest.mark.parametrize(("cache", "more"), [("warm", []), ("cold", ["--bottlenecks"])])
+def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache, more):
     settings = json.dumps({"workers": 1, "batch_size": 8})
-    done = run(placed, tmp_path, "--timeline", "--bottlenecks", "--cache", cache, "--settings", settings)
+    done = run(placed, tmp_path, "--timeline", *more, "--cache", cache, "--settings", settings)
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
     jsonschema.validate(record, SCHEMA)
@@ -321,37 +304,37 @@ def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache):
     assert set(by_batch(record["spans"], "read")) == set(range(batches))
 
 
-def test_without_being_asked_for_there_are_none(placed, tmp_path):
-    assert run(placed, tmp_path).returncode == 0
-    assert read_json(tmp_path / "run.json")["spans"] is None
-
-
 def test_a_limited_cache_has_none(placed, tmp_path):
     done = run(placed, tmp_path, "--timeline", "--cache", "limited")
     assert done.returncode != 0 and "--timeline: found with --cache limited" in done.stderr
     assert not (tmp_path / "run.json").exists()
 
 
-def test_the_number_stands_where_the_loader_breaks_in_that_epoch(placed, tmp_path):
-    (tmp_path / "mine.py").write_text('''"""Breaks when it is looked at."""
+def test_the_number_stands_where_the_loader_breaks_in_that_epoch_or_when_a_stage_is_left_out(placed, tmp_path):
+    (tmp_path / "mine.py").write_text('''"""Breaks when it is looked at, or is to leave out what it says it can."""
 from contextlib import contextmanager
 from scripts.loaders import numpy_memmap
 FORMAT = "memmap"
 OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
+STAGES = ("read",)
 
 @contextmanager
 def open_epochs(request):
     if request.spans:
         raise ValueError("not again")
+    if request.without:
+        raise KeyError("read")
     with numpy_memmap.open_epochs(request) as epoch:
         yield epoch
 ''')
-    done = run(placed, tmp_path, "--timeline", "--file", tmp_path / "mine.py", name="mine")
+    done = run(placed, tmp_path, "--timeline", "--bottlenecks", "--file", tmp_path / "mine.py", name="mine")
     assert done.returncode == 0, done.stderr
     record = read_json(tmp_path / "run.json")
-    assert record["status"] == "ok" and record["items_per_second"] > 0 and record["spans"] is None
-    [warning] = [warning for warning in record["warnings"] if warning["code"] == "no-timeline"]
-    assert warning["seen"] == "opened once more for the batch timeline it broke: ValueError: not again"
+    assert record["status"] == "ok" and record["items_per_second"] > 0
+    assert record["spans"] is None and record["bottleneck_trials"] is None
+    seen = {warning["code"]: warning["seen"] for warning in record["warnings"]}
+    assert seen["no-timeline"] == "opened once more for the batch timeline it broke: ValueError: not again"
+    assert seen["no-bottleneck-trials"] == "with parts of its work left out it broke: KeyError: 'read'"
 
 
 def span(track, batch, phase, start, end) -> dict:

@@ -277,7 +277,8 @@ def test_the_au_of_a_step_is_that_of_whole_epochs_with_their_starts(batches, hel
     asked = SimpleNamespace(
         clock=machine.clock,
         request=LoaderRequest(None, batches * ITEMS, sample, 1, ITEMS),
-        wanted=SimpleNamespace(asked_step_ms=1000 * step, step_limit_ms=0.0, start_seconds=batches * 2.5),
+        asked=SimpleNamespace(asked_step_ms=1000 * step, step_limit_ms=0.0),
+        wanted=SimpleNamespace(start_seconds=batches * 2.5),
         record={},
         _held=held,
         _undisturbed=lambda work: work(),

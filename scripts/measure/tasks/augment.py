@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.request import LoaderRequest
+from scripts.measure.crops import Crops, is_part
 from scripts.measure.sink import Checksums, Sink, data_of
 
 
@@ -20,8 +21,6 @@ class Augmented(Sink):
     """
 
     def __init__(self, request: LoaderRequest) -> None:
-        from scripts.measure.crops import Crops
-
         super().__init__(request.device)
         self.crops, self.checked = Crops(request.seed), False
 
@@ -32,13 +31,8 @@ class Augmented(Sink):
         crops = self.crops(images)
         crops.flatten(1).sum(1)
         if not self.checked:
-            self._check(batch["item"].tolist(), images, crops)
+            for item, image, crop in zip(batch["item"].tolist(), images, crops, strict=True):
+                if not is_part(crop, image):
+                    raise ValueError(f"the crop of item {item} is no part of its image")
+            self.checked = True
         return checksum
-
-    def _check(self, items: list[int], images: Any, crops: Any) -> None:
-        from scripts.measure.crops import is_part
-
-        for item, image, crop in zip(items, images, crops, strict=True):
-            if not is_part(crop, image):
-                raise ValueError(f"the crop of item {item} is no part of its image")
-        self.checked = True

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from time import perf_counter
+from importlib.util import find_spec
 from typing import Any
+
+import torch
 
 from scripts.common.request import LoaderRequest
 from scripts.machine import gpu
 from scripts.measure import training
-from scripts.measure.sink import Checksums
+from scripts.measure.sink import Checksums, without_sums
 
 
 def unsuited(_request: LoaderRequest) -> str | None:
     """Return why TensorRT cannot be had, or None."""
-    from importlib.util import find_spec
-
     return "not installed: torch-tensorrt" if find_spec("torch_tensorrt") is None else None
 
 
@@ -23,38 +23,22 @@ def sink(request: LoaderRequest) -> "Inference":
     return Inference(request)
 
 
-class Inference:
+class Inference(training.TrainingSink):
     """Consumes a batch by reconstructing it. Nothing is learnt: TensorRT knows no gradients."""
 
     def __init__(self, request: LoaderRequest) -> None:
-        import torch
-
         import_module("torch_tensorrt")  # which registers the backend; in no environment of ours
 
-        self.device, self.inputs = request.device, training.inputs_of(request)
-        model = training.autoencoder(self.inputs, request.seed).to(self.device).eval()
-        self.model = torch.compile(model, backend="torch_tensorrt", dynamic=False)
+        super().__init__(training.Task(request.device, training.inputs_of(request), request.seed))
+        self.model = torch.compile(self.model.eval(), backend="torch_tensorrt", dynamic=False)
         share = len(request.share.of(range(request.items)))
         for count in {min(share, request.batch_size), share % request.batch_size} - {0}:
-            made = torch.zeros(
-                count, *request.sample.shape, dtype=getattr(torch, request.sample.dtype), device=self.device
-            )
+            made = gpu.zeros(request, count)
             with torch.no_grad():  # compiles for whole batches and for the last one: seconds that no epoch is to have
-                training.reconstruction_loss(self.model, {request.sample.key: made}, self.inputs)
-        self.steps = training.StepTimes(self.device, perf_counter)
+                training.reconstruction_loss(self.model, made, self.inputs)
 
     def consume(self, batch: Mapping[str, Any]) -> Checksums:
         """Reconstruct a batch; return its checksum, without sums."""
-        import torch
-
         with torch.no_grad(), self.steps:
             training.reconstruction_loss(self.model, batch, self.inputs)
-        return training.checksum_of(batch)
-
-    def finish(self) -> None:
-        """Wait until the device is done."""
-        gpu.synchronize(self.device)
-
-    def computed(self) -> float:
-        """Return the seconds of the steps since this was last asked; after `finish`."""
-        return self.steps.taken()
+        return without_sums(batch)

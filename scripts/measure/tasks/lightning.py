@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from scripts.measure import training_lightning
 from scripts.measure.protocol import Times
 
 
 def times(run: Any) -> Times:
     """Return the times of a training; what came of it is noted in the run's record."""
+    from scripts.measure import training_lightning
+
     return run.trained(training_lightning.run_lightning)

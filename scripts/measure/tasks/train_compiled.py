@@ -3,8 +3,15 @@
 A faster model needs a faster loader. Each shape of a batch is compiled when it first comes, before epochs are timed.
 """
 
+import os
+import shutil
+import sysconfig
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import torch
+import torch._inductor.config
 
 from scripts.common.request import LoaderRequest
 from scripts.measure import training
@@ -16,11 +23,6 @@ def unsuited(request: LoaderRequest) -> str | None:
 
     It writes C++ for a CPU, and for a GPU Triton's kernels, whose launchers are C: both want Python's headers.
     """
-    import os
-    import shutil
-    import sysconfig
-    from pathlib import Path
-
     language, variable, known = ("C++", "CXX", ("g++",)) if request.device == "cpu" else ("C", "CC", ("gcc", "clang"))
     compilers = [os.environ[variable]] if variable in os.environ else known
     if not any(map(shutil.which, compilers)):
@@ -37,15 +39,12 @@ def times(run: Any) -> Times:
     return run.trained(run_compiled)
 
 
-def run_compiled(opened: Any, verifier: Any, task: training.Task, *arguments: Any) -> Any:
+def run_compiled(opened: Any, verifier: Any, task: training.Task) -> Any:
     """Train as `training.run_bare`, whose arguments these are."""
-    return training.run_bare(opened, verifier, replace(task, make=compiled), *arguments)
+    return training.run_bare(opened, verifier, replace(task, make=compiled))
 
 
 def compiled(inputs: int, seed: int) -> Any:
     """Return the autoencoder, compiled when it is first called; the compiler starts no processes of its own."""
-    import torch
-    import torch._inductor.config
-
     torch._inductor.config.compile_threads = 1
     return torch.compile(training.autoencoder(inputs, seed))

@@ -131,11 +131,18 @@ def file_of(data: Path, sample: Sample) -> Path:
     return data / SPLIT / f"{sample.key}.npy"
 
 
+def wrong_form(got: torch.Tensor, expected: torch.Tensor) -> str | None:
+    """Return how the type or shape of a batch differs from what is expected, or None."""
+    if got.shape == expected.shape and got.dtype == expected.dtype:
+        return None
+    found, right = (f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (got, expected))
+    return f"delivers {found}, expected is {right}"
+
+
 def difference(got: torch.Tensor, expected: torch.Tensor) -> str | None:
     """Return how a batch (n, ...) differs from what is expected, bit by bit, or None."""
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        found, right = (f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (got, expected))
-        return f"delivers {found}, expected is {right}"
+    if wrong := wrong_form(got, expected):
+        return wrong
     found, right = (tensor.cpu().reshape(len(tensor), -1).view(torch.uint8) for tensor in (got, expected))
     wrong = (found != right).any(dim=1).nonzero().flatten()
     if len(wrong):

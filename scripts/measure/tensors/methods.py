@@ -18,7 +18,7 @@ import torch
 from scripts.common.corpus import Corpus
 from scripts.machine import gpu
 from scripts.measure.sink import WEIGHTS, checksum
-from scripts.measure.tensors.items import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference
+from scripts.measure.tensors.items import PINNED_BATCHES, Bench, Lacking, MappedFile, OnGpu, difference, wrong_form
 from scripts.measure.tensors.worker_pool import WorkerPool, cannot_share, shares
 
 MAPPED = "mapped file"  # how the names of methods begin that read one
@@ -252,9 +252,7 @@ def _right(bench: Bench, positions: Callable[[int], np.ndarray], place: str = ""
 
 
 def _problem_of_shape(bench: Bench, got: torch.Tensor, _turn: int) -> str | None:
-    if (got.shape, got.dtype) == (bench.shape, bench.dtype):
-        return None
-    return f"delivers {got.dtype} {tuple(got.shape)}, expected is {bench.dtype} {bench.shape}"
+    return wrong_form(got, bench.buffer)
 
 
 def _problem_of_one_value(bench: Bench, value: int, got: torch.Tensor, _turn: int) -> str | None:

@@ -85,19 +85,16 @@ class Taking:
 
     def _series(self) -> float:
         """Return the seconds of one series of operations; what prepares each is not timed."""
-        method, clock, first = self.method, self.clock, self.turn
+        method, clock = self.method, self.clock
+        turns = range(self.turn, self.turn + self.series)
         self.turn += self.series
-        if method.prepare is None:
-            start = clock()
-            for turn in range(first, first + self.series):
-                method.run(turn)
-            self._finish()
-            return clock() - start
         seconds = 0.0
-        for turn in range(first, first + self.series):
-            method.prepare(turn)
+        for part in [[turn] for turn in turns] if method.prepare else [turns]:
+            if method.prepare:
+                method.prepare(part[0])
             start = clock()
-            method.run(turn)
+            for turn in part:
+                method.run(turn)
             self._finish()
             seconds += clock() - start
         return seconds
