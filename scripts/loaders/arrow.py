@@ -18,7 +18,6 @@ SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 import pyarrow as pa
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -33,12 +32,7 @@ size = len(blocks[0])  # all but the last have as many items
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
@@ -52,9 +46,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

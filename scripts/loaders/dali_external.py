@@ -103,9 +103,7 @@ class Loader:
 
 
 $when source=serial
-loader = Loader()
-
-$loop
+$own_loader
 $when source=parallel
 if __name__ == "__main__":  # the processes, started again, import this file
     loader = Loader()

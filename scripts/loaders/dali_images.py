@@ -52,9 +52,7 @@ class Loader:
             yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

@@ -61,9 +61,7 @@ class Loader:
             yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

@@ -45,9 +45,7 @@ class Loader:
             yield {"audio": batch["audio"], "target": target[where], "labels": labels[where]}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

@@ -67,9 +67,7 @@ class Loader:
             yield {"audio": batch["audio"], "target": target}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

@@ -20,22 +20,16 @@ STAGES = (*_torch.STAGES, "decode")
 OPTIONS = DECODER
 SNIPPET = (
     """
-from torch.utils.data import Dataset
 
 $head
 $labels
-
-
-$empty_batch
 
 
 """
     + DECODE_SNIPPET
     + """
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitems__(self, positions):  # a batch at a time
         $item = empty_batch(len(positions))
@@ -44,9 +38,7 @@ class Items(Dataset):
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 )
 

@@ -43,17 +43,7 @@ tensors = dict(storage.get(slice(0, count)).items())  # views of the mapped file
 $end
 
 
-$when reuse=None
-$empty_batch
-$when reuse=True
-import numpy as np
-
-buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
-
-
-def empty_batch(items):
-    return buffer[:items]
-$end
+$reused_batch
 
 
 class Items(Dataset):
@@ -71,9 +61,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

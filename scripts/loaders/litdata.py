@@ -27,21 +27,11 @@ $head
 $labels
 
 
-$empty_batch
-
-
 $stored_collate
 
 
 dataset = StreamingDataset(str(data), shuffle=True, seed=$seed, drop_last=False)
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

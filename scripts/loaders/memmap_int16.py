@@ -24,7 +24,6 @@ simplify = simplify_reuse
 SCALE = 1 / 32768  # a power of two: the product is exact
 SNIPPET = """
 import warnings
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -56,9 +55,7 @@ def gathered(positions):
     return torch.from_numpy(batch)
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(pcm)
+$items_class
 
     def __getitems__(self, positions):  # a batch at once
         return {"audio": gathered(positions), "target": target[positions], "labels": labels[positions]}
@@ -78,9 +75,7 @@ class Loader:
             yield batch
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

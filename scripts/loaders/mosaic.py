@@ -28,21 +28,11 @@ $head
 $labels
 
 
-$empty_batch
-
-
 $stored_collate
 
 
 dataset = StreamingDataset(local=str(data), batch_size=batch_size, shuffle=True, shuffle_seed=$seed)
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

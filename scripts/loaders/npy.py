@@ -14,7 +14,6 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -23,12 +22,7 @@ header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one leng
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at a time
@@ -46,9 +40,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -15,7 +15,6 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -34,12 +33,7 @@ with open(data / "000000.npz", "rb") as file:
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at a time
@@ -58,9 +52,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -60,9 +60,7 @@ class Loader:
         $end
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

@@ -38,9 +38,7 @@ class Loader:
             yield {"audio": audio, "target": targets, "labels": hot}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 

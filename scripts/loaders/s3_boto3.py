@@ -57,9 +57,7 @@ class Items(Dataset):
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -39,9 +39,6 @@ limit = $cache_percent / 100 * total  # bytes of chunks that are kept on this ma
 remote = Dir(path=tempfile.mkdtemp(), url=f"s3://{index['bucket']}/{index['prefix']}")
 
 
-$empty_batch
-
-
 $stored_collate
 
 
@@ -53,14 +50,7 @@ dataset = StreamingDataset(
     seed=$seed,
     drop_last=False,
 )
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

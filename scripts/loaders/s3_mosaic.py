@@ -35,9 +35,6 @@ os.environ["S3_ENDPOINT_URL"] = endpoint or "https://s3.amazonaws.com"
 cache = tempfile.mkdtemp()
 
 
-$empty_batch
-
-
 $stored_collate
 
 
@@ -48,14 +45,7 @@ dataset = StreamingDataset(
     shuffle=True,
     shuffle_seed=$seed,
 )
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

@@ -18,18 +18,12 @@ SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """
 import soundfile
-from torch.utils.data import Dataset
 
 $head
 $labels
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitems__(self, positions):  # a batch at a time
         audio = empty_batch(len(positions))
@@ -41,9 +35,7 @@ class Items(Dataset):
         return {"audio": audio, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

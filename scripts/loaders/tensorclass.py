@@ -50,9 +50,7 @@ class Items(Dataset):
         return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -17,7 +17,6 @@ LIFETIME = "lasting"
 SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -27,12 +26,7 @@ mapped = torch.from_file(str(data / "$item.npy"), shared=False, size=skipped + h
 items = mapped[skipped:].view(header.shape)  # $dtype (items, *shape)
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(items)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
@@ -45,9 +39,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

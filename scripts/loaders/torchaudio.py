@@ -18,15 +18,12 @@ SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitem__(self, position):
         path = data / f"{position:06d}.wav"
@@ -45,9 +42,7 @@ $end
         return {"audio": audio, "target": target[position], "labels": labels[position]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

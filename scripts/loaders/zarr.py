@@ -56,9 +56,7 @@ import zarr
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

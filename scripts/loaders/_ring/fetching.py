@@ -34,9 +34,7 @@ class Loader:
             yield {"$item": $item, "target": targets, "labels": hot}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 
