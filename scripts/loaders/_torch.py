@@ -130,6 +130,21 @@ def reused(request: LoaderRequest) -> Any:
     return empty_batch(request.batch_size, request.sample)
 
 
+def labels_of(request: LoaderRequest) -> Batch:
+    """Return `target`, `labels` and `item` of all items of a split whose labels are beside its data, by name."""
+    import torch
+
+    from scripts.common.labels import read_labels
+
+    item, target, labels = map(torch.from_numpy, read_labels(request.label_folder))
+    return {"target": target, "labels": labels, "item": item}
+
+
+def rows_of(labels: Mapping[str, Any], where: Any) -> Batch:
+    """Return the rows of a batch of what `labels_of` gives, by positions."""
+    return {name: rows[where] for name, rows in labels.items()}
+
+
 class Items:
     """A map-style data set of a split whose labels are beside its data (`scripts/common/labels.py`), item by item.
 
@@ -137,12 +152,8 @@ class Items:
     """
 
     def __init__(self, request: LoaderRequest) -> None:
-        import torch
-
-        from scripts.common.labels import read_labels
-
         self.request, self.data, self.sample = request, request.location.path, request.sample
-        self.index, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
+        self.target, self.labels, self.index = labels_of(request).values()
 
     def __getitem__(self, position: int) -> Batch:
         return {
@@ -232,8 +243,7 @@ class Tensors(Rows):
 
 def with_labels(request: LoaderRequest, data: Any) -> Batch:
     """Return the data of all items, a tensor (n, ...), with the labels that are beside it."""
-    labels = Items(request)
-    return {request.sample.key: data, "target": labels.target, "labels": labels.labels, "item": labels.index}
+    return {request.sample.key: data, **labels_of(request)}
 
 
 def stacked(views: Sequence[Any], sample: Sample) -> Any:

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.loaders._torch import Batch, labels_of, rows_of
 from scripts.machine import gpu
 
-Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read",)
 OPTIONS = {
@@ -65,18 +65,15 @@ def device_of(request: LoaderRequest) -> str:
 
 
 def epochs_of_ring(
-    request: LoaderRequest, reader: Any, beside: tuple[Any, Any, Any] | None = None
+    request: LoaderRequest, reader: Any, beside: Batch | None = None
 ) -> Callable[[int], Iterator[Batch]]:
     """Return the epoch function over the items of a Ring, with the labels that are beside them.
 
-    `beside`: arrays (item, target, labels) as of `read_labels`; None: those of the split's folder.
+    `beside`: as of `labels_of`; None: those of the split's folder.
     """
     import torch
 
-    from scripts.common.labels import read_labels
-
-    item, target, labels = map(torch.from_numpy, beside or read_labels(request.label_folder))
-    beside = {"target": target, "labels": labels, "item": item}
+    beside = beside or labels_of(request)
 
     def unread(positions: Any) -> Iterator[Any]:
         """Yield the same items again and again, which are sent to the device as those are that were read."""
@@ -87,7 +84,7 @@ def epochs_of_ring(
         copies = gpu.CopyStream(device) if device != "cpu" and request.pin_memory else None
         kept = gpu.pinned(kept) if copies else kept
         for part in batches_of(torch.from_numpy(positions), request.batch_size):
-            batch = {"kept": kept[: len(part)], **{name: tensor[part] for name, tensor in beside.items()}}
+            batch = {"kept": kept[: len(part)], **rows_of(beside, part)}
             batch = copies.arrived(copies.send(batch)) if copies else gpu.all_moved(batch, device, False)
             rows, *others = batch.values()
             yield rows.float().mul_(reader.scale) if raw else rows, *others
