@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
-from scripts.loaders._spdl import simplify  # noqa: F401
 from scripts.loaders._torch import Batch, labels_of, rows_of
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.machine import gpu
 
 SETTINGS = ("workers", "prefetch")

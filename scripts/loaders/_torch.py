@@ -35,6 +35,11 @@ def simplify_reuse(settings: Mapping[str, Any]) -> dict[str, Any]:
     return simplify(settings) | {"reuse": True if here and settings.get("gather") != "item" else None}
 
 
+def simplify_threads(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with at least one worker, of a library whose workers are threads that it cannot do without."""
+    return {**settings, "workers": max(1, settings["workers"])}
+
+
 def lifetime(settings: Mapping[str, Any]) -> str:
     """Return how long a batch of a loader with REUSE lasts."""
     return "next" if settings["reuse"] else "lasting"
@@ -119,6 +124,13 @@ def empty_batch(items: int, sample: Sample, dtype: str | None = None) -> Any:
     shape, dtype = (items, *sample.shape), dtype or sample.dtype
     if torch.utils.data.get_worker_info() is None:
         return torch.from_numpy(np.empty(shape, dtype))
+    return empty_shared(shape, dtype)
+
+
+def empty_shared(shape: Sequence[int], dtype: str) -> Any:
+    """Return an unfilled tensor in shared memory."""
+    import torch
+
     like = torch.empty(0, dtype=getattr(torch, dtype))
     return like.new(like._typed_storage()._new_shared(prod(shape), device="cpu")).resize_(shape)
 

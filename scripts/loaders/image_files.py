@@ -9,7 +9,7 @@ channels come first, as a model wants them.
 from contextlib import contextmanager
 
 from scripts.loaders import _torch
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, content_of, decode_of, path_of
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
 from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
@@ -43,15 +43,10 @@ $by_data_loader
 )
 
 
-def never(request):
-    """Return why the decoder cannot decode the files, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over numbered image files."""
-    decode = decode_of(request.options["decoder"], request)
+    decode = decode_of(request)
 
     class Files(Batches):
         def files_to_decode(self, positions):  # for the batch timeline

@@ -12,10 +12,10 @@ import os
 import tarfile
 from contextlib import ExitStack, contextmanager
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
 from scripts.loaders._ring.epochs import lifetime
 from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
-from scripts.loaders._spdl import simplify  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.loaders._webdataset import labels_in, shards_of
 
 FORMAT = "webdataset"
@@ -140,16 +140,11 @@ class Members:
         """Do nothing: the shards stay open until the loader is closed."""
 
 
-def never(request):
-    """Return why the decoder cannot decode the members, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the members of the shards."""
     with ExitStack() as stack:
-        shards, decode = Shards(request, stack), decode_of(request.options["decoder"], request)
+        shards, decode = Shards(request, stack), decode_of(request)
         workers = max(1, request.workers)
         ring = open_fetching(request, lambda: Members(shards, decode), workers, AT_ONCE, shards.labels)
         yield stack.enter_context(ring)

@@ -6,7 +6,7 @@ the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buf
 """
 
 from scripts.loaders import _torch
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
 from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
 from scripts.loaders._webdataset import ORDER, SHUFFLE, buffered, open_shards, opened, shards_of, with_labels  # noqa: F401
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
@@ -38,14 +38,9 @@ def collate(items):
 )
 
 
-def never(request):
-    """Return why the decoder cannot decode the members, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
 def open_epochs(request):
     """Return what opens the epoch function over the shards."""
-    decode = decode_of(request.options["decoder"], request)
+    decode = decode_of(request)
 
     def collate(samples):
         images = empty_batch(len(samples), request.sample)
