@@ -16,6 +16,40 @@ OPTIONS = {
     "copies": {"enum": [False, True], "default": False},
 }
 
+SNIPPET = """
+from ring_reader import RingReader
+
+$head
+$labels
+direct = $direct  # reads past the page cache: for a set larger than memory
+random = np.random.default_rng($seed)
+reader = RingReader(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+    data / "$item.npy",
+    batch_size,
+    threads=$workers,
+    ahead=$prefetch,
+    device=device,
+    pin=$pin_memory,
+    SCALE
+    source="direct" if direct else "auto",
+    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
+)
+
+
+class Loader:
+    following = random.permutation(len(reader))
+
+    def __iter__(self):
+        order, self.following = self.following, random.permutation(len(reader))
+        for $item, targets, hot in reader.batches(order, target, labels, then=self.following):
+            yield {"$item": $item, "target": targets, "labels": hot}
+
+
+$own_loader
+"""
+SCALED_SNIPPET = SNIPPET.replace("SCALE", "scale=1 / 32768,  # int16 becomes float32 where it is used")
+SNIPPET = SNIPPET.replace("    SCALE\n", "")
+
 
 def lifetime(settings: Mapping[str, Any]) -> str:
     """Return how long a batch lasts: on a CPU without `copies`, until the ring is filled again."""
