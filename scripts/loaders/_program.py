@@ -237,7 +237,6 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
     """Return the fragments' texts as they are in a program of which `text` is the rest, for items like `sample`."""
     found = dict(FRAGMENTS) | {"item": sample.key, "dtype": sample.dtype, "ending": sample.ending}
     found["batch_shape"] = "(n, 1, samples)" if sample.kind == "audio" else f"(n, {', '.join(map(str, sample.shape))})"
-    found["sizes"] = _sizes(text, sample)
     if sample.kind != "audio":
         found["collate"] = STORED_COLLATE
     rows, values = "values.view($item.shape)", 'np.asarray(item["$item"]).reshape(shape)'
@@ -259,6 +258,7 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
         found["data_loader"] = re.sub(r"\n *collate_fn=.*", "", found["data_loader"])
     if "external_source" in text:  # no reader knows how long an epoch is
         found["dali_iterator"] = found["dali_iterator"].replace('reader_name="reader"', "size=-1")
+    found["sizes"] = _sizes(" ".join([text, *(found[name] for name in FRAGMENTS if f"${name}" in text)]), sample)
     return found
 
 
@@ -267,9 +267,8 @@ def _sizes(text: str, sample: Sample) -> str:
     if sample.kind != "audio":
         return f"shape = {sample.shape}  # of {'an' if sample.kind[0] in 'aio' else 'a'} {sample.kind}"
     about = "of an item; shorter ones are padded, longer ones cut"
-    named = " ".join([text, *(FRAGMENTS[name] for name in FRAGMENTS if f"${name}" in text and name != "head")])
-    lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", named) else []
-    if re.search(r"\bshape\b", named):
+    lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", text) else []
+    if re.search(r"\bshape\b", text):
         lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'an item' if lines else about}")
     return "\n".join(lines)
 

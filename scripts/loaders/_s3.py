@@ -23,6 +23,38 @@ IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a
 ATTEMPTS = 5
 SECONDS = 30  # in which a server must answer
 
+# Of the programs whose threads fetch items one by one: what stands above `open` and `fetch`, and below.
+HEAD_SNIPPET = """
+from concurrent.futures import ThreadPoolExecutor
+from torch.utils.data import Dataset
+
+$head
+$labels
+$objects
+
+
+$empty_batch
+
+
+class Items(Dataset):
+    client = None  # each process opens its own
+
+    def __len__(self):
+        return len(target)
+
+"""
+BATCH_SNIPPET = """
+    def __getitems__(self, positions):  # a batch at a time
+        if self.client is None:
+            self.open()
+        $item = empty_batch(len(positions))
+        list(self.pool.map(self.fetch, positions, $item.numpy()))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+
+
+$by_data_loader
+"""
+
 
 class Wanted(NamedTuple):
     """The bytes of one item."""
@@ -97,6 +129,26 @@ def _words(error: Exception) -> str:
     code = re.search(r"<Code>(\w{1,64})</Code>", text)
     said = re.sub(r"\?\S*X-Amz-\S*", "", text.partition("<")[0]).strip()
     return " ".join(filter(None, (f"{type(error).__name__}: {said}", code and code[1])))
+
+
+def client_arguments(bucket: Any, config: Callable[..., Any], connections: int) -> dict[str, Any]:
+    """Return the arguments of a client of botocore's; `config` is the class of its configuration."""
+    return {
+        "service_name": "s3",
+        "endpoint_url": bucket.endpoint,
+        "region_name": bucket.region,
+        "aws_access_key_id": bucket.who.access_key,
+        "aws_secret_access_key": bucket.who.secret_key,
+        "aws_session_token": bucket.who.token,
+        "config": config(
+            max_pool_connections=connections,
+            connect_timeout=SECONDS,
+            read_timeout=SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            s3={"addressing_style": "path" if bucket.path_style else "virtual"},
+            response_checksum_validation="when_required",
+        ),
+    }
 
 
 def read_into(read: Callable[[memoryview], int], row: memoryview) -> None:

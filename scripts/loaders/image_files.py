@@ -6,8 +6,6 @@ in Pillow's place. Its time goes into decoding: set workers to the number of cor
 channels come first, as a model wants them.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
 from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
@@ -43,9 +41,8 @@ $by_data_loader
 )
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered image files."""
+    """Return what opens the epoch function over numbered image files."""
     decode = decode_of(request)
 
     class Files(Batches):
@@ -58,5 +55,4 @@ def open_epochs(request):
                 decode(content_of(path_of(request, position)), row)
             return batch
 
-    with epochs_of(request, Files(request)) as epoch:
-        yield epoch
+    return epochs_of(request, Files(request))

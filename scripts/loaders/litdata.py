@@ -9,8 +9,6 @@ Each worker has whole batches, one of them (and one rank) the rest. The rank is 
 library would read it from torch.distributed, or from the environment of the process.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
@@ -35,8 +33,6 @@ $by_streaming_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's items."""
-    with open_split(request, input_dir=str(request.data)) as epoch:
-        yield epoch
+    """Return what opens the epoch function over this rank's items."""
+    return open_split(request, input_dir=str(request.data))

@@ -8,9 +8,9 @@ from scripts.loaders._s3 import (
     ATTEMPTS,
     IN_FLIGHT,
     READS,  # noqa: F401
-    SECONDS,
     SETTINGS,  # noqa: F401
     Objects,
+    client_arguments,
     epochs_of_objects,
     pause,
 )
@@ -84,22 +84,7 @@ class Client:
         from aiobotocore.session import get_session
 
         self.loop, self.opened, self.in_flight = asyncio.new_event_loop(), AsyncExitStack(), in_flight
-        client = get_session().create_client(
-            "s3",
-            endpoint_url=bucket.endpoint,
-            region_name=bucket.region,
-            aws_access_key_id=bucket.who.access_key,
-            aws_secret_access_key=bucket.who.secret_key,
-            aws_session_token=bucket.who.token,
-            config=AioConfig(
-                max_pool_connections=in_flight,
-                connect_timeout=SECONDS,
-                read_timeout=SECONDS,
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                s3={"addressing_style": "path" if bucket.path_style else "virtual"},
-                response_checksum_validation="when_required",
-            ),
-        )
+        client = get_session().create_client(**client_arguments(bucket, AioConfig, in_flight))
         self.client = self.loop.run_until_complete(self.opened.enter_async_context(client))
 
     def fill(self, rows, wanted):

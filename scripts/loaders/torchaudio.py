@@ -5,8 +5,6 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 `decoder: soundfile` reads as torchaudio's backend of that name did before. Set workers to the number of cores.
 """
 
-from contextlib import contextmanager
-
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
 from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
@@ -46,9 +44,8 @@ $by_data_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered WAV files."""
+    """Return what opens the epoch function over numbered WAV files."""
     import torch
 
     decode = _decoder(request.options["decoder"])
@@ -63,8 +60,7 @@ def open_epochs(request):
             missing = request.samples - audio.shape[1]
             return torch.nn.functional.pad(audio, (0, missing)) if missing else audio  # a pad of nothing is a copy
 
-    with epochs_of(request, Files(request)) as epoch:
-        yield epoch
+    return epochs_of(request, Files(request))
 
 
 def _decoder(name):
