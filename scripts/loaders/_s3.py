@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import Batch, Batches, OpenedByEach, empty_batch, epochs_of
+from scripts.loaders._torch import SETTINGS, Batch, Batches, OpenedByEach, empty_batch, epochs_of  # noqa: F401
 from scripts.machine.objects import StoredObject, changed, read_index
 
 READS = ("s3",)
-SETTINGS = ("workers", "prefetch", "pin_memory")
 IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a time, in each process that reads
 ATTEMPTS = 5
 SECONDS = 30  # in which a server must answer

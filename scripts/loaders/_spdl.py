@@ -12,10 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
-from scripts.loaders._torch import Again, Batch, empty_shared, labels_of, rows_of, to_device
+from scripts.loaders._torch import SETTINGS, Again, Batch, empty_shared, labels_of, rows_of, to_device  # noqa: F401
 from scripts.machine import gpu
-
-SETTINGS = ("workers", "prefetch", "pin_memory")
 
 # Of the programs whose threads make whole batches: what comes before the function `read`, and what after it.
 BATCHES_SNIPPET = """\

@@ -22,6 +22,7 @@ from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
+SETTINGS = ("workers", "prefetch", "pin_memory")  # what a DataLoader understands
 GATHER = {"gather": {"enum": ["batch", "item"], "default": "batch"}}  # whole batches, or item by item
 
 PAIR = ("target", "item")  # what workers send as one tensor

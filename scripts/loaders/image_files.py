@@ -8,12 +8,11 @@ channels come first, as a model wants them.
 
 from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = DECODER
 SNIPPET = (

@@ -8,11 +8,10 @@ next one is asked for.
 """
 
 from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, Items
-from scripts.loaders._torch import GATHER, REUSE, STAGES, Tensors, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
+from scripts.loaders._torch import GATHER, REUSE, SETTINGS, STAGES, Tensors, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "torchrl", "numpy")
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER | REUSE
 LIFETIME = lifetime
 simplify = simplify_reuse

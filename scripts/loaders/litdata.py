@@ -11,13 +11,12 @@ library would read it from torch.distributed, or from the environment of the pro
 
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"
 REQUIRES = ("torch", "litdata", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
 from litdata import StreamingDataLoader, StreamingDataset
 

@@ -12,11 +12,10 @@ import warnings
 from contextlib import contextmanager
 
 from scripts.loaders import _torch
-from scripts.loaders._torch import REUSE, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse
+from scripts.loaders._torch import REUSE, SETTINGS, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = REUSE
 LIFETIME = lifetime

@@ -6,12 +6,11 @@ most published code does. Its time goes into opening files and copying memory. S
 """
 
 from scripts.loaders._npy import Files, path_of
-from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 

@@ -7,12 +7,11 @@ they are not compressed. Its time goes into opening archives and copying memory.
 """
 
 from scripts.loaders._npy import Files
-from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npz"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 

@@ -13,7 +13,7 @@ import tarfile
 from contextlib import ExitStack, contextmanager
 
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
-from scripts.loaders._ring.epochs import lifetime
+from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
 from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
 from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.loaders._webdataset import labels_in, shards_of
@@ -22,7 +22,6 @@ FORMAT = "webdataset"
 KINDS = ("image",)
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
 SNIPPET = (

@@ -7,14 +7,13 @@ its own.
 """
 
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
-from scripts.loaders._ring.epochs import lifetime
+from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
 from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
 from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
 SNIPPET = (

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.machine.objects import Getter, bucket_of, read_index
 
 FORMAT = "litdata"
@@ -19,7 +19,6 @@ ENV = "litdata"
 REQUIRES = ("torch", "litdata", "obstore", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")  # an item for what is sent would be read here, and obstore survives no fork
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"cache_percent": {"enum": [100, 50], "default": 100}}
 SNIPPET = """
 import tempfile

@@ -9,7 +9,7 @@ workers to as many shards as are to be read at a time.
 import io
 
 from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, Wanted, pause  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, buffered, of_audio, open_shards  # noqa: F401
 from scripts.loaders._webdataset_snippet import PIPELINE, WAV
 
@@ -17,7 +17,6 @@ FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy", "urllib3", "boto3")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = (
     """
 import boto3

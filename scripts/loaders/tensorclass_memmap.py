@@ -7,12 +7,11 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 """
 
 from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, SPLIT_SNIPPET, Items, split_of
-from scripts.loaders._torch import GATHER, STAGES, Tensors, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Tensors, epochs_of, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = (
     SPLIT_SNIPPET

@@ -9,12 +9,11 @@ The file is mapped private, so that nothing can write to it. The kernel refuses 
 and swap, unless vm.overcommit_memory is 1.
 """
 
-from scripts.loaders._torch import GATHER, STAGES, Rows, Tensors, gathering, simplify, with_labels  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Rows, Tensors, gathering, simplify, with_labels  # noqa: F401
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 

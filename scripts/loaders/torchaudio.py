@@ -7,12 +7,11 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Items, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 SNIPPET = """

@@ -7,7 +7,7 @@ the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buf
 
 from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
-from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, empty_batch, simplify  # noqa: F401
 from scripts.loaders._webdataset import ORDER, SHUFFLE, buffered, open_shards, opened, shards_of, with_labels  # noqa: F401
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
 
@@ -15,7 +15,6 @@ FORMAT = "webdataset"
 KINDS = ("image",)
 REQUIRES = ("torch", "webdataset", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {**DECODER, **SHUFFLE}
 SNIPPET = (

@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
-from scripts.loaders._torch import Batch, labels_of, rows_of
+from scripts.loaders._torch import SETTINGS, Batch, labels_of, rows_of  # noqa: F401
 from scripts.machine import gpu
 
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read",)
 OPTIONS = {
     "direct": {"enum": [False, True], "default": False},
