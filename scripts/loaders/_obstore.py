@@ -17,9 +17,8 @@ from scripts.loaders._s3 import (
     Fetchers,
     Objects,
     Wanted,
-    epochs_of_objects,
 )
-from scripts.loaders._torch import Batch
+from scripts.loaders._torch import Batch, epochs_of_opened
 from scripts.machine.objects import bucket_of
 
 SNIPPET = (
@@ -83,4 +82,4 @@ class Items(Objects):
 
 def open_epochs(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
     """Return what opens the epoch function over the objects of a split, or ranges of the one that holds all items."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

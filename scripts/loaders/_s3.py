@@ -7,14 +7,13 @@ again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that nam
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import SETTINGS, Batch, Batches, OpenedByEach, empty_batch, epochs_of  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Batches, OpenedByEach, empty_batch  # noqa: F401
 from scripts.machine.objects import StoredObject, changed, read_index
 
 READS = ("s3",)
@@ -122,6 +121,16 @@ def pause(error: Exception, wanted: Wanted, attempt: int, transient: tuple[type[
     return 0.05 * 2**attempt
 
 
+def tried(call: Callable[[], Any], wanted: Wanted, transient: tuple[type[Exception], ...]) -> Any:
+    """Return what `call` returns, which is tried again as `pause` has it. Raises UserError as that does."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return call()
+        except Exception as error:
+            seconds = pause(error, wanted, attempt, transient)
+        time.sleep(seconds)
+
+
 def _words(error: Exception) -> str:
     """Return what went wrong, without a server's own text or a signed query: they may hold what was signed."""
     text = str(error)
@@ -184,12 +193,7 @@ class Fetchers:
         self.close_client()
 
     def _whole(self, row: memoryview, wanted: Wanted) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self.fetch(wanted, row)
-            except Exception as error:
-                seconds = pause(error, wanted, attempt, self.transient)
-            time.sleep(seconds)
+        tried(lambda: self.fetch(wanted, row), wanted, self.transient)
 
 
 class Objects(OpenedByEach, Batches):
@@ -208,13 +212,3 @@ class Objects(OpenedByEach, Batches):
         rows = [memoryview(row).cast("B") for row in batch.numpy()]
         self.opened().fill(rows, map(self.wanted, positions))
         return batch
-
-
-@contextmanager
-def epochs_of_objects(request: LoaderRequest, dataset: Objects) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function of a DataLoader over the objects; close what this process has open at the end."""
-    try:
-        with epochs_of(request, dataset) as epoch:
-            yield epoch
-    finally:
-        dataset.close()

@@ -12,7 +12,7 @@ Imports torch inside functions, since loaders are named where torch is not insta
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import Any
 
@@ -385,16 +385,20 @@ def epochs_from(
 
 
 @contextmanager
-def gathering(
-    request: LoaderRequest, by_item: Callable[..., Any], by_batch: Callable[..., Any]
-) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over the data set that the option `gather` names, opened by the request."""
-    dataset = (by_batch if request.options["gather"] == "batch" else by_item)(request)
+def epochs_of_opened(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function over a data set that has something open in this process: at the end it is closed."""
     try:
         with epochs_of(request, dataset) as epoch:
             yield epoch
     finally:
         dataset.close()
+
+
+def gathering(
+    request: LoaderRequest, by_item: Callable[..., Any], by_batch: Callable[..., Any]
+) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+    """Return what opens the epoch function over the data set that the option `gather` names, opened by the request."""
+    return epochs_of_opened(request, (by_batch if request.options["gather"] == "batch" else by_item)(request))
 
 
 def stop_workers(loader: Any) -> None:

@@ -70,15 +70,11 @@ class ByItem(Items):
         super().__init__(request)
         self.array = mapped(request)
 
-    def __getitem__(self, position):
+    def item(self, position):
+        """Return an item."""
         import torch
 
-        return {
-            self.sample.key: torch.from_numpy(self.array[position].copy()),
-            "target": self.target[position],
-            "labels": self.labels[position],
-            "item": self.index[position],
-        }
+        return torch.from_numpy(self.array[position].copy())
 
 
 def mapped(request):

@@ -9,16 +9,7 @@ its own, for consumers that keep batches. `direct: true` reads past the page cac
 memory, whose pages would be gone before they are wanted again; measure it with a cold cache.
 """
 
-from scripts.loaders._ring.epochs import (  # noqa: F401
-    OPTIONS,
-    SETTINGS,
-    SNIPPET,
-    STAGES,
-    lifetime,
-    open_ring,
-    simplify,
-    unsuited,
-)
+from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, SNIPPET, STAGES, lifetime, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")

@@ -11,10 +11,9 @@ from scripts.loaders._s3 import (
     SETTINGS,  # noqa: F401
     Objects,
     client_arguments,
-    epochs_of_objects,
     pause,
 )
-from scripts.loaders._torch import STAGES, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of_opened, simplify  # noqa: F401
 from scripts.machine.objects import bucket_of
 
 FORMAT = "npy"
@@ -142,4 +141,4 @@ class Items(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

@@ -15,10 +15,9 @@ from scripts.loaders._s3 import (
     Fetchers,
     Objects,
     client_arguments,
-    epochs_of_objects,
     read_into,
 )
-from scripts.loaders._torch import STAGES, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of_opened, simplify  # noqa: F401
 from scripts.machine.objects import bucket_of
 
 FORMAT = "npy"
@@ -71,4 +70,4 @@ class Items(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

@@ -65,7 +65,8 @@ def open_epochs(request):
     chunks = index.by_key["index.json"]
     with Getter(request.location) as getter:  # storage that is gone is an error at once: the library waits minutes
         getter.read_into(chunks, bytearray(chunks.size))
-    size, percent = sum(_chunks(index)), request.options["cache_percent"]
+    size = sum(stored.size for stored in index.objects if stored.key.endswith(".bin"))
+    percent = request.options["cache_percent"]
     options = {"endpoint_url": bucket.endpoint, "region_name": bucket.region}
     if bucket.endpoint.startswith("http:"):
         downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
@@ -74,8 +75,3 @@ def open_epochs(request):
         limit = None if percent == 100 else size * percent // 100
         with open_split(request, input_dir=place, storage_options=options, max_cache_size=limit) as epoch:
             yield epoch
-
-
-def _chunks(index):
-    """Return the sizes of the chunks."""
-    return [stored.size for stored in index.objects if stored.key.endswith(".bin")]

@@ -19,7 +19,6 @@ from scripts.loaders._s3 import (
     Fetchers,
     Objects,
     Split,
-    epochs_of_objects,
     pause,
     read_into,
 )
@@ -28,6 +27,7 @@ from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     Items,
     epochs_from,
+    epochs_of_opened,
     sent_by,
     simplify,  # noqa: F401
     worker_arguments,
@@ -163,7 +163,7 @@ class InOrder(Items):
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
     if request.options["dataset"] == "map":
-        return epochs_of_objects(request, ByPosition(request))
+        return epochs_of_opened(request, ByPosition(request))
     return _in_order(request)
 
 

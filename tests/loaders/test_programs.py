@@ -304,12 +304,6 @@ def test_keeping_freed_memory_is_set_before_anything_is_loaded(loader):
     assert "libc" not in usual and program(loader, more={"allocator": None}) == usual
 
 
-def test_a_preloaded_allocator_is_said():
-    assert "ran on jemalloc: start this one with its library in LD_PRELOAD" in program(
-        "soundfile", more={"allocator": "jemalloc"}
-    ).replace("\n# ", " ")
-
-
 def test_settings_that_a_result_has_not_do_not_appear():
     with_workers, without = program("soundfile", workers=2), program("soundfile", workers=0)
     assert f"prefetch_factor={PREFETCH}" in with_workers and "persistent_workers=True" in with_workers
