@@ -9,7 +9,6 @@ for.
 """
 
 import warnings
-from contextlib import contextmanager
 
 from scripts.loaders import _torch
 from scripts.loaders._torch import REUSE, SETTINGS, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
@@ -78,9 +77,8 @@ $own_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over the mapped array."""
+    """Return what opens the epoch function over the mapped array."""
     import numpy as np
     import torch
 
@@ -112,5 +110,4 @@ def open_epochs(request):
 
     dataset = Batches(request)
     dataset.gathered = converted if here else gathered
-    with epochs_of(request, dataset, finish=None if here else convert) as epoch:
-        yield epoch
+    return epochs_of(request, dataset, finish=None if here else convert)
