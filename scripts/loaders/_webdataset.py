@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of
-from scripts.loaders import _torch
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import (
     AgainByBatch,
     Batch,
@@ -20,7 +20,6 @@ from scripts.loaders._torch import (
 )
 
 ORDER = "shards in random order, then a shuffle buffer"
-STAGES = (*_torch.STAGES, "decode")
 SHUFFLE = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
 OPTIONS = {"decoder": {"enum": ["wave", "soundfile"], "default": "wave"}, **SHUFFLE}
 Collate = Callable[[list[dict[str, Any]]], Batch]  # of raw samples: their members by ending

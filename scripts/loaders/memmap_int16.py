@@ -10,12 +10,11 @@ for.
 
 import warnings
 
-from scripts.loaders import _torch
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import REUSE, SETTINGS, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = REUSE
 LIFETIME = lifetime
 simplify = simplify_reuse

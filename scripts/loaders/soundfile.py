@@ -6,13 +6,12 @@ bits as `dtype="float32"`, in less time.
 """
 
 from scripts.common.request import undecoded
-from scripts.loaders import _torch
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")
 LIFETIME = "lasting"
-STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """
 import soundfile
 

@@ -8,15 +8,14 @@ advises for training on a GPU: what Python does there does not hold up the train
 shared memory, which both processes must map. The pipeline runs on from one epoch into the next.
 """
 
-from scripts.loaders import _torch
 from scripts.loaders._spdl import BATCHES_SNIPPET, READ_SNIPPET, SETTINGS, ReadBatch, epochs_in_batches, in_subprocess  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.machine import gpu
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
 LIFETIME = "lasting"
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
 SNIPPET = (
     BATCHES_SNIPPET

@@ -6,13 +6,12 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 """
 
 from scripts.common.request import undecoded
-from scripts.loaders import _torch
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import SETTINGS, Items, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 LIFETIME = "lasting"
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 SNIPPET = """
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from scripts.loaders._npy import Files
-from scripts.loaders._torch import SETTINGS, AgainByBatch, EpochBatches, received, sent_by, simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, STAGES, AgainByBatch, EpochBatches, received, sent_by, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "torchdata", "numpy")

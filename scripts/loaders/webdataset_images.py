@@ -5,8 +5,8 @@ worker (and rank) reads its own shards and ends with its own short batch. Its ti
 the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders import _torch
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import SETTINGS, empty_batch, simplify  # noqa: F401
 from scripts.loaders._webdataset import ORDER, SHUFFLE, buffered, open_shards, opened, shards_of, with_labels  # noqa: F401
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
@@ -15,7 +15,6 @@ FORMAT = "webdataset"
 KINDS = ("image",)
 REQUIRES = ("torch", "webdataset", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {**DECODER, **SHUFFLE}
 SNIPPET = (
     OPENED
