@@ -22,7 +22,7 @@ TOGETHER = tuple(
     for name in (
         *("workflow", "scenarios", "download_faults", "loaders", "browser", "report", "light"),
         *("machines", "parts", "one_figure", "figures", "programs", "faults", "code", "verdicts"),
-        *("forms", "charts", "extending", "envs", "kinds", "plain_uses", "download_parts"),
+        *("forms", "charts", "extending", "envs", "kinds", "download_parts"),
     )
 )
 

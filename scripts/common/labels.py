@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.common.arrays import npy_header
-from scripts.common.corpus import Corpus, pad_or_cut, to_float
+from scripts.common.corpus import Corpus
 
 
 class LabelRow(NamedTuple):
@@ -80,11 +80,6 @@ def with_labels(out: Path, items: Iterable[np.ndarray]) -> Iterator[tuple[int, n
     numbers, target, labels = read_labels(out)
     for number, item, classes in zip(numbers.tolist(), items, class_lists(target, labels), strict=True):
         yield number, np.array(item), classes
-
-
-def padded_float(pcm: np.ndarray, samples: int) -> np.ndarray:
-    """Return float32 (1, samples): 16-bit samples (frames,) as every format must give them back."""
-    return to_float(pad_or_cut(pcm, samples))[None]
 
 
 def numbered(out: Path, suffix: str) -> list[Path]:

@@ -6,13 +6,9 @@ split as it is delivered, flat: of audio float32 [samples]; and the three label 
 gives the target first and the other classes in ascending order.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy", "pyarrow")

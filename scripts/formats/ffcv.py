@@ -5,13 +5,9 @@ values as decoded, in one dimension), and `position`, the item's position in the
 `common/labels.py`. An item is within a page.
 """
 
-from __future__ import annotations
-
 from math import prod
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 ENV = "ffcv"

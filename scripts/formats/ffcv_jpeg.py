@@ -5,12 +5,7 @@ the image's position in the split, and the three label arrays of `common/labels.
 within a page. Of a data set whose files are PNG it holds those; the library decodes JPEG alone, and its loader says so.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 ENV = "ffcv"

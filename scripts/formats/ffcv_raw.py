@@ -5,12 +5,7 @@ A split's folder holds `items.beton` with the fields `image`, uint8 (height, wid
 page. Of a grey image all three channels are equal: the field has no others.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 ENV = "ffcv"

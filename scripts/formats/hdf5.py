@@ -8,12 +8,7 @@ The chunks are written past HDF5's chunk cache, which would only copy them. The 
 later, in which the place of a chunk is looked up in an array; before, it was searched in a tree.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy", "h5py")

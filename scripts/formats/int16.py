@@ -5,12 +5,7 @@ the three label arrays of `common/labels.py`. A loader opens it with `numpy.load
 and divides by 32768, which is exact. `read` gives the target first and the other classes in ascending order.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy",)

@@ -7,12 +7,7 @@ tensor, which LitData gives back as a view of the mapped file. The time of writi
 left out, so that equal items make equal bytes.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 ENV = "litdata"

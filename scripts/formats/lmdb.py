@@ -7,17 +7,12 @@ values as they are delivered, raw and little-endian, of audio float32; and the t
 LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy", "lmdb")

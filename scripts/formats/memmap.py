@@ -6,12 +6,7 @@ it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read` gives the targ
 ascending order.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy",)

@@ -5,12 +5,7 @@ them, and the three label arrays of `common/labels.py`. A sample is {"audio": in
 position in the split}, of other data "image" or "array" with its values as decoded, in one dimension.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 ENV = "mosaic"

@@ -19,12 +19,7 @@ The files are laid out by tensordict, and filled with plain writes: rows assigne
 mapped, and count as memory of the process, until the last item is written.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy", "torch", "tensordict")

@@ -5,35 +5,10 @@ three label arrays of `common/labels.py`. The files are the corpus's own, byte f
 `read` gives the target first and the other classes in ascending order.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._files import read, write  # noqa: F401
 
 VERSION = 1
 REQUIRES = ("numpy",)
 BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
 KINDS = ("audio",)
-
-
-def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
-    """Write the WAV files and label arrays of one split into the empty folder `out`."""
-    from scripts.common.labels import write_labels
-
-    for position, item in enumerate(corpus.items(split)):
-        (out / f"{position:06}.wav").write_bytes((corpus.root / item.path).read_bytes())
-        progress(1)
-    write_labels(corpus, split, out)
-
-
-def read(out: Path, corpus: Corpus) -> Rows:
-    """Yield (item index, float32 (1, samples), classes) in manifest order, decoded by libsndfile."""
-    import soundfile
-
-    from scripts.common.labels import numbered, padded_float, with_labels
-
-    decoded = (soundfile.read(path, dtype="int16")[0] for path in numbered(out, ".wav"))
-    return with_labels(out, (padded_float(pcm, corpus.samples) for pcm in decoded))

@@ -9,17 +9,12 @@ differ by more than one. Equal items make equal bytes.
 The layout depends on the number of parallel readers, since a reader without a shard of its own has nothing to do.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy",)

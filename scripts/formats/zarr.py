@@ -8,12 +8,7 @@ Shards, many chunks in one file, are what Zarr's guide proposes where files are 
 reader two reads, of the shard's index and of the item, each time again; so there are none here.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scripts.formats._contract import Corpus, Path, Progress, Rows
+from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 VERSION = 1
 REQUIRES = ("numpy", "zarr")

@@ -9,21 +9,63 @@ source. A loader that decodes adds `decode`, which `decoded` leaves out.
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.loaders._torch import Batch, labels_of, rows_of
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.machine import gpu
 
-Batch = dict[str, Any]
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read",)
 
+# Of the programs that read numbered files: what comes first, what makes nodes of whole files, and what comes last.
+HEAD_SNIPPET = """
+from nvidia.dali import fn, pipeline_def
 
-def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with at least one thread, since DALI cannot do without."""
-    return {**settings, "workers": max(1, settings["workers"])}
+$head
+$labels
+target, labels = target.to(device), labels.to(device)
+order = np.random.default_rng($seed).permutation(len(target)).tolist()  # of the first epoch
+
+
+@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
+def pipeline():
+"""
+FILES_SNIPPET = (
+    HEAD_SNIPPET
+    + """\
+    encoded, position = fn.readers.file(
+        files=[str(data / f"{position:06d}.$ending") for position in order],
+        labels=order,
+        shuffle_after_epoch=True,
+        pad_last_batch=True,  # or else it is filled with items of the next epoch
+        name="reader",
+    )
+"""
+)
+BATCHES_SNIPPET = """
+
+batches = $dali_iterator
+
+
+class Loader:
+    def __iter__(self):
+        for [batch] in batches:
+            where = batch["where"].flatten().long()
+            where = where if device == "cpu" else where.pin_memory().to(device, non_blocking=True)
+            yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
+
+
+$own_loader
+"""
+
+
+def positions_in(where: Any) -> Any:
+    """Return a batch of positions, as DALI gives it, as int64 (batch,)."""
+    return where.flatten().long()
 
 
 def rank_files(request: LoaderRequest, suffix: str) -> tuple[list[str], list[int]]:
@@ -37,8 +79,8 @@ def rank_files(request: LoaderRequest, suffix: str) -> tuple[list[str], list[int
     return [str(request.data / f"{position:06d}.{suffix}") for position in positions], positions
 
 
-def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], None, Callable[[Any], Any]]:
-    """Return the (outputs, reader, positions) of `epochs_of` for one batch of zeros in RAM instead of what is read."""
+def resident(request: LoaderRequest) -> Callable[[], tuple[Any, Any]]:
+    """Return the `outputs` of `epochs_of` for one batch of zeros in RAM instead of what is read: it has no reader."""
     import numpy as np
     from nvidia.dali import fn
 
@@ -53,7 +95,7 @@ def resident(request: LoaderRequest) -> tuple[Callable[[], tuple[Any, Any]], Non
         source = Batches()
         return tuple(fn.external_source(source=source, num_outputs=2, batch=True, cycle="raise", no_copy=True))
 
-    return outputs, None, lambda where: where.flatten().long()
+    return outputs
 
 
 def decoded(encoded: Any, request: LoaderRequest) -> Any:
@@ -78,8 +120,8 @@ def decoded(encoded: Any, request: LoaderRequest) -> Any:
 def epochs_of(
     request: LoaderRequest,
     outputs: Callable[[], tuple[Any, Any]],
-    reader: str | None,
-    positions: Callable[[Any], Any],
+    reader: str | None = None,
+    positions: Callable[[Any], Any] = positions_in,
     **arguments: Any,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open a pipeline over a format with label arrays; yield the epoch function.
@@ -87,20 +129,32 @@ def epochs_of(
     As `labelled_epochs_of`, but `positions` turns a batch of `where` into positions in the split, int64 (batch,), by
     which the labels are looked up.
     """
-    import torch
-
-    from scripts.common.labels import read_labels
-
     if "read" in request.without:
-        outputs, reader, positions = resident(request)
-    item, target, labels = (torch.from_numpy(table).to(request.device) for table in read_labels(request.data))
+        outputs, reader, positions = resident(request), None, positions_in
+    labels = {name: rows.to(request.device) for name, rows in labels_of(request).items()}
 
     def labelled(where: Any) -> Batch:
-        at = gpu.moved(positions(where), request.device)
-        return {"target": target[at], "labels": labels[at], "item": item[at]}
+        return rows_of(labels, gpu.moved(positions(where), request.device))
 
     with labelled_epochs_of(request, outputs, reader, labelled, **arguments) as epoch:
         yield epoch
+
+
+def epochs_of_files(
+    request: LoaderRequest, suffix: str, node: Callable[[Any], Any]
+) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+    """Return what opens the epoch function over numbered files; `node` makes an item's node of that of whole files."""
+    from nvidia.dali import fn
+
+    files, positions = rank_files(request, suffix)
+
+    def outputs() -> tuple[Any, Any]:
+        encoded, where = fn.readers.file(
+            files=files, labels=positions, shuffle_after_epoch=request.shuffle, pad_last_batch=True, name="reader"
+        )
+        return node(encoded), where
+
+    return epochs_of(request, outputs, "reader")
 
 
 @contextmanager

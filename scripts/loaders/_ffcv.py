@@ -7,7 +7,8 @@ sets the number of torch's threads to its own when an epoch begins; that is put 
 from contextlib import contextmanager
 
 from scripts.common.request import batches_of, epoch_order
-from scripts.loaders._torch import empty_batch, to_device
+from scripts.loaders._torch import empty_batch, labels_of, rows_of, to_device
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 SETTINGS = ("workers", "prefetch")
 _SNIPPET = """
@@ -50,11 +51,6 @@ PIXELS_SNIPPET = _SNIPPET.replace(
 )
 
 
-def simplify(settings):
-    """Return settings with at least one thread: to the library none means all cores."""
-    return {**settings, "workers": max(1, settings["workers"])}
-
-
 def unsuited(request):
     """Return why the library cannot have so many threads or such numbers, or None."""
     import os
@@ -83,9 +79,7 @@ def epochs_of(request, shaped=None, pipelines=None):
     from ffcv.loader import Loader
     from ffcv.traversal_order.base import TraversalOrder
 
-    from scripts.common.labels import read_labels
-
-    item, target, labels = map(torch.from_numpy, read_labels(request.data))
+    labels = labels_of(request)
 
     class Order(TraversalOrder):
         def sample_order(self, epoch):
@@ -126,7 +120,7 @@ def epochs_of(request, shaped=None, pipelines=None):
                 torch.mul(values, request.sample.scale, out=data)
             else:
                 data.copy_(values)
-        return {request.sample.key: data, "target": target[where], "labels": labels[where], "item": item[where]}
+        return {request.sample.key: data, **rows_of(labels, where)}
 
     again = None
     if "read" in request.without:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.common.request import LoaderRequest
-from scripts.machine import gpu
 
 LIBRARIES = {
     "simplejpeg": "simplejpeg",
@@ -78,19 +77,19 @@ def content_of(path: str) -> bytes:
     return content
 
 
-def cannot_decode(decoder: str, request: LoaderRequest) -> str | None:
-    """Return why a decoder cannot decode the files of a data set, or None: it knows no PNG."""
-    if decoder == "simplejpeg" and request.sample.ending != "jpg":
+def never(request: LoaderRequest) -> str | None:
+    """Return why the decoder cannot decode the files of a data set, or None: it knows no PNG."""
+    if request.options["decoder"] == "simplejpeg" and request.sample.ending != "jpg":
         return f"simplejpeg decodes JPEG, the data set's files are .{request.sample.ending}: take another decoder"
     return None
 
 
-def decode_of(decoder: str, request: LoaderRequest) -> Decode:
-    """Return the function that decodes by a library; it leaves zeros where decoding is left out."""
+def decode_of(request: LoaderRequest) -> Decode:
+    """Return the function that decodes by the library that is asked for; it leaves zeros where decoding is left out."""
     if "decode" in request.without:
         return lambda _content, row: row.fill(0)
     decoders = {"simplejpeg": _simplejpeg, "opencv": _opencv, "torchvision": _torchvision}
-    return decoders.get(decoder, _pillow)(request.sample.shape[0] == 1)
+    return decoders.get(request.options["decoder"], _pillow)(request.sample.shape[0] == 1)
 
 
 def pillow_pixels(content: bytes) -> Any:
@@ -129,40 +128,6 @@ def _put_interleaved() -> Callable[[Any, Any], None]:
             put(pixels.reshape(*row.shape[1:], -1).transpose(2, 0, 1), row)
 
     return put_interleaved
-
-
-class ReadImages:
-    """Reads and decodes the numbered files of a batch, in a thread: what comes from it is `read`, of a subclass."""
-
-    def __init__(self, request: LoaderRequest) -> None:
-        self.request = request
-        self.kept: Any = None  # the first image, where reading is left out
-
-    def __call__(self, positions: Any) -> tuple[Any, Any]:
-        """Return (data (batch, channels, height, width), positions)."""
-        batch = self._empty(len(positions))
-        rows = batch.numpy()
-        if "read" not in self.request.without:
-            self.read(positions, rows)
-        else:
-            if self.kept is None:
-                self.read(positions[:1], rows[:1])
-                self.kept = rows[0].copy()
-            rows[:] = self.kept
-        return batch, positions
-
-    def _empty(self, count: int) -> Any:
-        import numpy as np
-        import torch
-
-        shape, dtype = (count, *self.request.sample.shape), self.request.sample.dtype
-        if self.request.pin_memory:
-            return gpu.empty_pinned(shape, getattr(torch, dtype))
-        return torch.from_numpy(np.empty(shape, dtype))
-
-    def read(self, positions: Any, rows: Any) -> None:
-        """Write the decoded images at `positions`, int64 (n,), into `rows`, an array (n, channels, height, width)."""
-        raise NotImplementedError
 
 
 def _simplejpeg(grey: bool) -> Decode:

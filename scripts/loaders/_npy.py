@@ -6,6 +6,21 @@ from typing import Any
 from scripts.common.request import LoaderRequest
 from scripts.loaders._torch import Batches, empty_batch
 
+# Of the programs with `gather`: the data set, up to what it does item by item.
+BATCH_SNIPPET = """
+$items_class
+
+    $when gather=batch
+    def __getitems__(self, positions):  # a batch at a time
+        $item = empty_batch(len(positions))
+        for position, row in zip(positions, $item.numpy(), strict=True):
+            with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
+                file.seek(header_bytes)
+                if file.readinto(row) != row.nbytes:
+                    raise EOFError(f"{file.name} ends within the item")
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+"""
+
 
 def path_of(data: Path, position: int) -> Path:
     """Return the file of the item at `position` of a split."""

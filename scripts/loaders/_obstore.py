@@ -4,32 +4,29 @@ Its runtime does not survive a fork: a process that has used it can have no work
 themselves. So nothing is read before they are started, and leaving out the transfer is no stage of these loaders.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-from scripts.loaders._s3 import ATTEMPTS, SECONDS, Fetchers, Objects, Wanted
+from scripts.common.request import LoaderRequest
+from scripts.loaders._s3 import (
+    ATTEMPTS,
+    BATCH_SNIPPET,
+    HEAD_SNIPPET,
+    SECONDS,
+    Fetchers,
+    Objects,
+    Wanted,
+)
+from scripts.loaders._torch import Batch, epochs_of_opened
 from scripts.machine.objects import bucket_of
 
-SNIPPET = """
-from concurrent.futures import ThreadPoolExecutor
+SNIPPET = (
+    HEAD_SNIPPET
+    + """\
 from obstore.store import S3Store
-from torch.utils.data import Dataset
-
-$head
-$labels
-$objects
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    store = None  # each process opens its own: obstore does not survive a fork
-
-    def __len__(self):
-        return len(target)
-
-    def open(self):
-        self.store = S3Store(
+    def open(self):  # obstore does not survive a fork
+        self.client = S3Store(
             index["bucket"],
             region=index["region"],
             virtual_hosted_style_request=not index["path_style"],
@@ -40,21 +37,11 @@ class Items(Dataset):
 
     def fetch(self, position, row):
         key, first = place(position)
-        body = self.store.get_range(key, start=first, length=row.nbytes)
+        body = self.client.get_range(key, start=first, length=row.nbytes)
         row[...] = np.frombuffer(body, dtype=np.$dtype).reshape(shape)
-
-    def __getitems__(self, positions):  # a batch at a time
-        if self.store is None:
-            self.open()
-        $item = empty_batch(len(positions))
-        list(self.pool.map(self.fetch, positions, $item.numpy()))
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-
-
-loader = $data_loader
-
-$loop
 """
+    + BATCH_SNIPPET
+)
 
 
 class Items(Objects):
@@ -91,3 +78,8 @@ class Items(Objects):
             row[:] = content
 
         return Fetchers(self.request.options["in_flight"], fetch, (GenericError, OSError))
+
+
+def open_epochs(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+    """Return what opens the epoch function over the objects of a split, or ranges of the one that holds all items."""
+    return epochs_of_opened(request, Items(request))

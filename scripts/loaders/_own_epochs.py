@@ -61,15 +61,12 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
     import numpy as np
     import torch
 
-    from scripts.common.labels import read_labels
-
     dataset = make(request)
     _check_dataset(dataset, make, request, folder)
-    numbers, target, labels = map(torch.from_numpy, read_labels(request.data))
     sample, dtype = request.sample, getattr(torch, request.sample.dtype)
 
-    class Labelled(torch.utils.data.Dataset):
-        def __getitem__(self, position: int) -> dict[str, Any]:
+    class Labelled(_torch.Items):
+        def item(self, position: int) -> Any:
             item = values = dataset[position]
             if isinstance(item, dict):
                 values = item.get(sample.key)
@@ -83,14 +80,9 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
                 values = values.reshape(1, -1)[:, : request.samples]
                 if values.shape[1] < request.samples:  # a pad of nothing is a copy
                     values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
-            return {
-                sample.key: values,
-                "target": target[position],
-                "labels": labels[position],
-                "item": numbers[position],
-            }
+            return values
 
-    return Labelled()
+    return Labelled(request)
 
 
 def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path) -> None:

@@ -3,7 +3,7 @@
 A loader's SNIPPET is the text of a program: what is its own written out, what programs share as fragments. It ends with
 an object `loader` that gives one epoch in a new random order each time it is iterated, and with `$loop`. In it stand:
 
-- fragments, FRAGMENTS below, by name: `$head`, `$labels`, `$empty_batch`, `$data_loader`, `$loop`, ...
+- fragments, FRAGMENTS and COMPOSED below, by name: `$head`, `$labels`, `$empty_batch`, `$data_loader`, `$loop`, ...
 - OF_SAMPLE: `$item`, the key of a batch, `$dtype`, `$ending`, `$item_bytes`;
 - `$seed`, `$workers`, `$prefetch`, `$pin_memory`, and the loader's OPTIONS by name, as Python literals: text comes with
   its quotes. A line that names a setting which the result has not (null: the loader does not understand it, or it has
@@ -67,7 +67,7 @@ DataLoader(
     collate_fn=lambda batch: batch,  # it is gathered already
     $worker_arguments
 )""",
-    "stored_collate": """\
+    "collate": """\
 def collate(items):
     audio = empty_batch(len(items))
     for item, row in zip(items, audio.numpy()[:, 0], strict=True):
@@ -94,6 +94,48 @@ for batch in loader:  # an epoch, each time in a new order
     batch = {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
     # your training step, with batch["$item"], $dtype $batch_shape, and batch["target"]""",
 }
+# What is made of fragments and of text: of longer stretches that programs share.
+COMPOSED = {
+    "items_class": """\
+from torch.utils.data import Dataset
+$empty_batch
+
+
+class Items(Dataset):
+    def __len__(self):
+        return len(target)""",
+    "reused_batch": """\
+$when reuse=True
+import numpy as np
+buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
+
+
+def empty_batch(items):
+    return buffer[:items]
+$end""",
+    "by_data_loader": """\
+loader = $data_loader
+
+$loop""",
+    "stored_collate": """\
+$empty_batch
+
+
+$collate""",
+    "by_streaming_loader": """\
+loader = StreamingDataLoader(
+    dataset,
+    batch_size=batch_size,
+    collate_fn=collate,
+    $worker_arguments
+)
+
+$loop""",
+    "own_loader": """\
+loader = Loader()
+
+$loop""",
+}
 STORED_COLLATE = """\
 def collate(items):
     $item = empty_batch(len(items))
@@ -117,7 +159,7 @@ IMPORTS = {  # what each of them needs
     "empty_batch": ("import math", *_TENSORS),
     "objects": ("import json", "import os"),
     "data_loader": ("import torch", "from torch.utils.data import DataLoader"),
-    "stored_collate": _TENSORS,
+    "collate": _TENSORS,
     "dali_decoded": ("from nvidia.dali import types",),
     "dali_iterator": ("import torch", _ITERATOR),
 }
@@ -140,18 +182,23 @@ def program(
     """
     values = {"data": str(data), "item_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
-    body = _expanded(above + _chosen(module.SNIPPET, values), settings, sample)
+    body = _expanded(above + _chosen(_composed(module.SNIPPET), values), settings, sample)
     literals = {name: _literal(value) for name, value in values.items()}
     lines = (line for line in body.splitlines() if all(literals.get(name, "") is not None for name in _names(line)))
     try:
         body = "\n".join(Template(line).substitute(literals) for line in lines)
     except KeyError as error:
-        name, known = error.args[0], [*FRAGMENTS, *OF_SAMPLE, "worker_arguments", *literals]
+        name, known = error.args[0], [*FRAGMENTS, *COMPOSED, *OF_SAMPLE, "worker_arguments", *literals]
         raise UserError(
             f"{module.__name__}: SNIPPET: found ${name}, allowed are {', '.join(f'${one}' for one in known)}."
             f"{nearest(name, known)} Correct it (docs/extending.md)."
         ) from None
     return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
+
+
+def _composed(text: str) -> str:
+    """Return `text` with what is COMPOSED in place of its names."""
+    return re.sub(rf"\$({'|'.join(COMPOSED)})\b", lambda found: COMPOSED[found[1]], text)
 
 
 def _chosen(text: str, values: Mapping[str, Any]) -> str:
@@ -190,9 +237,8 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
     """Return the fragments' texts as they are in a program of which `text` is the rest, for items like `sample`."""
     found = dict(FRAGMENTS) | {"item": sample.key, "dtype": sample.dtype, "ending": sample.ending}
     found["batch_shape"] = "(n, 1, samples)" if sample.kind == "audio" else f"(n, {', '.join(map(str, sample.shape))})"
-    found["sizes"] = _sizes(text, sample)
     if sample.kind != "audio":
-        found["stored_collate"] = STORED_COLLATE
+        found["collate"] = STORED_COLLATE
     rows, values = "values.view($item.shape)", 'np.asarray(item["$item"]).reshape(shape)'
     found["stored_rows"], found["stored_row"] = f"$item.copy_({rows})", f"row[...] = {values}"
     if sample.scale:
@@ -206,12 +252,13 @@ def _fragments(text: str, sample: Sample) -> dict[str, str]:
         if plain
         else "np.multiply(pixels.reshape(*shape[1:], -1).transpose(2, 0, 1), np.float32(1 / 255), out=row)"
     )
-    if "empty_batch(" not in text and "$stored_collate" not in text:
+    if ("empty_batch(" not in text and "$collate" not in text) or "def empty_batch(" in text:
         found["empty_batch"] = ""
     if "__getitems__" not in text:  # torch collates
         found["data_loader"] = re.sub(r"\n *collate_fn=.*", "", found["data_loader"])
     if "external_source" in text:  # no reader knows how long an epoch is
         found["dali_iterator"] = found["dali_iterator"].replace('reader_name="reader"', "size=-1")
+    found["sizes"] = _sizes(" ".join([text, *(found[name] for name in FRAGMENTS if f"${name}" in text)]), sample)
     return found
 
 
@@ -220,9 +267,8 @@ def _sizes(text: str, sample: Sample) -> str:
     if sample.kind != "audio":
         return f"shape = {sample.shape}  # of {'an' if sample.kind[0] in 'aio' else 'a'} {sample.kind}"
     about = "of an item; shorter ones are padded, longer ones cut"
-    named = " ".join([text, *(FRAGMENTS[name] for name in FRAGMENTS if f"${name}" in text and name != "head")])
-    lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", named) else []
-    if re.search(r"\bshape\b", named):
+    lines = [f"samples = {sample.shape[-1]}  # {about}"] if re.search(r"\bsamples\b", text) else []
+    if re.search(r"\bshape\b", text):
         lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'an item' if lines else about}")
     return "\n".join(lines)
 

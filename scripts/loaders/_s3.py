@@ -7,21 +7,51 @@ again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that nam
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import Batch, Batches, OpenedByEach, empty_batch, epochs_of
+from scripts.loaders._torch import SETTINGS, Batches, OpenedByEach, empty_batch  # noqa: F401
 from scripts.machine.objects import StoredObject, changed, read_index
 
 READS = ("s3",)
-SETTINGS = ("workers", "prefetch", "pin_memory")
 IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a time, in each process that reads
 ATTEMPTS = 5
 SECONDS = 30  # in which a server must answer
+
+# Of the programs whose threads fetch items one by one: what stands above `open` and `fetch`, and below.
+HEAD_SNIPPET = """
+from concurrent.futures import ThreadPoolExecutor
+from torch.utils.data import Dataset
+
+$head
+$labels
+$objects
+
+
+$empty_batch
+
+
+class Items(Dataset):
+    client = None  # each process opens its own
+
+    def __len__(self):
+        return len(target)
+
+"""
+BATCH_SNIPPET = """
+    def __getitems__(self, positions):  # a batch at a time
+        if self.client is None:
+            self.open()
+        $item = empty_batch(len(positions))
+        list(self.pool.map(self.fetch, positions, $item.numpy()))
+        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+
+
+$by_data_loader
+"""
 
 
 class Wanted(NamedTuple):
@@ -91,12 +121,42 @@ def pause(error: Exception, wanted: Wanted, attempt: int, transient: tuple[type[
     return 0.05 * 2**attempt
 
 
+def tried(call: Callable[[], Any], wanted: Wanted, transient: tuple[type[Exception], ...]) -> Any:
+    """Return what `call` returns, which is tried again as `pause` has it. Raises UserError as that does."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return call()
+        except Exception as error:
+            seconds = pause(error, wanted, attempt, transient)
+        time.sleep(seconds)
+
+
 def _words(error: Exception) -> str:
     """Return what went wrong, without a server's own text or a signed query: they may hold what was signed."""
     text = str(error)
     code = re.search(r"<Code>(\w{1,64})</Code>", text)
     said = re.sub(r"\?\S*X-Amz-\S*", "", text.partition("<")[0]).strip()
     return " ".join(filter(None, (f"{type(error).__name__}: {said}", code and code[1])))
+
+
+def client_arguments(bucket: Any, config: Callable[..., Any], connections: int) -> dict[str, Any]:
+    """Return the arguments of a client of botocore's; `config` is the class of its configuration."""
+    return {
+        "service_name": "s3",
+        "endpoint_url": bucket.endpoint,
+        "region_name": bucket.region,
+        "aws_access_key_id": bucket.who.access_key,
+        "aws_secret_access_key": bucket.who.secret_key,
+        "aws_session_token": bucket.who.token,
+        "config": config(
+            max_pool_connections=connections,
+            connect_timeout=SECONDS,
+            read_timeout=SECONDS,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            s3={"addressing_style": "path" if bucket.path_style else "virtual"},
+            response_checksum_validation="when_required",
+        ),
+    }
 
 
 def read_into(read: Callable[[memoryview], int], row: memoryview) -> None:
@@ -133,12 +193,7 @@ class Fetchers:
         self.close_client()
 
     def _whole(self, row: memoryview, wanted: Wanted) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self.fetch(wanted, row)
-            except Exception as error:
-                seconds = pause(error, wanted, attempt, self.transient)
-            time.sleep(seconds)
+        tried(lambda: self.fetch(wanted, row), wanted, self.transient)
 
 
 class Objects(OpenedByEach, Batches):
@@ -157,13 +212,3 @@ class Objects(OpenedByEach, Batches):
         rows = [memoryview(row).cast("B") for row in batch.numpy()]
         self.opened().fill(rows, map(self.wanted, positions))
         return batch
-
-
-@contextmanager
-def epochs_of_objects(request: LoaderRequest, dataset: Objects) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function of a DataLoader over the objects; close what this process has open at the end."""
-    try:
-        with epochs_of(request, dataset) as epoch:
-            yield epoch
-    finally:
-        dataset.close()

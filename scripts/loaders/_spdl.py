@@ -7,15 +7,13 @@ and nothing is built again between epochs. What a pipeline is given can be pickl
 Imports SPDL inside functions, since loaders are named where it is not installed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
-from scripts.loaders._torch import Again, Batch, to_device
+from scripts.loaders._torch import SETTINGS, Again, Batch, empty_shared, labels_of, rows_of, to_device  # noqa: F401
 from scripts.machine import gpu
-
-SETTINGS = ("workers", "prefetch", "pin_memory")
 
 # Of the programs whose threads make whole batches: what comes before the function `read`, and what after it.
 BATCHES_SNIPPET = """\
@@ -85,11 +83,6 @@ def threads_of(request: LoaderRequest) -> int:
     return max(1, request.workers)
 
 
-def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with at least one thread, since SPDL cannot do without."""
-    return {**settings, "workers": max(1, settings["workers"])}
-
-
 class Items:
     """A source of positions, int, one epoch each time it is iterated, from epoch `number` on."""
 
@@ -113,59 +106,43 @@ class Batches(Items):
 
 
 class ReadBatch:
-    """Reads the numbered WAV files of a batch, each converted once, to where it stays: a row of the batch's tensor.
+    """Reads a batch in a thread, each item straight into its row of the batch's tensor: `read`, of a subclass.
 
-    Called with positions, int64 (batch,), it returns (audio float32 (batch, 1, samples), positions). The tensor is
-    in shared memory where it is to be `sent` to another process (None comes in its place where that is left out), in
-    page-locked memory where that is asked for.
+    Called with positions, int64 (batch,), it returns (data (batch, ...), positions). The tensor is in shared memory
+    where it is to be `sent` to another process (None comes in its place where that is left out), in page-locked memory
+    where that is asked for.
     """
 
-    def __init__(self, request: LoaderRequest, sent: bool) -> None:
+    def __init__(self, request: LoaderRequest, sent: bool = False) -> None:
         self.request, self.sent = request, sent
         self.kept: Any = None  # the first item, where reading is left out
 
     def __call__(self, positions: Any) -> tuple[Any, Any]:
-        audio = self._empty(len(positions))
-        for row, position in zip(audio.numpy()[:, 0], positions.tolist(), strict=True):
-            self._fill(row, position)
-        return None if self.sent and "transfer" in self.request.without else audio, positions
+        batch = self._empty(len(positions))
+        rows = batch.numpy()
+        if "read" not in self.request.without:
+            self.read(positions, rows)
+        else:
+            if self.kept is None:
+                self.read(positions[:1], rows[:1])
+                self.kept = rows[0].copy()
+            rows[:] = self.kept
+        return None if self.sent and "transfer" in self.request.without else batch, positions
 
     def _empty(self, count: int) -> Any:
         import numpy as np
         import torch
 
-        shape = (count, 1, self.request.samples)
+        shape, dtype = (count, *self.request.sample.shape), self.request.sample.dtype
         if self.sent:  # as torch's collate function does in a worker: filled there, it need not be copied there
-            storage = torch.empty(0)._typed_storage()._new_shared(count * self.request.samples)
-            return torch.empty(0).new(storage).view(shape)
+            return empty_shared(shape, dtype)
         if self.request.pin_memory:
-            return gpu.empty_pinned(shape)
-        return torch.from_numpy(np.empty(shape, dtype=np.float32))  # NumPy asks for huge pages, torch does not
+            return gpu.empty_pinned(shape, getattr(torch, dtype))
+        return torch.from_numpy(np.empty(shape, dtype))  # NumPy asks for huge pages, torch does not
 
-    def _fill(self, row: Any, position: int) -> None:
-        """Write the item at `position` into `row`, float32 (samples,): padded with zeros, or cut."""
-        if "read" in self.request.without:
-            if self.kept is None:
-                self._read(row, position)
-                self.kept = row.copy()
-            row[:] = self.kept
-        else:
-            self._read(row, position)
-
-    def _read(self, row: Any, position: int) -> None:
-        import numpy as np
-        import spdl.io
-
-        with open(self.request.data / f"{position:06d}.wav", "rb", buffering=0) as file:
-            encoded = file.read()
-        if "decode" in self.request.without:
-            row[:] = 0
-            return
-        pcm = np.asarray(spdl.io.load_wav(encoded))[: len(row), 0]  # int16, a view of what was read
-        filled = row[: len(pcm)]
-        filled[:] = pcm
-        filled *= np.float32(1 / 32768)
-        row[len(pcm) :] = 0
+    def read(self, positions: Any, rows: Any) -> None:
+        """Write the items at `positions`, int64 (n,), into `rows`, an array (n, ...)."""
+        raise NotImplementedError
 
 
 @contextmanager
@@ -222,25 +199,30 @@ def epochs_of(started: Callable[[int], Passes]) -> Iterator[Callable[[int], Iter
 
 
 @contextmanager
-def epochs_in_batches(read: Callable[[Any], tuple[Any, Any]], request: LoaderRequest) -> Iterator[Any]:
-    """Yield the epoch function of threads that make whole batches: `read` of positions returns (data, positions)."""
+def epochs_in_batches(
+    read: Callable[[Any], tuple[Any, Any]],
+    request: LoaderRequest,
+    running: Callable[..., Passes] = in_threads,
+    arrived: Callable[[Any, int], Any] | None = None,
+) -> Iterator[Any]:
+    """Yield the epoch function of threads that make whole batches: `read` of positions returns (data, positions).
+
+    The threads are where `running` has them; `arrived` makes of data, and how many items it is, what is delivered.
+    """
     import torch
     from spdl.pipeline import PipelineBuilder
 
-    from scripts.common.labels import read_labels
-
-    item, target, labels = map(torch.from_numpy, read_labels(request.data))
+    labels = labels_of(request)
 
     def started(number):
         builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
         builder.pipe(read, concurrency=threads_of(request), output_order="input")
-        return in_threads(builder, request)
+        return running(builder, request)
 
     def batches(parts):
         for data, positions in parts:
-            where = torch.from_numpy(positions)
-            names = {"target": target[where], "labels": labels[where], "item": item[where]}
-            yield {request.sample.key: data, **names}
+            data = arrived(data, len(positions)) if arrived else data
+            yield {request.sample.key: data, **rows_of(labels, torch.from_numpy(positions))}
 
     with epochs_of(started) as epoch:
         yield lambda number: to_device(batches(epoch(number)), request)

@@ -8,7 +8,7 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import Batch, empty_batch
+from scripts.loaders._torch import Batch, empty_batch, labels_of, rows_of
 
 STAGES = ("read", "transfer", "decode")
 
@@ -20,25 +20,15 @@ class StoredBatches:
     """
 
     def __init__(self, request: LoaderRequest) -> None:
-        import torch
-
-        from scripts.common.labels import read_labels
-
-        self.request = request
+        self.request, self.labels = request, labels_of(request)
         self.delivered = plugins.load("kinds", request.sample.kind).delivered
-        self.index, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
 
     def __call__(self, items: list[dict[str, Any]]) -> Batch:
         import torch
 
         key = self.request.sample.key
         positions = torch.tensor([int(item["position"]) for item in items])
-        return {
-            key: self._data([item[key] for item in items]),
-            "target": self.target[positions],
-            "labels": self.labels[positions],
-            "item": self.index[positions],
-        }
+        return {key: self._data([item[key] for item in items]), **rows_of(self.labels, positions)}
 
     def _data(self, stored: list[Any]) -> Any:
         """Return (batch, ...), of audio padded or cut; zeros where decoding is left out."""

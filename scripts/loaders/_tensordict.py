@@ -8,6 +8,42 @@ from typing import Any
 
 from scripts.common.request import LoaderRequest
 
+# Of the programs: the split as a tensorclass, the data set around `items`, and a batch gathered of its `tensors`.
+SPLIT_SNIPPET = """
+import torch
+from tensordict import TensorDict, tensorclass
+
+$head
+
+
+@tensorclass
+class Split:
+    $item: torch.Tensor
+    target: torch.Tensor
+    labels: torch.Tensor
+    item: torch.Tensor  # its number
+
+
+"""
+ITEMS_SNIPPET = """
+from torch.utils.data import Dataset
+
+
+$empty_batch
+
+
+class Items(Dataset):
+    def __len__(self):
+        return len(items)
+
+"""
+GATHER_SNIPPET = """\
+    def __getitems__(self, positions):  # a batch at once, on torch's threads
+        where, $item = torch.tensor(positions), empty_batch(len(positions))
+        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
+        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
+"""
+
 
 class Items:
     """A data set of what `get` returns of a position: an item as a TensorDict or tensorclass."""

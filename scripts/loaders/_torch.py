@@ -12,7 +12,7 @@ Imports torch inside functions, since loaders are named where torch is not insta
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import Any
 
@@ -22,6 +22,7 @@ from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
+SETTINGS = ("workers", "prefetch", "pin_memory")  # what a DataLoader understands
 GATHER = {"gather": {"enum": ["batch", "item"], "default": "batch"}}  # whole batches, or item by item
 
 PAIR = ("target", "item")  # what workers send as one tensor
@@ -33,6 +34,11 @@ def simplify_reuse(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as `simplify` does, `reuse` null where each batch has memory of its own."""
     here = settings["reuse"] and not settings["workers"] and settings["device"] == "cpu"
     return simplify(settings) | {"reuse": True if here and settings.get("gather") != "item" else None}
+
+
+def simplify_threads(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with at least one worker, of a library whose workers are threads that it cannot do without."""
+    return {**settings, "workers": max(1, settings["workers"])}
 
 
 def lifetime(settings: Mapping[str, Any]) -> str:
@@ -119,6 +125,13 @@ def empty_batch(items: int, sample: Sample, dtype: str | None = None) -> Any:
     shape, dtype = (items, *sample.shape), dtype or sample.dtype
     if torch.utils.data.get_worker_info() is None:
         return torch.from_numpy(np.empty(shape, dtype))
+    return empty_shared(shape, dtype)
+
+
+def empty_shared(shape: Sequence[int], dtype: str) -> Any:
+    """Return an unfilled tensor in shared memory."""
+    import torch
+
     like = torch.empty(0, dtype=getattr(torch, dtype))
     return like.new(like._typed_storage()._new_shared(prod(shape), device="cpu")).resize_(shape)
 
@@ -130,6 +143,21 @@ def reused(request: LoaderRequest) -> Any:
     return empty_batch(request.batch_size, request.sample)
 
 
+def labels_of(request: LoaderRequest) -> Batch:
+    """Return `target`, `labels` and `item` of all items of a split whose labels are beside its data, by name."""
+    import torch
+
+    from scripts.common.labels import read_labels
+
+    item, target, labels = map(torch.from_numpy, read_labels(request.label_folder))
+    return {"target": target, "labels": labels, "item": item}
+
+
+def rows_of(labels: Mapping[str, Any], where: Any) -> Batch:
+    """Return the rows of a batch of what `labels_of` gives, by positions."""
+    return {name: rows[where] for name, rows in labels.items()}
+
+
 class Items:
     """A map-style data set of a split whose labels are beside its data (`scripts/common/labels.py`), item by item.
 
@@ -137,12 +165,8 @@ class Items:
     """
 
     def __init__(self, request: LoaderRequest) -> None:
-        import torch
-
-        from scripts.common.labels import read_labels
-
         self.request, self.data, self.sample = request, request.location.path, request.sample
-        self.index, self.target, self.labels = map(torch.from_numpy, read_labels(request.label_folder))
+        self.target, self.labels, self.index = labels_of(request).values()
 
     def __getitem__(self, position: int) -> Batch:
         return {
@@ -232,8 +256,7 @@ class Tensors(Rows):
 
 def with_labels(request: LoaderRequest, data: Any) -> Batch:
     """Return the data of all items, a tensor (n, ...), with the labels that are beside it."""
-    labels = Items(request)
-    return {request.sample.key: data, "target": labels.target, "labels": labels.labels, "item": labels.index}
+    return {request.sample.key: data, **labels_of(request)}
 
 
 def stacked(views: Sequence[Any], sample: Sample) -> Any:
@@ -362,16 +385,20 @@ def epochs_from(
 
 
 @contextmanager
-def gathering(
-    request: LoaderRequest, by_item: Callable[..., Any], by_batch: Callable[..., Any]
-) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function over the data set that the option `gather` names, opened by the request."""
-    dataset = (by_batch if request.options["gather"] == "batch" else by_item)(request)
+def epochs_of_opened(request: LoaderRequest, dataset: Any) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function over a data set that has something open in this process: at the end it is closed."""
     try:
         with epochs_of(request, dataset) as epoch:
             yield epoch
     finally:
         dataset.close()
+
+
+def gathering(
+    request: LoaderRequest, by_item: Callable[..., Any], by_batch: Callable[..., Any]
+) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+    """Return what opens the epoch function over the data set that the option `gather` names, opened by the request."""
+    return epochs_of_opened(request, (by_batch if request.options["gather"] == "batch" else by_item)(request))
 
 
 def stop_workers(loader: Any) -> None:

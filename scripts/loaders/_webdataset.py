@@ -1,12 +1,13 @@
 """What the loaders by WebDataset share: its pipeline over tar shards, from whichever streams they are read."""
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of
-from scripts.loaders import _torch
+from scripts.loaders._stored import STAGES  # noqa: F401
 from scripts.loaders._torch import (
     AgainByBatch,
     Batch,
@@ -19,7 +20,6 @@ from scripts.loaders._torch import (
 )
 
 ORDER = "shards in random order, then a shuffle buffer"
-STAGES = (*_torch.STAGES, "decode")
 SHUFFLE = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
 OPTIONS = {"decoder": {"enum": ["wave", "soundfile"], "default": "wave"}, **SHUFFLE}
 Collate = Callable[[list[dict[str, Any]]], Batch]  # of raw samples: their members by ending
@@ -140,32 +140,29 @@ def _by_item(request: LoaderRequest) -> Collate:
         if "decode" not in request.without:
             pcm, _ = soundfile.read(io.BytesIO(content), dtype="float32")
             audio[0, : len(pcm)] = pcm[: request.samples]
-        return audio
+        return {"audio": audio}
 
     def collate(samples):
-        items = [{"audio": decode(sample["wav"]), **_labels(sample, request)} for sample in samples]
-        return torch.utils.data.default_collate(items)
+        audio = torch.utils.data.default_collate([decode(sample["wav"]) for sample in samples])
+        return {**audio, **with_labels(samples, request)}
 
     return collate
 
 
 def with_labels(samples: list[dict[str, Any]], request: LoaderRequest) -> Batch:
     """Return target, labels and item of a batch of raw samples."""
+    return labels_in([json.loads(sample["json"]) for sample in samples], request)
+
+
+def labels_in(about: Sequence[Mapping[str, Any]], request: LoaderRequest) -> Batch:
+    """Return target, labels and item, as the loader contract has them, of what the JSON of some items says."""
     import torch
 
-    return torch.utils.data.default_collate([_labels(sample, request) for sample in samples])
-
-
-def _labels(sample: dict[str, Any], request: LoaderRequest) -> dict[str, Any]:
-    """Return what a raw sample's JSON says of its item, as the loader contract has it."""
-    import json
-
-    import numpy as np
-
-    about = json.loads(sample["json"])
-    labels = np.zeros(request.classes, dtype=np.float32)
-    labels[about["classes"]] = 1.0
-    return {"target": about["classes"][0], "labels": labels, "item": about["item"]}
+    labels = torch.zeros(len(about), request.classes)
+    for row, one in zip(labels.numpy(), about, strict=True):
+        row[one["classes"]] = 1.0
+    target, item = ([one["classes"][0] for one in about], [one["item"] for one in about])
+    return {"target": torch.tensor(target), "labels": labels, "item": torch.tensor(item)}
 
 
 def _first_again(request: LoaderRequest) -> Callable[..., Any]:

@@ -6,8 +6,8 @@ was there to measure its speed on, so that it has none here and no rank.
 """
 
 from scripts.loaders import _torch
-from scripts.loaders._s3 import ATTEMPTS, IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, pause  # noqa: F401
-from scripts.loaders._torch import STAGES  # noqa: F401
+from scripts.loaders._s3 import ATTEMPTS, IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, pause, tried  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of_opened  # noqa: F401
 
 FORMAT = "npy"
 READS = ("ais", "s3")
@@ -61,9 +61,7 @@ class Items(Dataset):
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 
@@ -122,17 +120,11 @@ class Batched:
 
         Raises UserError, which names an object that is not there, or the first of a batch that did not come.
         """
-        import time
-
         from urllib3.exceptions import ProtocolError
 
         wanted = list(wanted)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._fill(rows, wanted)
-            except Exception as error:  # the SDK does not ask again for an archive that breaks off
-                seconds = pause(error, wanted[0], attempt, (ProtocolError,))
-            time.sleep(seconds)
+        # the SDK does not ask again for an archive that breaks off
+        tried(lambda: self._fill(rows, wanted), wanted[0], (ProtocolError,))
 
     def _fill(self, rows, wanted):
         found = self.client.batch([one.key for one in wanted], bucket=self.bucket).get()
@@ -145,4 +137,4 @@ class Batched:
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

@@ -9,16 +9,14 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 
 import warnings
 
-from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 import pyarrow as pa
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -33,12 +31,7 @@ size = len(blocks[0])  # all but the last have as many items
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
@@ -52,9 +45,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

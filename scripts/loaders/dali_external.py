@@ -15,7 +15,6 @@ For pipelines that go on in DALI (augmentation on the GPU) with data that none o
   empty queues, as the end of the one before is known by StopIteration.
 """
 
-from contextlib import contextmanager
 from dataclasses import replace
 
 from scripts.common.request import batches_of, epoch_order
@@ -103,9 +102,7 @@ class Loader:
 
 
 $when source=serial
-loader = Loader()
-
-$loop
+$own_loader
 $when source=parallel
 if __name__ == "__main__":  # the processes, started again, import this file
     loader = Loader()
@@ -120,7 +117,6 @@ def open_epochs(request):
     return _parallel(request) if request.options["source"] == "parallel" else _serial(request)
 
 
-@contextmanager
 def _serial(request):
     import numpy as np
     from nvidia.dali import fn
@@ -142,11 +138,9 @@ def _serial(request):
     def outputs():
         return tuple(fn.external_source(source=Epochs(), num_outputs=2, batch=True, cycle="raise", no_copy=True))
 
-    with epochs_of(request, outputs, None, lambda where: where.flatten().long()) as epoch:
-        yield epoch
+    return epochs_of(request, outputs)
 
 
-@contextmanager
 def _parallel(request):
     from nvidia.dali import fn, types
 
@@ -170,6 +164,4 @@ def _parallel(request):
         return fn.constant(idata=0, shape=list(request.sample.shape), dtype=dtype), *nodes
 
     whole = replace(request, without=request.without & {gpu.COPY})  # what is left out, the workers leave out
-    arguments = {"py_num_workers": workers, "py_start_method": "spawn"}
-    with epochs_of(whole, outputs, None, lambda where: where.flatten().long(), **arguments) as epoch:
-        yield epoch
+    return epochs_of(whole, outputs, py_num_workers=workers, py_start_method="spawn")

@@ -14,8 +14,7 @@ CUFILE_FORCE_COMPAT_MODE=true asks for it. cuFile notes what it does in cufile.l
 CUFILE_LOGFILE_PATH says. DALI_GDS_CHUNK_SIZE sets how much DALI reads at once (2 MiB).
 """
 
-from contextlib import contextmanager
-
+from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
 from scripts.machine import gpu
 
@@ -23,17 +22,9 @@ FORMAT = "npy"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
-SNIPPET = r"""
-from nvidia.dali import fn, pipeline_def
-
-$head
-$labels
-target, labels = target.to(device), labels.to(device)
-order = np.random.default_rng($seed).permutation(len(target))  # of the first epoch
-
-
-@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
-def pipeline():
+SNIPPET = (
+    _dali.HEAD_SNIPPET
+    + r"""
     $item = fn.readers.numpy(
         device=$reader,
         files=[str(data / f"{position:06d}.npy") for position in order],
@@ -48,23 +39,11 @@ def pipeline():
 
 def number_of(name):
     return int(bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy"))
-
-
-batches = $dali_iterator
-
-
-class Loader:
-    def __iter__(self):
-        for [batch] in batches:
-            where = torch.tensor([*map(number_of, batch["where"].cpu().numpy())])
-            where = where if device == "cpu" else where.pin_memory().to(device, non_blocking=True)
-            yield {"$item": batch["$item"], "target": target[where], "labels": labels[where]}
-
-
-loader = Loader()
-
-$loop
-"""
+""".lstrip("\n")
+    + _dali.BATCHES_SNIPPET.replace(
+        'batch["where"].flatten().long()', 'torch.tensor([*map(number_of, batch["where"].cpu().numpy())])'
+    )
+)
 
 
 def never(request):
@@ -74,9 +53,8 @@ def never(request):
     return None
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered .npy files."""
+    """Return what opens the epoch function over numbered .npy files."""
     import torch
     from nvidia.dali import fn
 
@@ -100,5 +78,4 @@ def open_epochs(request):
         stems = [bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy") for name in names.cpu().numpy()]
         return torch.tensor([int(stem) for stem in stems])
 
-    with epochs_of(request, outputs, "reader", positions) as epoch:
-        yield epoch
+    return epochs_of(request, outputs, "reader", positions)

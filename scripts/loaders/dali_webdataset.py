@@ -15,7 +15,8 @@ items than `shuffle_buffer`.
 from contextlib import contextmanager
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, resident, simplify  # noqa: F401
+from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, positions_in, resident, simplify  # noqa: F401
+from scripts.loaders._webdataset import labels_in
 from scripts.machine import gpu
 
 FORMAT = "webdataset"
@@ -67,9 +68,7 @@ class Loader:
             yield {"audio": batch["audio"], "target": target}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 
@@ -80,8 +79,7 @@ def open_epochs(request):
     from pathlib import Path
 
     if "read" in request.without:
-        outputs, reader, positions = resident(request)
-        with labelled_epochs_of(request, outputs, reader, _void(request, positions)) as epoch:
+        with labelled_epochs_of(request, resident(request), None, _void(request)) as epoch:
             yield epoch
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -148,33 +146,20 @@ def _labelled(request):
     """Return a function from a batch of JSON members, uint8 (batch, longest), to target, labels and item."""
     import json
 
-    import torch
-
     def labelled(members):
-        rows = [json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()]
-        labels = torch.zeros(len(rows), request.classes)
-        for row, about in zip(labels, rows, strict=True):
-            row[about["classes"]] = 1.0
-        target = torch.tensor([about["classes"][0] for about in rows])
-        item = torch.tensor([about["item"] for about in rows])
-        return {name: gpu.moved(tensor, request.device) for name, tensor in _named(target, labels, item)}
+        about = [json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()]
+        return gpu.all_moved(labels_in(about, request), request.device, True)
 
     return labelled
 
 
-def _void(request, positions):
+def _void(request):
     """Return a function from positions to labels of the right form: their reading is left out with the audio's."""
     import torch
 
     def labelled(where):
-        item = positions(where)
+        item = positions_in(where)
         labels = torch.zeros(len(item), request.classes)
-        return {
-            name: gpu.moved(tensor, request.device) for name, tensor in _named(torch.zeros_like(item), labels, item)
-        }
+        return gpu.all_moved({"target": torch.zeros_like(item), "labels": labels, "item": item}, request.device, True)
 
     return labelled
-
-
-def _named(target, labels, item):
-    return {"target": target, "labels": labels, "item": item}.items()

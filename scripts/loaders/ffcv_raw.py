@@ -4,8 +4,6 @@ As `ffcv` in all but the field, which keeps the channels last: torch brings them
 new memory, in the process that trains. Its time goes into that.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders import _ffcv
 from scripts.loaders._ffcv import SETTINGS, simplify, unsuited  # noqa: F401
 
@@ -17,8 +15,6 @@ STAGES = ("read", "decode")
 SNIPPET = _ffcv.PIXELS_SNIPPET
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's images."""
-    with _ffcv.epochs_of(request, _ffcv.pixels_first) as epoch:
-        yield epoch
+    """Return what opens the epoch function over this rank's images."""
+    return _ffcv.epochs_of(request, _ffcv.pixels_first)

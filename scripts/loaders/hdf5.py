@@ -9,20 +9,11 @@ Each process opens the file itself: HDF5 keeps state beside the descriptor, whic
 is off: readers need none, and on many network file systems and read-only media taking the lock is an error.
 """
 
-from scripts.loaders._torch import (  # noqa: F401
-    GATHER,
-    STAGES,
-    Batches,
-    OpenedByEach,
-    empty_batch,
-    gathering,
-    simplify,
-)
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, OpenedByEach, empty_batch, gathering, simplify  # noqa: F401
 
 FORMAT = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 import h5py
@@ -59,9 +50,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -6,36 +6,26 @@ in Pillow's place. Its time goes into decoding: set workers to the number of cor
 channels come first, as a model wants them.
 """
 
-from contextlib import contextmanager
-
-from scripts.loaders import _torch
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, content_of, decode_of, path_of
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = DECODER
 SNIPPET = (
     """
-from torch.utils.data import Dataset
 
 $head
 $labels
-
-
-$empty_batch
 
 
 """
     + DECODE_SNIPPET
     + """
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitems__(self, positions):  # a batch at a time
         $item = empty_batch(len(positions))
@@ -44,22 +34,14 @@ class Items(Dataset):
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 )
 
 
-def never(request):
-    """Return why the decoder cannot decode the files, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered image files."""
-    decode = decode_of(request.options["decoder"], request)
+    """Return what opens the epoch function over numbered image files."""
+    decode = decode_of(request)
 
     class Files(Batches):
         def files_to_decode(self, positions):  # for the batch timeline
@@ -71,5 +53,4 @@ def open_epochs(request):
                 decode(content_of(path_of(request, position)), row)
             return batch
 
-    with epochs_of(request, Files(request)) as epoch:
-        yield epoch
+    return epochs_of(request, Files(request))

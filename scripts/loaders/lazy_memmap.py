@@ -7,30 +7,18 @@ Without workers, on a CPU, `reuse: true` gathers every batch of `gather: batch` 
 next one is asked for.
 """
 
-from contextlib import contextmanager
-
-from scripts.loaders._tensordict import Items
-from scripts.loaders._torch import (
-    GATHER,
-    REUSE,
-    STAGES,  # noqa: F401
-    Tensors,
-    epochs_of,
-    lifetime,
-    reused,
-    simplify_reuse,
-)
+from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, Items
+from scripts.loaders._torch import GATHER, REUSE, SETTINGS, STAGES, Tensors, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "torchrl", "numpy")
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER | REUSE
 LIFETIME = lifetime
 simplify = simplify_reuse
-SNIPPET = """
+SNIPPET = (
+    """
 import json
 import torch
-from torch.utils.data import Dataset
 from torchrl.data import LazyMemmapStorage
 
 $head
@@ -43,51 +31,31 @@ tensors = dict(storage.get(slice(0, count)).items())  # views of the mapped file
 $end
 
 
-$when reuse=None
-$empty_batch
-$when reuse=True
-import numpy as np
-
-buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
-
-
-def empty_batch(items):
-    return buffer[:items]
-$end
-
-
-class Items(Dataset):
-    def __len__(self):
-        return count
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at once, on torch's threads
-        where, $item = torch.tensor(positions), empty_batch(len(positions))
-        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
-        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
+$reused_batch
+"""
+    + ITEMS_SNIPPET.replace("len(items)", "count")
+    + "    $when gather=batch\n"
+    + GATHER_SNIPPET
+    + """\
     $when gather=item
     def __getitem__(self, position):
         return dict(storage.get(position).items())
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
+)
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over the storage."""
+    """Return what opens the epoch function over the storage."""
     from torchrl.data import LazyMemmapStorage
 
     # scratch_dir must be the folder itself: elsewhere `loads` would copy every byte away from the tier.
     storage = LazyMemmapStorage(request.items, scratch_dir=request.data, existsok=True, auto_cleanup=False)
     storage.loads(request.data)
     tensors = dict(storage.get(slice(0, request.items)).items())  # views of the mapped files
-    by_batch = request.options["gather"] == "batch"
-    with epochs_of(
-        request, Tensors(tensors, request.sample, reused(request)) if by_batch else Items(storage.get)
-    ) as epoch:
-        yield epoch
+    if request.options["gather"] == "batch":
+        return epochs_of(request, Tensors(tensors, request.sample, reused(request)))
+    return epochs_of(request, Items(storage.get))

@@ -9,17 +9,14 @@ Each worker has whole batches, one of them (and one rank) the rest. The rank is 
 library would read it from torch.distributed, or from the environment of the process.
 """
 
-from contextlib import contextmanager
-
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"
 REQUIRES = ("torch", "litdata", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
 from litdata import StreamingDataLoader, StreamingDataset
 
@@ -27,26 +24,14 @@ $head
 $labels
 
 
-$empty_batch
-
-
 $stored_collate
 
 
 dataset = StreamingDataset(str(data), shuffle=True, seed=$seed, drop_last=False)
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over this rank's items."""
-    with open_split(request, input_dir=str(request.data)) as epoch:
-        yield epoch
+    """Return what opens the epoch function over this rank's items."""
+    return open_split(request, input_dir=str(request.data))

@@ -14,12 +14,11 @@ one across a fork.
 
 import warnings
 
-from scripts.loaders._torch import GATHER, STAGES, Batches, OpenedByEach, gathering, simplify, stacked  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, OpenedByEach, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "lmdb"
 REQUIRES = ("torch", "lmdb", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {
     **GATHER,
     "readahead": {"enum": [True, False], "default": True},
@@ -69,9 +68,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

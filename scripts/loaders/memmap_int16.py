@@ -9,22 +9,18 @@ for.
 """
 
 import warnings
-from contextlib import contextmanager
 
-from scripts.loaders import _torch
-from scripts.loaders._torch import REUSE, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import REUSE, SETTINGS, Batches, empty_batch, epochs_of, lifetime, reused, simplify_reuse  # noqa: F401
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = REUSE
 LIFETIME = lifetime
 simplify = simplify_reuse
 SCALE = 1 / 32768  # a power of two: the product is exact
 SNIPPET = """
 import warnings
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -56,9 +52,7 @@ def gathered(positions):
     return torch.from_numpy(batch)
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(pcm)
+$items_class
 
     def __getitems__(self, positions):  # a batch at once
         return {"audio": gathered(positions), "target": target[positions], "labels": labels[positions]}
@@ -78,15 +72,12 @@ class Loader:
             yield batch
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over the mapped array."""
+    """Return what opens the epoch function over the mapped array."""
     import numpy as np
     import torch
 
@@ -118,5 +109,4 @@ def open_epochs(request):
 
     dataset = Batches(request)
     dataset.gathered = converted if here else gathered
-    with epochs_of(request, dataset, finish=None if here else convert) as epoch:
-        yield epoch
+    return epochs_of(request, dataset, finish=None if here else convert)

@@ -13,14 +13,13 @@ files, which here end with the loader, not with the program.
 
 from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
 SHARING = "repeats"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
 from streaming import StreamingDataLoader, StreamingDataset
 
@@ -28,21 +27,11 @@ $head
 $labels
 
 
-$empty_batch
-
-
 $stored_collate
 
 
 dataset = StreamingDataset(local=str(data), batch_size=batch_size, shuffle=True, shuffle_seed=$seed)
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

@@ -5,16 +5,15 @@ header that is of one length in all of them; `gather: item` calls `numpy.load` f
 most published code does. Its time goes into opening files and copying memory. Set workers to the number of cores.
 """
 
-from scripts.loaders._npy import Files, path_of
-from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._npy import BATCH_SNIPPET, Files, path_of
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
-SNIPPET = """
-from torch.utils.data import Dataset
+SNIPPET = (
+    """
 
 $head
 $labels
@@ -23,22 +22,9 @@ header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one leng
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at a time
-        $item = empty_batch(len(positions))
-        for position, row in zip(positions, $item.numpy(), strict=True):
-            with open(data / f"{position:06d}.npy", "rb", buffering=0) as file:
-                file.seek(header_bytes)
-                if file.readinto(row) != row.nbytes:
-                    raise EOFError(f"{file.name} ends within the item")
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+"""
+    + BATCH_SNIPPET
+    + """\
     $when gather=item
     def __getitem__(self, position):
         $item = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
@@ -46,10 +32,9 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
+)
 
 
 class ByItem(Items):

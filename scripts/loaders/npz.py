@@ -6,16 +6,15 @@ zip archive for each item, reads it through Python's zipfile in pieces with thei
 they are not compressed. Its time goes into opening archives and copying memory. Set workers to the number of cores.
 """
 
-from scripts.loaders._npy import Files
-from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._npy import BATCH_SNIPPET, Files
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npz"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
-SNIPPET = """
-from torch.utils.data import Dataset
+SNIPPET = (
+    """
 
 $head
 $labels
@@ -34,22 +33,9 @@ with open(data / "000000.npz", "rb") as file:
 $end
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at a time
-        $item = empty_batch(len(positions))
-        for position, row in zip(positions, $item.numpy(), strict=True):
-            with open(data / f"{position:06d}.npz", "rb", buffering=0) as file:
-                file.seek(header_bytes)
-                if file.readinto(row) != row.nbytes:
-                    raise EOFError(f"{file.name} ends within the item")
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+"""
+    + BATCH_SNIPPET.replace(".npy", ".npz")
+    + """\
     $when gather=item
     def __getitem__(self, position):
         with np.load(data / f"{position:06d}.npz") as archive:
@@ -58,10 +44,9 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
+)
 
 
 class ByItem(Items):

@@ -28,7 +28,6 @@ OPTIONS = GATHER | REUSE
 LIFETIME = lifetime
 simplify = simplify_reuse
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -43,20 +42,10 @@ items = np.load(data / "$item.npy", mmap_mode="r").view(np.ndarray)  # $dtype (i
 $end
 
 
-$when reuse=None
-$empty_batch
-$when reuse=True
-buffer = torch.from_numpy(np.empty((batch_size, *shape), dtype=np.$dtype))  # of every batch, until the next one
+$reused_batch
 
 
-def empty_batch(items):
-    return buffer[:items]
-$end
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(items)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
@@ -70,9 +59,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 
@@ -83,15 +70,11 @@ class ByItem(Items):
         super().__init__(request)
         self.array = mapped(request)
 
-    def __getitem__(self, position):
+    def item(self, position):
+        """Return an item."""
         import torch
 
-        return {
-            self.sample.key: torch.from_numpy(self.array[position].copy()),
-            "target": self.target[position],
-            "labels": self.labels[position],
-            "item": self.index[position],
-        }
+        return torch.from_numpy(self.array[position].copy())
 
 
 def mapped(request):

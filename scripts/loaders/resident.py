@@ -9,7 +9,7 @@ split on the GPU and gathers there. On a CPU the two are one.
 from contextlib import contextmanager
 
 from scripts.common.request import batches_of, epoch_order, too_large
-from scripts.loaders._torch import to_device
+from scripts.loaders._torch import to_device, with_labels
 from scripts.machine import gpu
 
 FORMAT = "memmap"
@@ -60,9 +60,7 @@ class Loader:
         $end
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 
@@ -97,15 +95,12 @@ def open_epochs(request):
     import numpy as np
     import torch
 
-    from scripts.common.labels import read_labels
-
     kept_on = _kept_on(request)
     # To a GPU from mapped pages (private: torch wants to be able to write): no copy of the split in RAM on its way.
     data = np.load(request.array, mmap_mode=None if kept_on == "cpu" else "c", allow_pickle=False)
-    item, target, labels = read_labels(request.data)
-    arrays = {request.sample.key: data, "target": target, "labels": labels, "item": item}
-    split = {name: torch.from_numpy(array).to(kept_on) for name, array in arrays.items()}
-    del data, arrays
+    split = with_labels(request, torch.from_numpy(data))
+    split = {name: rows.to(kept_on) for name, rows in split.items()}
+    del data
     pinned = request.pin_memory and kept_on == "cpu"
 
     def new(rows, count):

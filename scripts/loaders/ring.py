@@ -9,43 +9,11 @@ its own, for consumers that keep batches. `direct: true` reads past the page cac
 memory, whose pages would be gone before they are wanted again; measure it with a cold cache.
 """
 
-from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, STAGES, lifetime, open_ring, simplify, unsuited  # noqa: F401
+from scripts.loaders._ring.epochs import OPTIONS, SETTINGS, SNIPPET, STAGES, lifetime, open_ring, simplify, unsuited  # noqa: F401
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 LIFETIME = lifetime
-SNIPPET = """
-from ring_reader import RingReader
-
-$head
-$labels
-direct = $direct  # reads past the page cache: for a set larger than memory
-random = np.random.default_rng($seed)
-reader = RingReader(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
-    data / "$item.npy",
-    batch_size,
-    threads=$workers,
-    ahead=$prefetch,
-    device=device,
-    pin=$pin_memory,
-    source="direct" if direct else "auto",
-    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
-)
-
-
-class Loader:
-    following = random.permutation(len(reader))
-
-    def __iter__(self):
-        order, self.following = self.following, random.permutation(len(reader))
-        for $item, targets, hot in reader.batches(order, target, labels, then=self.following):
-            yield {"$item": $item, "target": targets, "labels": hot}
-
-
-loader = Loader()
-
-$loop
-"""
 
 
 def open_epochs(request):

@@ -12,17 +12,16 @@ import os
 import tarfile
 from contextlib import ExitStack, contextmanager
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
-from scripts.loaders._ring.epochs import lifetime
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
+from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
 from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
-from scripts.loaders._spdl import simplify  # noqa: F401
-from scripts.loaders._webdataset import shards_of
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+from scripts.loaders._webdataset import labels_in, shards_of
 
 FORMAT = "webdataset"
 KINDS = ("image",)
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
 SNIPPET = (
@@ -98,11 +97,7 @@ class Shards:
                 f"{request.items}: a shard is not there or was cut short"
             )
         self.places = np.array(places, np.int64)
-        self.index = np.array([one["item"] for one in about], np.int64)
-        self.target = np.array([one["classes"][0] for one in about], np.int64)
-        self.labels = np.zeros((len(about), request.classes), np.float32)
-        for row, one in zip(self.labels, about, strict=True):
-            row[one["classes"]] = 1.0
+        self.labels = labels_in(about, request)
 
 
 def _members(path, file, ending):
@@ -144,16 +139,11 @@ class Members:
         """Do nothing: the shards stay open until the loader is closed."""
 
 
-def never(request):
-    """Return why the decoder cannot decode the members, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
 @contextmanager
 def open_epochs(request):
     """Yield the epoch function over the members of the shards."""
     with ExitStack() as stack:
-        shards, decode = Shards(request, stack), decode_of(request.options["decoder"], request)
-        labels = shards.index, shards.target, shards.labels
-        ring = open_fetching(request, lambda: Members(shards, decode), max(1, request.workers), AT_ONCE, labels)
+        shards, decode = Shards(request, stack), decode_of(request)
+        workers = max(1, request.workers)
+        ring = open_fetching(request, lambda: Members(shards, decode), workers, AT_ONCE, shards.labels)
         yield stack.enter_context(ring)

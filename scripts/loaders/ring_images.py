@@ -6,15 +6,14 @@ Its time goes into decoding. On a CPU a batch is valid until the next one is tak
 its own.
 """
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, content_of, decode_of, path_of
-from scripts.loaders._ring.epochs import lifetime
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
+from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
 from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
-from scripts.loaders._spdl import simplify  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
 SNIPPET = (
@@ -44,7 +43,7 @@ class Files:
     """Reads and decodes images, by their position, for the ring."""
 
     def __init__(self, request):
-        self.request, self.decode = request, decode_of(request.options["decoder"], request)
+        self.request, self.decode = request, decode_of(request)
 
     def read_into(self, position, row):
         """Fill a row with an image."""
@@ -52,11 +51,6 @@ class Files:
 
     def close(self):
         """Do nothing: no file stays open."""
-
-
-def never(request):
-    """Return why the decoder cannot decode the files, or None."""
-    return cannot_decode(request.options["decoder"], request)
 
 
 def open_epochs(request):

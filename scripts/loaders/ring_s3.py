@@ -7,14 +7,9 @@ one is taken; `copies: true` gives each memory of its own.
 """
 
 from scripts.loaders._ring.epochs import STAGES, lifetime  # noqa: F401
-from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, buffered, open_ring  # noqa: F401
+from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, buffered, open_epochs  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "boto3")
 LIFETIME = lifetime
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over the objects."""
-    return open_ring(request)

@@ -8,13 +8,12 @@ from scripts.loaders._s3 import (
     ATTEMPTS,
     IN_FLIGHT,
     READS,  # noqa: F401
-    SECONDS,
     SETTINGS,  # noqa: F401
     Objects,
-    epochs_of_objects,
+    client_arguments,
     pause,
 )
-from scripts.loaders._torch import STAGES, simplify  # noqa: F401
+from scripts.loaders._torch import STAGES, epochs_of_opened, simplify  # noqa: F401
 from scripts.machine.objects import bucket_of
 
 FORMAT = "npy"
@@ -69,9 +68,7 @@ class Items(Dataset):
         return {"$item": $item, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 
@@ -86,22 +83,7 @@ class Client:
         from aiobotocore.session import get_session
 
         self.loop, self.opened, self.in_flight = asyncio.new_event_loop(), AsyncExitStack(), in_flight
-        client = get_session().create_client(
-            "s3",
-            endpoint_url=bucket.endpoint,
-            region_name=bucket.region,
-            aws_access_key_id=bucket.who.access_key,
-            aws_secret_access_key=bucket.who.secret_key,
-            aws_session_token=bucket.who.token,
-            config=AioConfig(
-                max_pool_connections=in_flight,
-                connect_timeout=SECONDS,
-                read_timeout=SECONDS,
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                s3={"addressing_style": "path" if bucket.path_style else "virtual"},
-                response_checksum_validation="when_required",
-            ),
-        )
+        client = get_session().create_client(**client_arguments(bucket, AioConfig, in_flight))
         self.client = self.loop.run_until_complete(self.opened.enter_async_context(client))
 
     def fill(self, rows, wanted):
@@ -159,4 +141,4 @@ class Items(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

@@ -7,34 +7,28 @@ boto3's own Python where they are many: threads of one process share its lock, s
 
 from contextlib import closing
 
-from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, SETTINGS, Fetchers, Objects, epochs_of_objects, read_into  # noqa: F401
-from scripts.loaders._torch import STAGES, simplify  # noqa: F401
+from scripts.loaders._s3 import (
+    BATCH_SNIPPET,
+    HEAD_SNIPPET,
+    READS,  # noqa: F401
+    SETTINGS,  # noqa: F401
+    Fetchers,
+    Objects,
+    client_arguments,
+    read_into,
+)
+from scripts.loaders._torch import STAGES, epochs_of_opened, simplify  # noqa: F401
 from scripts.machine.objects import bucket_of
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "boto3")
 LIFETIME = "lasting"
 OPTIONS = {"fetchers": {"enum": [0, 5, 20], "default": 0}}
-SNIPPET = """
+SNIPPET = (
+    HEAD_SNIPPET
+    + """\
 import boto3
 from botocore.config import Config
-from concurrent.futures import ThreadPoolExecutor
-from torch.utils.data import Dataset
-
-$head
-$labels
-$objects
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    client = None  # each process opens its own
-
-    def __len__(self):
-        return len(target)
-
     def open(self):
         config = Config(
             max_pool_connections=max(1, $fetchers),
@@ -48,19 +42,9 @@ class Items(Dataset):
         wanted = f"bytes={first}-{first + row.nbytes - 1}"
         body = self.client.get_object(Bucket=index["bucket"], Key=key, Range=wanted)["Body"].read()
         row[...] = np.frombuffer(body, dtype=np.$dtype).reshape(shape)
-
-    def __getitems__(self, positions):  # a batch at a time
-        if self.client is None:
-            self.open()
-        $item = empty_batch(len(positions))
-        list(self.pool.map(self.fetch, positions, $item.numpy()))
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-
-
-loader = $data_loader
-
-$loop
 """
+    + BATCH_SNIPPET
+)
 
 
 class Items(Objects):
@@ -73,22 +57,7 @@ class Items(Objects):
         from botocore.exceptions import HTTPClientError, IncompleteReadError
 
         bucket, threads = bucket_of(self.request.location), self.request.options["fetchers"]
-        client = boto3.session.Session().client(
-            "s3",
-            endpoint_url=bucket.endpoint,
-            region_name=bucket.region,
-            aws_access_key_id=bucket.who.access_key,
-            aws_secret_access_key=bucket.who.secret_key,
-            aws_session_token=bucket.who.token,
-            config=Config(
-                max_pool_connections=max(1, threads),
-                connect_timeout=SECONDS,
-                read_timeout=SECONDS,
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                s3={"addressing_style": "path" if bucket.path_style else "virtual"},
-                response_checksum_validation="when_required",
-            ),
-        )
+        client = boto3.session.Session().client(**client_arguments(bucket, Config, max(1, threads)))
 
         def fetch(wanted, row):
             found = client.get_object(Bucket=wanted.bucket, Key=wanted.key, Range=wanted.range)
@@ -101,4 +70,4 @@ class Items(Objects):
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
-    return epochs_of_objects(request, Items(request))
+    return epochs_of_opened(request, Items(request))

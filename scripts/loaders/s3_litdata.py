@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.machine.objects import Getter, bucket_of, read_index
 
 FORMAT = "litdata"
@@ -19,7 +19,6 @@ ENV = "litdata"
 REQUIRES = ("torch", "litdata", "obstore", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")  # an item for what is sent would be read here, and obstore survives no fork
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"cache_percent": {"enum": [100, 50], "default": 100}}
 SNIPPET = """
 import tempfile
@@ -39,9 +38,6 @@ limit = $cache_percent / 100 * total  # bytes of chunks that are kept on this ma
 remote = Dir(path=tempfile.mkdtemp(), url=f"s3://{index['bucket']}/{index['prefix']}")
 
 
-$empty_batch
-
-
 $stored_collate
 
 
@@ -53,14 +49,7 @@ dataset = StreamingDataset(
     seed=$seed,
     drop_last=False,
 )
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 
@@ -76,7 +65,8 @@ def open_epochs(request):
     chunks = index.by_key["index.json"]
     with Getter(request.location) as getter:  # storage that is gone is an error at once: the library waits minutes
         getter.read_into(chunks, bytearray(chunks.size))
-    size, percent = sum(_chunks(index)), request.options["cache_percent"]
+    size = sum(stored.size for stored in index.objects if stored.key.endswith(".bin"))
+    percent = request.options["cache_percent"]
     options = {"endpoint_url": bucket.endpoint, "region_name": bucket.region}
     if bucket.endpoint.startswith("http:"):
         downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
@@ -85,8 +75,3 @@ def open_epochs(request):
         limit = None if percent == 100 else size * percent // 100
         with open_split(request, input_dir=place, storage_options=options, max_cache_size=limit) as epoch:
             yield epoch
-
-
-def _chunks(index):
-    """Return the sizes of the chunks."""
-    return [stored.size for stored in index.objects if stored.key.endswith(".bin")]

@@ -14,14 +14,13 @@ from scripts.common.errors import UserError
 from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
 from scripts.loaders._s3 import READS  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.machine.objects import bucket_of, read_index
 
 FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = """
 import tempfile
 from streaming import StreamingDataLoader, StreamingDataset
@@ -35,9 +34,6 @@ os.environ["S3_ENDPOINT_URL"] = endpoint or "https://s3.amazonaws.com"
 cache = tempfile.mkdtemp()
 
 
-$empty_batch
-
-
 $stored_collate
 
 
@@ -48,14 +44,7 @@ dataset = StreamingDataset(
     shuffle=True,
     shuffle_seed=$seed,
 )
-loader = StreamingDataLoader(
-    dataset,
-    batch_size=batch_size,
-    collate_fn=collate,
-    $worker_arguments
-)
-
-$loop
+$by_streaming_loader
 """
 
 

@@ -4,8 +4,8 @@ Python's client of the Rust library object_store. Its time goes into latency whe
 network beyond; no worker is needed for its requests.
 """
 
-from scripts.loaders._obstore import SNIPPET, Items  # noqa: F401
-from scripts.loaders._s3 import IN_FLIGHT, READS, SETTINGS, epochs_of_objects  # noqa: F401
+from scripts.loaders._obstore import SNIPPET, open_epochs  # noqa: F401
+from scripts.loaders._s3 import IN_FLIGHT, READS, SETTINGS  # noqa: F401
 from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "memmap"
@@ -13,8 +13,3 @@ REQUIRES = ("torch", "numpy", "obstore")
 LIFETIME = "lasting"
 STAGES = ("read",)
 OPTIONS = IN_FLIGHT
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over ranges of the object."""
-    return epochs_of_objects(request, Items(request))

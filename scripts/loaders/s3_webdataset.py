@@ -8,8 +8,8 @@ workers to as many shards as are to be read at a time.
 
 import io
 
-from scripts.loaders._s3 import ATTEMPTS, READS, SECONDS, Wanted, pause  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._s3 import READS, SECONDS, Wanted, tried  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, buffered, of_audio, open_shards  # noqa: F401
 from scripts.loaders._webdataset_snippet import PIPELINE, WAV
 
@@ -17,7 +17,6 @@ FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy", "urllib3", "boto3")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = (
     """
 import boto3
@@ -89,19 +88,11 @@ class Stream(io.RawIOBase):
 
     def readinto(self, into):
         """Read some bytes; return how many, 0 at the end. Raises UserError, which names the object."""
-        import time
-
         from urllib3.exceptions import HTTPError
 
         if self.at == self.wanted.bytes:
             return 0
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._read(into)
-            except Exception as error:
-                self._drop()
-                seconds = pause(error, self.wanted, attempt, (HTTPError, OSError, EOFError))
-            time.sleep(seconds)
+        return tried(lambda: self._read(into), self.wanted, (HTTPError, OSError, EOFError))
 
     def close(self):
         """Close the connection."""
@@ -109,11 +100,15 @@ class Stream(io.RawIOBase):
         super().close()
 
     def _read(self, into):
-        if self.answer is None:
-            self._ask()
-        count = self.answer.readinto(into)
-        if not count:
-            raise EOFError(f"a body that ends after {self.at} of {self.wanted.bytes} bytes")
+        try:
+            if self.answer is None:
+                self._ask()
+            count = self.answer.readinto(into)
+            if not count:
+                raise EOFError(f"a body that ends after {self.at} of {self.wanted.bytes} bytes")
+        except Exception:
+            self._drop()
+            raise
         self.at += count
         return count
 

@@ -19,7 +19,6 @@ from scripts.loaders._s3 import (
     Fetchers,
     Objects,
     Split,
-    epochs_of_objects,
     pause,
     read_into,
 )
@@ -28,6 +27,7 @@ from scripts.loaders._torch import (
     STAGES,  # noqa: F401
     Items,
     epochs_from,
+    epochs_of_opened,
     sent_by,
     simplify,  # noqa: F401
     worker_arguments,
@@ -130,6 +130,7 @@ class InOrder(Items):
 
         super().__init__(request)
         self.wanted = Split(request).wanted
+        self.reader = None  # of the object that is read
         self.epoch = RawValue("q", 0)  # which begins, seen by workers that live for many epochs
 
     def objects(self, _client):
@@ -142,28 +143,27 @@ class InOrder(Items):
 
     def item_of(self, reader):
         """Return an item with its labels, read from its object."""
+        self.reader = reader
+        return self[int(reader.key.rpartition("/")[2].removesuffix(".npy"))]
+
+    def item(self, position):
+        """Return what `reader` gives."""
         import torch
 
-        position = int(reader.key.rpartition("/")[2].removesuffix(".npy"))
         wanted = self.wanted(position)
         data = torch.empty(self.sample.shape, dtype=getattr(torch, self.sample.dtype))
         try:
-            reader.seek(wanted.first)
-            read_into(reader.readinto, memoryview(data.numpy()).cast("B"))
+            self.reader.seek(wanted.first)
+            read_into(self.reader.readinto, memoryview(data.numpy()).cast("B"))
         except Exception as error:
             pause(error, wanted, ATTEMPTS, ())  # the library has tried again itself
-        return {
-            self.sample.key: data,
-            "target": self.target[position],
-            "labels": self.labels[position],
-            "item": self.index[position],
-        }
+        return data
 
 
 def open_epochs(request):
     """Return what opens the epoch function over the objects."""
     if request.options["dataset"] == "map":
-        return epochs_of_objects(request, ByPosition(request))
+        return epochs_of_opened(request, ByPosition(request))
     return _in_order(request)
 
 

@@ -5,31 +5,21 @@ the number of cores. It asks libsndfile for int16 and scales by 1/32768 while co
 bits as `dtype="float32"`, in less time.
 """
 
-from contextlib import contextmanager
-
 from scripts.common.request import undecoded
-from scripts.loaders import _torch
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*_torch.STAGES, "decode")
 SNIPPET = """
 import soundfile
-from torch.utils.data import Dataset
 
 $head
 $labels
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitems__(self, positions):  # a batch at a time
         audio = empty_batch(len(positions))
@@ -41,15 +31,12 @@ class Items(Dataset):
         return {"audio": audio, "target": target[positions], "labels": labels[positions]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered WAV files."""
+    """Return what opens the epoch function over numbered WAV files."""
     import numpy as np
     import soundfile
 
@@ -78,5 +65,4 @@ def open_epochs(request):
                     decode(path, rows[0].numpy(), pcm)
             return audio
 
-    with epochs_of(request, Files(request)) as epoch:
-        yield epoch
+    return epochs_of(request, Files(request))

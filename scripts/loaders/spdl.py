@@ -8,27 +8,14 @@ advises for training on a GPU: what Python does there does not hold up the train
 shared memory, which both processes must map. The pipeline runs on from one epoch into the next.
 """
 
-from contextlib import contextmanager
-
-from scripts.loaders import _torch
-from scripts.loaders._spdl import (
-    BATCHES_SNIPPET,
-    SETTINGS,  # noqa: F401
-    Batches,
-    ReadBatch,
-    epochs_of,
-    in_subprocess,
-    in_threads,
-    simplify,  # noqa: F401
-    threads_of,
-)
-from scripts.loaders._torch import to_device
+from scripts.loaders._spdl import BATCHES_SNIPPET, READ_SNIPPET, SETTINGS, ReadBatch, epochs_in_batches, in_subprocess  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 from scripts.machine import gpu
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
 LIFETIME = "lasting"
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
 SNIPPET = (
     BATCHES_SNIPPET
@@ -53,14 +40,9 @@ def read(positions):
     where = torch.from_numpy(positions)
     return {"audio": audio, "target": target[where], "labels": labels[where]}
 
-
-loader = (
-    PipelineBuilder()
-    .add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
-    .pipe(read, concurrency=$workers, output_order="input")
-    .add_sink($prefetch)
-    .build(num_threads=$workers, max_failures=0)
-)
+"""
+    + READ_SNIPPET
+    + """
 $when where=subprocess
 from spdl.pipeline import run_pipeline_in_subprocess
 def read(positions):
@@ -90,40 +72,44 @@ class Loader:
             yield {"audio": audio, "target": target[where], "labels": labels[where]}
 
 
-loader = Loader()
+$own_loader
 $end
-
-$loop
 """
 )
 
 
-@contextmanager
+class Files(ReadBatch):
+    """Reads numbered WAV files, each converted once, to where it stays."""
+
+    def read(self, positions, rows):
+        """Write the items at `positions` into `rows`, float32 (n, 1, samples): padded with zeros, or cut."""
+        import numpy as np
+        import spdl.io
+
+        for position, row in zip(positions.tolist(), rows[:, 0], strict=True):
+            with open(self.request.data / f"{position:06d}.wav", "rb", buffering=0) as file:
+                encoded = file.read()
+            if "decode" in self.request.without:
+                row[:] = 0
+                continue
+            pcm = np.asarray(spdl.io.load_wav(encoded))[: len(row), 0]  # int16, a view of what was read
+            filled = row[: len(pcm)]
+            filled[:] = pcm
+            filled *= np.float32(1 / 32768)
+            row[len(pcm) :] = 0
+
+
 def open_epochs(request):
-    """Yield the epoch function over numbered WAV files."""
+    """Return what opens the epoch function over numbered WAV files."""
     import torch
-    from spdl.pipeline import PipelineBuilder
 
-    from scripts.common.labels import read_labels
+    if request.options["where"] == "thread":
+        return epochs_in_batches(Files(request), request)
+    unsent = torch.zeros((request.batch_size, 1, request.samples)) if "transfer" in request.without else None
 
-    item, target, labels = map(torch.from_numpy, read_labels(request.data))
-    sent = request.options["where"] == "subprocess"
-    read = ReadBatch(request, sent)
-    unsent = torch.zeros((request.batch_size, 1, request.samples)) if sent and "transfer" in request.without else None
+    def arrived(audio, count):
+        if audio is None:
+            return unsent[:count]
+        return gpu.pinned(audio) if request.pin_memory else audio
 
-    def started(number):
-        builder = PipelineBuilder().add_source(Batches(request, number), continuous=True)
-        builder.pipe(read, concurrency=threads_of(request), output_order="input")
-        return (in_subprocess if sent else in_threads)(builder, request)
-
-    def batches(parts):
-        for audio, positions in parts:
-            where = torch.from_numpy(positions)
-            if audio is None:
-                audio = unsent[: len(where)]
-            elif sent and request.pin_memory:
-                audio = gpu.pinned(audio)
-            yield {"audio": audio, "target": target[where], "labels": labels[where], "item": item[where]}
-
-    with epochs_of(started) as epoch:
-        yield lambda number: to_device(batches(epoch(number)), request)
+    return epochs_in_batches(Files(request, sent=True), request, in_subprocess, arrived)

@@ -9,7 +9,8 @@ from one epoch into the next.
 
 from scripts.common.request import undecoded
 from scripts.loaders import _torch
-from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around, simplify  # noqa: F401
+from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")

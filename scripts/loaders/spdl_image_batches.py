@@ -5,14 +5,9 @@ the threads of the other, which share memory, so that a batch is handed over and
 of which makes a whole batch; set them to the number of cores. Its time goes into decoding.
 """
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, ReadImages, cannot_decode, content_of, decode_of, path_of
-from scripts.loaders._spdl import (  # noqa: F401
-    BATCHES_SNIPPET,
-    READ_SNIPPET,
-    SETTINGS,
-    epochs_in_batches,
-    simplify,
-)
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
+from scripts.loaders._spdl import BATCHES_SNIPPET, READ_SNIPPET, SETTINGS, ReadBatch, epochs_in_batches  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "numpy", "opencv-python-headless")
@@ -37,21 +32,16 @@ def read(positions):  # a batch at a time
 )
 
 
-class Rows(ReadImages):
+class Rows(ReadBatch):
     """Reads and decodes image by image, each into its row."""
 
     def __init__(self, request):
         super().__init__(request)
-        self.decode = decode_of(request.options["decoder"], request)
+        self.decode = decode_of(request)
 
     def read(self, positions, rows):
         for position, row in zip(positions.tolist(), rows, strict=True):
             self.decode(content_of(path_of(self.request, position)), row)
-
-
-def never(request):
-    """Return why the decoder cannot decode the files, or None."""
-    return cannot_decode(request.options["decoder"], request)
 
 
 def open_epochs(request):

@@ -8,7 +8,8 @@ are cores. The pipeline runs on from one epoch into the next.
 
 from scripts.loaders import _torch
 from scripts.loaders._image import content_of, path_of, pillow_pixels
-from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around, simplify  # noqa: F401
+from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "pillow", "numpy")

@@ -8,14 +8,9 @@ says by how much.
 
 from collections import deque
 
-from scripts.loaders._image import ReadImages, content_of, path_of, put
-from scripts.loaders._spdl import (  # noqa: F401
-    BATCHES_SNIPPET,
-    READ_SNIPPET,
-    SETTINGS,
-    epochs_in_batches,
-    simplify,
-)
+from scripts.loaders._image import content_of, path_of, put
+from scripts.loaders._spdl import BATCHES_SNIPPET, READ_SNIPPET, SETTINGS, ReadBatch, epochs_in_batches  # noqa: F401
+from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "numpy")
@@ -53,7 +48,7 @@ def read(positions):  # a batch at a time: all its frames, then one copy
 )
 
 
-class Frames(ReadImages):
+class Frames(ReadBatch):
     """Reads and decodes by SPDL, which keeps the frames of a batch apart until one copy makes the batch."""
 
     def read(self, positions, rows):

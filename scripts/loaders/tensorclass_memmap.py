@@ -6,70 +6,39 @@ slower; `gather: item` indexes item by item and lets torch collate. Its time goe
 shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
-from contextlib import contextmanager
-
-from scripts.loaders._tensordict import Items, split_of
-from scripts.loaders._torch import GATHER, STAGES, Tensors, epochs_of, simplify  # noqa: F401
+from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, SPLIT_SNIPPET, Items, split_of
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Tensors, epochs_of, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
-SNIPPET = """
-import torch
-from tensordict import TensorDict, tensorclass
-from torch.utils.data import Dataset
-
-$head
-
-
-@tensorclass
-class Split:
-    $item: torch.Tensor
-    target: torch.Tensor
-    labels: torch.Tensor
-    item: torch.Tensor  # its number
-
-
+SNIPPET = (
+    SPLIT_SNIPPET
+    + """\
 items = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
 $when gather=batch
 tensors = dict(items.items())  # gathered one by one: indexing the tensorclass itself is slower
 $end
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(items)
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at once, on torch's threads
-        where, $item = torch.tensor(positions), empty_batch(len(positions))
-        rest = {name: torch.index_select(tensors[name], 0, where) for name in ("target", "labels", "item")}
-        return {"$item": torch.index_select(tensors["$item"], 0, where, out=$item), **rest}
+"""
+    + ITEMS_SNIPPET
+    + "    $when gather=batch\n"
+    + GATHER_SNIPPET
+    + """\
     $when gather=item
     def __getitem__(self, position):
         return dict(items[position].items())
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
+)
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over the mapped tensorclass."""
+    """Return what opens the epoch function over the mapped tensorclass."""
     items = split_of(request)
-    dataset = (
-        Tensors(dict(items.items()), request.sample)
-        if request.options["gather"] == "batch"
-        else Items(items.__getitem__)
-    )
-    with epochs_of(request, dataset) as epoch:
-        yield epoch
+    if request.options["gather"] == "batch":
+        return epochs_of(request, Tensors(dict(items.items()), request.sample))
+    return epochs_of(request, Items(items.__getitem__))

@@ -9,15 +9,13 @@ The file is mapped private, so that nothing can write to it. The kernel refuses 
 and swap, unless vm.overcommit_memory is 1.
 """
 
-from scripts.loaders._torch import GATHER, STAGES, Rows, Tensors, gathering, simplify, with_labels  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Rows, Tensors, gathering, simplify, with_labels  # noqa: F401
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
@@ -27,12 +25,7 @@ mapped = torch.from_file(str(data / "$item.npy"), shared=False, size=skipped + h
 items = mapped[skipped:].view(header.shape)  # $dtype (items, *shape)
 
 
-$empty_batch
-
-
-class Items(Dataset):
-    def __len__(self):
-        return len(items)
+$items_class
 
     $when gather=batch
     def __getitems__(self, positions):  # a batch at once, on torch's threads
@@ -45,9 +38,7 @@ class Items(Dataset):
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

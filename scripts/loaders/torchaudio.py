@@ -5,28 +5,21 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 `decoder: soundfile` reads as torchaudio's backend of that name did before. Set workers to the number of cores.
 """
 
-from contextlib import contextmanager
-
 from scripts.common.request import undecoded
-from scripts.loaders import _torch
-from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import SETTINGS, Items, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
 SNIPPET = """
-from torch.utils.data import Dataset
 
 $head
 $labels
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
+$items_class
 
     def __getitem__(self, position):
         path = data / f"{position:06d}.wav"
@@ -45,15 +38,12 @@ $end
         return {"audio": audio, "target": target[position], "labels": labels[position]}
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 
-@contextmanager
 def open_epochs(request):
-    """Yield the epoch function over numbered WAV files."""
+    """Return what opens the epoch function over numbered WAV files."""
     import torch
 
     decode = _decoder(request.options["decoder"])
@@ -68,8 +58,7 @@ def open_epochs(request):
             missing = request.samples - audio.shape[1]
             return torch.nn.functional.pad(audio, (0, missing)) if missing else audio  # a pad of nothing is a copy
 
-    with epochs_of(request, Files(request)) as epoch:
-        yield epoch
+    return epochs_of(request, Files(request))
 
 
 def _decoder(name):

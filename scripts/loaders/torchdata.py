@@ -14,19 +14,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from scripts.loaders._npy import Files
-from scripts.loaders._torch import (
-    STAGES,  # noqa: F401
-    AgainByBatch,
-    EpochBatches,
-    received,
-    sent_by,
-    simplify,  # noqa: F401
-)
+from scripts.loaders._torch import SETTINGS, STAGES, AgainByBatch, EpochBatches, received, sent_by, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "torchdata", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = {"method": {"enum": ["thread", "process"], "default": "thread"}}
 SNIPPET = """
 import atexit

@@ -7,7 +7,7 @@ Python's own module and writes them straight into the batch; `decoder: soundfile
 libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders._torch import simplify  # noqa: F401
+from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 from scripts.loaders._webdataset import (
     OPTIONS,  # noqa: F401
     ORDER,  # noqa: F401
@@ -24,7 +24,6 @@ FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 SNIPPET = OPENED + WAV + PIPELINE
 
 

@@ -5,9 +5,9 @@ worker (and rank) reads its own shards and ends with its own short batch. Its ti
 the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders import _torch
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, cannot_decode, decode_of
-from scripts.loaders._torch import empty_batch, simplify  # noqa: F401
+from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
+from scripts.loaders._stored import STAGES  # noqa: F401
+from scripts.loaders._torch import SETTINGS, empty_batch, simplify  # noqa: F401
 from scripts.loaders._webdataset import ORDER, SHUFFLE, buffered, open_shards, opened, shards_of, with_labels  # noqa: F401
 from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, TARGET
 
@@ -15,8 +15,6 @@ FORMAT = "webdataset"
 KINDS = ("image",)
 REQUIRES = ("torch", "webdataset", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
-STAGES = (*_torch.STAGES, "decode")
 OPTIONS = {**DECODER, **SHUFFLE}
 SNIPPET = (
     OPENED
@@ -38,14 +36,9 @@ def collate(items):
 )
 
 
-def never(request):
-    """Return why the decoder cannot decode the members, or None."""
-    return cannot_decode(request.options["decoder"], request)
-
-
 def open_epochs(request):
     """Return what opens the epoch function over the shards."""
-    decode = decode_of(request.options["decoder"], request)
+    decode = decode_of(request)
 
     def collate(samples):
         images = empty_batch(len(samples), request.sample)

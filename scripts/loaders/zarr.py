@@ -11,12 +11,11 @@ Each process has an event loop of its own. Its threads do not survive a fork, an
 import asyncio
 import os
 
-from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
 LIFETIME = "lasting"
-SETTINGS = ("workers", "prefetch", "pin_memory")
 OPTIONS = GATHER
 SNIPPET = """
 from torch.utils.data import Dataset
@@ -56,9 +55,7 @@ import zarr
     $end
 
 
-loader = $data_loader
-
-$loop
+$by_data_loader
 """
 
 

@@ -168,7 +168,7 @@ def test_plugins_keep_their_contract(env):
     assert all(found)
     names = {name for of_kind in found for name in of_kind}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_TIME, *NOISY.get(env, [])]
-    of_loaders = ("loaders", "kinds", "object_faults", "caches", "plain_uses")
+    of_loaders = ("loaders", "kinds", "object_faults", "caches")
     suites = ["tests/formats/test_formats.py", *(f"tests/loaders/test_{suite}.py" for suite in of_loaders)]
     done = subprocess.run(
         [*command, *suites, "-k", " or ".join(sorted(names))],

@@ -102,17 +102,6 @@ def test_a_child_ends_without_closing_the_file_of_its_parent(corpus, tmp_path, n
     release(dataset)
 
 
-def test_hdf5_has_a_chunk_for_each_item_and_no_filter(corpus, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    out = placed("hdf5", corpus, tmp_path)
-    with h5py.File(out / "items.h5") as file:
-        audio = file["audio"]
-        assert audio.shape == (corpus.counts["train"], 1, corpus.samples) and audio.chunks == (1, 1, corpus.samples)
-        assert audio.dtype == np.dtype("<f4") and audio.compression is None and not audio.shuffle
-        assert audio.id.get_num_chunks() == corpus.counts["train"]
-        assert audio[:].tobytes() == expected(corpus).tobytes()
-
-
 def test_arrow_is_bounded_batches_that_are_mapped_without_a_copy(corpus, tmp_path, monkeypatch):
     """Several record batches, the last one shorter."""
     pa = pytest.importorskip("pyarrow")

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 
 from scripts.common import plugins
@@ -38,12 +37,3 @@ def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
     members = {"000000000.json"}  # of a tar file
     for file in set(first) - members:
         assert (tmp_path / name / "train" / file).exists(), f"{file}: named in scripts/formats/{name}.py"
-
-
-@pytest.mark.parametrize(("name", "file", "header"), [("npy", "000000", 128), ("memmap", "audio", 4096)])
-def test_headers_are_so_long(name, file, header, tmp_path):
-    corpus = make_corpus(tmp_path / "corpus", items=12, seconds=0.1)
-    write_format(corpus, name, tmp_path / name, readers=1)
-    path = tmp_path / name / "train" / f"{file}.npy"
-    array = np.load(path, mmap_mode="r")
-    assert (array.offset, path.stat().st_size) == (header, header + array.nbytes)

@@ -304,21 +304,6 @@ def test_keeping_freed_memory_is_set_before_anything_is_loaded(loader):
     assert "libc" not in usual and program(loader, more={"allocator": None}) == usual
 
 
-def test_a_preloaded_allocator_is_said():
-    assert "ran on jemalloc: start this one with its library in LD_PRELOAD" in program(
-        "soundfile", more={"allocator": "jemalloc"}
-    ).replace("\n# ", " ")
-
-
-def test_settings_that_a_result_has_not_do_not_appear():
-    with_workers, without = program("soundfile", workers=2), program("soundfile", workers=0)
-    assert f"prefetch_factor={PREFETCH}" in with_workers and "persistent_workers=True" in with_workers
-    assert "prefetch_factor" not in without and "persistent_workers" not in without
-    assert "num_workers=0" in without and "pin_memory" not in without
-    on_gpu = program("soundfile", device="cuda", pin_memory=True)
-    assert "pin_memory=True" in on_gpu and 'device = "cuda"' in on_gpu
-
-
 def rendered(text: str, **settings) -> str:
     """Return what is below the heading of a loader's program whose SNIPPET is `text`."""
     module = ModuleType("scripts.loaders.made", "Made up.")
@@ -335,21 +320,6 @@ def test_a_section_is_there_for_the_value_of_its_option():
     text = "import os\nfirst\n$when method=a\nimport json\none\n$when method=b\ntwo\n$end\nlast"
     assert rendered(text, method="a") == "import json\nimport os\n\nfirst\none\nlast\n"
     assert rendered(text, method="b") == "import os\n\nfirst\ntwo\nlast\n"
-
-
-def test_imports_are_gathered_at_the_top_and_those_of_one_module_together():
-    text = (
-        "from torch.b import z\nimport wave\nfirst\nfrom torch.b import A, y\nimport numpy as np\nfrom io import open"
-    )
-    assert rendered(text) == (
-        "import wave\nfrom io import open\n\nimport numpy as np\nfrom torch.b import A, y, z\n\nfirst\n"
-    )
-
-
-def test_a_fragment_is_indented_as_its_name_is():
-    lines = rendered("import os\nif True:\n    loader = call(\n        $worker_arguments\n    )\n    $loop", workers=0)
-    assert "        num_workers=0,\n    )\n    for batch in loader:" in lines
-    assert "\n        batch = {" in lines
 
 
 @pytest.mark.parametrize("name", ["plain", "it's", 'qu"ote', "both'\"", "back\\slash", "ümlaut $data", "new\nline"])

@@ -6,15 +6,48 @@ from functools import lru_cache
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.loaders._torch import SETTINGS, Batch, labels_of, rows_of  # noqa: F401
 from scripts.machine import gpu
 
-Batch = dict[str, Any]
-SETTINGS = ("workers", "prefetch", "pin_memory")
 STAGES = ("read",)
 OPTIONS = {
     "direct": {"enum": [False, True], "default": False},
     "copies": {"enum": [False, True], "default": False},
 }
+
+SNIPPET = """
+from ring_reader import RingReader
+
+$head
+$labels
+direct = $direct  # reads past the page cache: for a set larger than memory
+random = np.random.default_rng($seed)
+reader = RingReader(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+    data / "$item.npy",
+    batch_size,
+    threads=$workers,
+    ahead=$prefetch,
+    device=device,
+    pin=$pin_memory,
+    SCALE
+    source="direct" if direct else "auto",
+    copies=$copies,  # False: on a CPU a batch is valid until the next one is taken
+)
+
+
+class Loader:
+    following = random.permutation(len(reader))
+
+    def __iter__(self):
+        order, self.following = self.following, random.permutation(len(reader))
+        for $item, targets, hot in reader.batches(order, target, labels, then=self.following):
+            yield {"$item": $item, "target": targets, "labels": hot}
+
+
+$own_loader
+"""
+SCALED_SNIPPET = SNIPPET.replace("SCALE", "scale=1 / 32768,  # int16 becomes float32 where it is used")
+SNIPPET = SNIPPET.replace("    SCALE\n", "")
 
 
 def lifetime(settings: Mapping[str, Any]) -> str:
@@ -65,18 +98,15 @@ def device_of(request: LoaderRequest) -> str:
 
 
 def epochs_of_ring(
-    request: LoaderRequest, reader: Any, beside: tuple[Any, Any, Any] | None = None
+    request: LoaderRequest, reader: Any, beside: Batch | None = None
 ) -> Callable[[int], Iterator[Batch]]:
     """Return the epoch function over the items of a Ring, with the labels that are beside them.
 
-    `beside`: arrays (item, target, labels) as of `read_labels`; None: those of the split's folder.
+    `beside`: as of `labels_of`; None: those of the split's folder.
     """
     import torch
 
-    from scripts.common.labels import read_labels
-
-    item, target, labels = map(torch.from_numpy, beside or read_labels(request.label_folder))
-    beside = {"target": target, "labels": labels, "item": item}
+    beside = beside or labels_of(request)
 
     def unread(positions: Any) -> Iterator[Any]:
         """Yield the same items again and again, which are sent to the device as those are that were read."""
@@ -87,7 +117,7 @@ def epochs_of_ring(
         copies = gpu.CopyStream(device) if device != "cpu" and request.pin_memory else None
         kept = gpu.pinned(kept) if copies else kept
         for part in batches_of(torch.from_numpy(positions), request.batch_size):
-            batch = {"kept": kept[: len(part)], **{name: tensor[part] for name, tensor in beside.items()}}
+            batch = {"kept": kept[: len(part)], **rows_of(beside, part)}
             batch = copies.arrived(copies.send(batch)) if copies else gpu.all_moved(batch, device, False)
             rows, *others = batch.values()
             yield rows.float().mul_(reader.scale) if raw else rows, *others

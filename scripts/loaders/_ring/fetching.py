@@ -34,9 +34,7 @@ class Loader:
             yield {"$item": $item, "target": targets, "labels": hot}
 
 
-loader = Loader()
-
-$loop
+$own_loader
 """
 
 
@@ -54,11 +52,11 @@ def open_fetching(
     connect: Callable[[], Any],
     in_flight: int,
     at_once: int = 1,
-    beside: tuple[Any, Any, Any] | None = None,
+    beside: Batch | None = None,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function over items that `connect()` reads, one for each thread; see FetchingRing.
 
-    `beside`: arrays (item, target, labels) as of `read_labels`; None: those of the split's folder.
+    `beside`: as of `labels_of`; None: those of the split's folder.
     """
     from scripts.loaders._ring.ring_reader import FetchingRing
 

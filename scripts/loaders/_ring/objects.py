@@ -67,7 +67,7 @@ def buffered(request: LoaderRequest) -> int:
     return request.batch_size * (ahead + 1)
 
 
-def open_ring(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
+def open_epochs(request: LoaderRequest) -> AbstractContextManager[Callable[[int], Iterator[Batch]]]:
     """Return what opens the epoch function over the objects of a split."""
     wanted = Split(request).wanted
     return open_fetching(request, lambda: Connection(Getter(request.location), wanted), request.options["in_flight"])

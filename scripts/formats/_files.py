@@ -1,0 +1,22 @@
+"""What the formats share that keep the corpus's own files, one an item: numbered, byte for byte."""
+
+from scripts.formats._contract import Corpus, Path, Progress, Rows
+
+
+def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:  # noqa: ARG001
+    """Write the files and label arrays of one split into the empty folder `out`."""
+    from scripts.common.labels import write_labels
+
+    for position, item in enumerate(corpus.items(split)):
+        (out / f"{position:06}.{corpus.sample.ending}").write_bytes((corpus.root / item.path).read_bytes())
+        progress(1)
+    write_labels(corpus, split, out)
+
+
+def read(out: Path, corpus: Corpus) -> Rows:
+    """Yield (item index, delivered item, classes) in manifest order."""
+    from scripts.common.labels import numbered, with_labels
+
+    sample, kind = corpus.sample, corpus.kind
+    decoded = (kind.read(path, sample) for path in numbered(out, f".{sample.ending}"))
+    return with_labels(out, (kind.delivered(values, sample) for values in decoded))
