@@ -72,7 +72,7 @@ def choose(
         chosen = min(near, key=lambda place: expense(leading[place]))
         equal = behind.max() <= CLOSE
         return Choice(
-            leading[chosen], "equal" if equal else "use", float(behind.max() if equal else behind[chosen]), 1.0
+            leading[chosen], "equal" if equal else "use", float(max(behind) if equal else behind[chosen]), 1.0
         )
     room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the rounds
     longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
@@ -121,19 +121,13 @@ class Compared:
 
     def compare(self, one: Name, other: Name) -> Comparison:
         """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""
-        if (
-            self.loaders
-            and one.settings != other.settings
-            and {one.settings, other.settings} <= set(self.loaders.place)
-        ):
+        pair = {one.settings, other.settings}
+        if self.loaders and len(pair) == 2 and pair <= self.loaders.place.keys():
             return self.loaders.compare(one.settings, other.settings)
         return self.results.compare(one, other)
 
     def choose(
-        self,
-        among: Iterable[Name],
-        expense: Callable[[Name], Any],
-        starves: Callable[[Name], bool] = _never,
+        self, among: Iterable[Name], expense: Callable[[Name], Any], starves: Callable[[Name], bool] = _never
     ) -> tuple[Choice, list[Name]]:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
@@ -165,11 +159,8 @@ class Compared:
         table = self.loaders or self.results
         of_one = one[0] if self.loaders else one[:2]  # loader, or loader and tier
         others = [other for other in table.place if (other[0] if self.loaders else other[:2]) == of_one]
-        fed = [
-            other
-            for other in others
-            if not table.compare(one, other).faster and not any(map(starves, self._names(other)))
-        ]
+        fed = (other for other in others if not any(map(starves, self._names(other))))
+        fed = [other for other in fed if not table.compare(one, other).faster]
         return max(fed, key=lambda other: table.center(other).speed, default=one)
 
     def _not_slower(self, names: Sequence[Name]) -> list[Name]:

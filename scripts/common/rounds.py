@@ -131,28 +131,24 @@ class Table:
         return Center(_exp(level), _exp(level - half), _exp(level + half))
 
 
-def compare(one: Speeds, other: Speeds, confidence: float = 0.99) -> Comparison:
-    """Return how many times `one` is faster than `other`: a single comparison, of the rounds that both have.
+def compare(one: Speeds, other: Speeds) -> Comparison:
+    """Return how many times `one` is faster than `other`, with its 99 % interval, of the rounds that both have.
 
     Of equal results with two modes 3 rounds are wrong in 3 % of cases instead of 1 %, 4 and more are not.
     """
-    return Table({1: one, 2: other}, 1 - confidence).compare(1, 2)
+    return Table({1: one, 2: other}, 0.01).compare(1, 2)
 
 
 def leaving(
-    results: Mapping[Hashable, Speeds],
-    look: int,
-    keep: Collection[Hashable] = (),
-    resolution: float = 0.05,
-    error: float = LOOKS_ERROR,
+    results: Mapping[Hashable, Speeds], look: int, keep: Collection[Hashable] = (), resolution: float = 0.05
 ) -> set[Hashable]:
     """Return which of the live results leave: those significantly slower than another by more than `resolution`.
 
-    `look` counts from 1, the look after the third round. Look n spends `error` / (n (n + 1)), all looks at most
-    `error`. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal. `keep`
-    never leave.
+    `look` counts from 1, the look after the third round. Look n spends LOOKS_ERROR / (n (n + 1)), all looks at most
+    LOOKS_ERROR. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal.
+    `keep` never leave.
     """
-    table = Table(results, error / (look * (look + 1)))
+    table = Table(results, LOOKS_ERROR / (look * (look + 1)))
     slowest = table.means + table.halves  # the upper ends; NaN compares as False
     left = (slowest < -log(1 + resolution)).any(axis=1)
     return {key for key, place in table.place.items() if left[place] and key not in keep}

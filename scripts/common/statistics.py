@@ -25,15 +25,6 @@ _MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)  # of normal noise
 WIDENED = {2: 4.0, 3: 0.5, 4: 0.25}
 
 
-class Spread(NamedTuple):
-    """The middle and the ends of some values, in the unit of the values."""
-
-    median: float
-    lowest: float
-    highest: float
-    count: int
-
-
 class Comparison(NamedTuple):
     """How many times faster one result is than another, with the 99 % interval of that.
 
@@ -56,16 +47,10 @@ class Comparison(NamedTuple):
         return self.high is not None and self.high < 1
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Return median, lowest, highest and count of `values`, or None where there are none."""
-    known = sorted(values)
-    return Spread(median(known), known[0], known[-1], len(known)) if known else None
-
-
 def median_of(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are there, or None where none is."""
-    middle = spread(value for value in values if value is not None)
-    return middle.median if middle else None
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def outliers(values: Iterable[float]) -> int | None:

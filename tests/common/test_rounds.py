@@ -168,7 +168,7 @@ def test_two_results_have_the_paired_t_interval():
     assert found[:3] == pytest.approx(expected, rel=2e-3)
     assert found.method == "rounds" and not found.faster
     assert compare(other, one)[:3] == pytest.approx([1 / found.ratio, 1 / found.high, 1 / found.low])
-    assert compare(one, other, 0.9).faster
+    assert Table({1: one, 2: other}, 0.1).compare(1, 2).faster
 
 
 def test_what_differs_between_rounds_does_not_count():

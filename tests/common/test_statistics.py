@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scripts.common import statistics
-from scripts.common.statistics import Spread, compare, outliers, spread
+from scripts.common.statistics import compare, outliers
 from scripts.tables import drift
 from tests.support.made_runs import bound_record
 
@@ -29,12 +29,6 @@ def told(pairs):
     """The share of pairs of results that are called different."""
     comparisons = [compare(one.tolist(), other.tolist()) for one, other in pairs]
     return sum(comparison.faster or comparison.slower for comparison in comparisons) / len(comparisons)
-
-
-def test_spread_of_even_and_odd_counts():
-    assert spread([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0, 3)
-    assert spread([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
-    assert spread([]) is None
 
 
 @pytest.mark.parametrize(

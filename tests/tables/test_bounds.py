@@ -138,12 +138,6 @@ def test_of_a_format_that_could_not_be_written_they_are_those_planned():
     assert bounds.stored_bytes({"bytes": None, "items": None, "item_bytes": 640_000}) == 640_000
 
 
-def test_of_objects_of_another_size_nothing_is_said():
-    gets = [{"pattern": "get", "readers": 4, "block_bytes": 150_528, "megabytes_per_second": 100.0}]
-    sizes = {"npy": 150_528, "webdataset": 25_000}
-    assert [row["formats"] for row in bounds._get_rows("s3", gets, sizes)] == ["npy"]
-
-
 def test_decoding_alone_is_a_bound_of_each_result_that_decodes(tmp_path):
     parts = explained(100.0, 1e5, decode=200.0, read=400.0)
     made = [Made("wav", "disk", [100.0], "wav", trials=parts), Made("npy", "disk", [100.0], "npy")]
@@ -173,7 +167,8 @@ def test_what_is_read_from_objects_is_bound_by_raw_gets_with_as_many_in_flight()
         for size in (640_000, 1_000_000)
     ]
     plan = {"results": [], "bounds": [], "emulated": ["far"]}
-    rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, {"npy": 640_000}))
+    sizes = {"npy": 640_000, "webdataset": 25_000}  # of objects of another size nothing is said
+    rows = list(bounds.rows(plan, [], {"far": {"fio": {"reads": reads}}, "disk": None}, sizes))
     assert {row["readers"]: row["items_per_second"] for row in rows} == pytest.approx(speeds)
     assert {(row["bound"], row["tier"], row["formats"]) for row in rows} == {("storage", "far", "npy")}
 
