@@ -7,7 +7,6 @@ over all tiers: a run with those of other loaders on the same tier in the same r
 tiers, and half as many to be compared.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import Any, NamedTuple
@@ -87,14 +86,14 @@ def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tup
     Nothing where there is but one tier, or where a loader has no such settings.
     """
     tiers, loaders = {name.tier for name in results}, {name.loader for name in results}
-    found: dict[tuple[str, str], dict[tuple[int, str], float]] = {}
-    on_tiers: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], dict[str, Speeds]] = {}
     for name, speeds in results.items():
-        found.setdefault(name.settings, {}).update(
-            {(round_number, name.tier): speed for round_number, speed in speeds.items()}
-        )
-        on_tiers[name.settings] += len(speeds) >= LEAST_ON_TIER
-    whole = {one: speeds for one, speeds in found.items() if on_tiers[one] == len(tiers)}
+        found.setdefault(name.settings, {})[name.tier] = speeds
+    whole = {
+        one: {(number, tier): speeds[number] for tier, speeds in on_tiers.items() for number in speeds}
+        for one, on_tiers in found.items()
+        if sum(len(speeds) >= LEAST_ON_TIER for speeds in on_tiers.values()) == len(tiers)
+    }
     return whole if len(tiers) > 1 and {loader for loader, _ in whole} == loaders else {}
 
 
@@ -115,9 +114,7 @@ class Compared:
         levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
         self.results = Table(every, FINAL_ERROR)
-        self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
-        if self.loaders:
-            self.members = {one: self._names(one) for one in first.values()}
+        self.candidates = [*first.values()] if self.loaders else [*results]
 
     def compare(self, one: Name, other: Name) -> Comparison:
         """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""
@@ -135,9 +132,9 @@ class Compared:
         another, and that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that
         step where the others starve it and are not significantly faster.
         """
-        among, table = set(among), self.loaders or self.results
-        loaders = {one.loader for one in among} if self.loaders else set()
-        candidates = [one for one, names in self.members.items() if names[0] in among or names[0].loader in loaders]
+        table = self.loaders or self.results
+        among = {one.loader for one in among} if self.loaders else set(among)
+        candidates = [one for one in self.candidates if (one[0] if self.loaders else one) in among]
         candidates = list(dict.fromkeys(self._feeding(one, starves) for one in candidates))
         leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
         shown = {

@@ -94,7 +94,9 @@ def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: floa
 
 
 def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
-    found = dict(_applying(row, bound_rows, limited_share))
+    found = {} if row["task"] == "iterate" else dict(_applying(row, bound_rows, limited_share))
+    if row["au_percent"] and row["items_per_second"]:
+        found["compute"] = row["items_per_second"] * 100 / row["au_percent"]
     if row["cache"] != "warm" and "storage" not in found:
         found.pop("in_memory", None)  # what limits it was not measured
     name = min(found, key=found.__getitem__, default=None)
@@ -102,28 +104,22 @@ def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
 
 
 def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator[tuple[str, float]]:
-    readers = max(1, row["workers"] or 0)
-    for bound in bound_rows:
-        speed = bound["items_per_second"]
-        if not speed or row["task"] == "iterate":
-            continue
-        same_work = all(bound.get(key) == row[key] for key in ("device", "batch_size"))
-        if bound["bound"] == "in_memory" and row["world"] == 1 and same_work:
-            yield "in_memory", speed
-        if bound.get("method") == GET:
-            continue
-        if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
-            missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
-            if missed and row["format"] in bound["formats"].split(", "):
-                yield "storage", speed / missed
-    gets = [one for one in bound_rows if one.get("method") == GET and one["tier"] == row["tier"]]
-    gets = [one for one in gets if row["format"] in one["formats"].split(", ") and row["task"] != "iterate"]
-    if gets:
+    """Yield the bounds of what reads every byte but its own steps: of one name the last counts."""
+    missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
+    work = "in_memory", row["device"], row["batch_size"]
+    alike = (one for one in bound_rows if work == (one["bound"], one.get("device"), one.get("batch_size")))
+    for bound in alike if row["world"] == 1 else ():
+        if bound["items_per_second"]:
+            yield "in_memory", bound["items_per_second"]
+    stored = [one for one in bound_rows if one["bound"] == "storage" and one["tier"] == row["tier"]]
+    stored = [one for one in stored if row["format"] in one["formats"].split(", ")]
+    for bound in stored:
+        if bound["method"] != GET and bound["readers"] == max(1, row["workers"] or 0) and missed:
+            yield "storage", bound["items_per_second"] / missed
+    if gets := [one for one in stored if one["method"] == GET]:
         yield "storage", max(one["items_per_second"] for one in gets if one["readers"] <= _in_flight(row, gets))
-    if row["ceiling_items_per_second"] and row["task"] != "iterate":
+    if row["ceiling_items_per_second"]:
         yield "in_memory", row["ceiling_items_per_second"]  # in place of the control runs'
-    if row["au_percent"] and row["items_per_second"]:
-        yield "compute", row["items_per_second"] * 100 / row["au_percent"]
 
 
 def _in_flight(row: Row, gets: Iterable[Row]) -> int:

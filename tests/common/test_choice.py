@@ -186,7 +186,7 @@ def test_over_all_tiers_a_loader_has_its_fastest_settings():
         for name, speeds in results.items()
     }
     over = Compared(results, slower, together=True)
-    assert set(over.members) == {("a", "w0"), ("b", "w0")}
+    assert set(over.candidates) == {("a", "w0"), ("b", "w0")}
 
 
 @pytest.mark.parametrize("apart", [0.0, 0.15])
@@ -217,7 +217,7 @@ def test_a_loaders_settings_are_chosen_as_of_the_mean_round():
         every[Name("a", tier, "stayed")] = {round_number: 1100 * speed for round_number, speed in halves.items()}
         every[Name("b", tier, "any")] = {round_number: 1050 * speed for round_number, speed in halves.items()}
     found = Compared(every, together=True)
-    assert set(found.members) == {("a", "stayed"), ("b", "any")}
+    assert set(found.candidates) == {("a", "stayed"), ("b", "any")}
     assert found.loaders.compare(("a", "stayed"), ("b", "any")).faster
 
 

@@ -155,7 +155,7 @@ def test_formats_of_one_size_share_a_row(tmp_path):
 
 def result_on(tier: str, **given):
     row = {"tier": tier, "format": "npy", "task": "read", "cache": "warm", "device": "cpu", "batch_size": 32}
-    row |= {"workers": 0, "options": "", "ceiling_items_per_second": 9000.0, "au_percent": None}
+    row |= {"workers": 0, "world": 1, "options": "", "ceiling_items_per_second": 9000.0, "au_percent": None}
     return {**row, "items_per_second": 50.0, **given}
 
 
