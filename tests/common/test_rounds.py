@@ -7,7 +7,6 @@ import pytest
 
 from scripts.common import rounds
 from scripts.common.rounds import LOOKS_ERROR, Table, compare, ending_error, leaving
-from scripts.measure.race import leading
 
 ROUNDS = 12
 SD = sqrt(log(1 + 0.15**2))  # of logarithms, at a coefficient of variation of 15 %
@@ -46,35 +45,8 @@ def speeds_of(logs):
     return {key: {round_number: exp(value) for round_number, value in enumerate(row)} for key, row in enumerate(logs)}
 
 
-def race(logs):
-    """Take a session of all rounds; return who left, the results with the rounds that each was in, and the table."""
-    results, left = speeds_of(logs), {}
-    for look in range(1, ROUNDS - 1):
-        live = {key: speeds for key, speeds in results.items() if key not in left}
-        seen = {
-            key: {round_number: speeds[round_number] for round_number in range(look + 2)}
-            for key, speeds in live.items()
-        }
-        left |= dict.fromkeys(leaving(seen, look), look + 2)
-        if (error := ending_error(look)) and len(leading(Table(seen, error))) == 1:
-            results = {
-                key: {round_number: speeds[round_number] for round_number in range(look + 2)}
-                for key, speeds in results.items()
-            }
-            break
-    had_run = {
-        key: {round_number: speed for round_number, speed in speeds.items() if round_number < left.get(key, ROUNDS)}
-        for key, speeds in results.items()
-    }
-    return left, Table(had_run, 0.04)
-
-
-def false_difference(table, group) -> bool:
-    return any(table.compare(one, other).faster for one in group for other in group)
-
-
 def wrong_sessions(sessions):
-    """Which sessions (of equal results) have a false difference: `race` of all of them at once."""
+    """Which sessions (of equal results) have a false difference: all looks and the last table, as a race makes them."""
     wrong = np.zeros(len(sessions), dtype=bool)
     for look in range(1, ROUNDS - 1):
         means, halves = rounds.pair_intervals(sessions[..., : look + 2], 0.005 / (look * (look + 1)))
@@ -107,27 +79,6 @@ def one_leads(means, halves):
 def test_equal_results_are_rarely_set_apart_in_a_whole_session(noise, results):
     """Ten looks and the last table: in at most 5 % of sessions any of the results left or is called different."""
     assert wrong_sessions(drawn(np.random.default_rng(7), noise, np.ones(results), 2500)).mean() <= 0.05
-
-
-def test_a_session_of_equal_results_is_told_as_by_the_simulation():
-    sessions = drawn(np.random.default_rng(7), "unequal", np.ones(6), 200)
-    raced = [bool(left) or false_difference(table, range(6)) for left, table in map(race, sessions)]
-    assert raced == wrong_sessions(sessions).tolist() and any(raced)
-
-
-def test_a_race_ends_early_for_the_slow_and_never_for_the_fastest():
-    """Three groups of equal results: those 3 times slower leave by the fifth round, and no equal ones are set apart."""
-    groups = range(8), range(8, 14), range(14, 20)
-    levels = np.array([1.0] * 8 + [1 / 1.5] * 6 + [1 / 3] * 6)
-    sessions = drawn(np.random.default_rng(8), "lognormal", levels, 40)
-    wrong = early = 0
-    for logs in sessions:
-        left, table = race(logs)
-        wrong += any(key in left for key in groups[0]) or any(false_difference(table, group) for group in groups)
-        early += sum(left.get(key, ROUNDS) <= 5 for key in groups[2])
-        assert all(table.compare(0, key).faster and table.rank_interval(key)[0] > 8 for key in groups[2])
-    assert wrong <= 0.05 * len(sessions)
-    assert early >= 0.95 * len(sessions) * len(groups[2])
 
 
 @pytest.mark.parametrize("results", [2, 10, 20])

@@ -13,7 +13,6 @@ from tests.support.planted import Clock
 AMONG_WORKERS = [  # the others: `make selftest`
     Case("decode", workers=2, decode=20),
     Case("transfer", workers=2, transfer=20),
-    Case("compute", workers=2, transfer=10, step=20),
 ]
 
 

@@ -65,12 +65,6 @@ def test_what_cannot_be_told_apart_is_not_said_to_pay():
     assert single["disk", "b"]["reason"] == break_even.UNTOLD
 
 
-def test_one_alone_has_nothing_to_be_held_against():
-    [alone] = break_even.rows([row("only", 100.0)], written(only=4.0))
-    assert (alone["break_even_epochs"], alone["reason"]) == (None, break_even.ALONE)
-    assert "against_format" not in alone
-
-
 def test_formats_that_were_not_written_or_have_no_speed_have_no_row():
     best = [
         row("plain", 100.0),
