@@ -33,11 +33,6 @@ def test_one_alone_is_to_be_used():
     assert choose(planted(1, 8, a=(100, 0.1)), ["a"], expense) == ("a", "use", 1.0, 1.0)
 
 
-def test_of_equal_ones_the_cheapest():
-    found = choose(planted(1, 12, a=(100, 0.02), b=(99, 0.02), c=(99, 0.02)), ["a", "b", "c"], expense)
-    assert (found.key, found.form, found.longer) == ("c", "equal", 1.0) and 1 <= found.behind < CLOSE
-
-
 @pytest.mark.parametrize(
     ("scatter", "fed", "key", "form"),
     [

@@ -6,16 +6,9 @@ from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
 from scripts.report.verdicts import verdicts
 from scripts.tables import bounds, ranking
-from scripts.tables.columns import read_tables
-from scripts.tables.make_tables import make_tables
-from tests.support.made_runs import Made, explained, fio_read, make_results, record_path
+from tests.support.made_runs import Made, explained, fio_read, make_results, record_path, tables_from, tables_of
 
 DISK = {readers: 2850.0 * 1.2 ** (readers - 1) for readers in (1, 2, 4)}  # items/s of the made profile
-
-
-def tables_of(root, made, **kwargs):
-    make_tables(read_plan(make_results(root, made, **kwargs)), root, root / "tables")
-    return read_tables(root / "tables")
 
 
 def applying(tables):
@@ -34,26 +27,17 @@ def test_each_state_of_the_cache_has_its_bound(tmp_path):
 
 @pytest.mark.parametrize("controls", [[30000.0, 30000.0], []])
 def test_the_ceiling_of_its_own_runs_goes_before_that_of_the_control_runs(tmp_path, controls):
-    path = make_results(
-        tmp_path, [Made("a", "ram", [1000.0, 1000.0]), Made("b", "ram", [900.0])], {("cpu", 32): controls}
-    )
-    for entry in (plan := read_plan(path))["results"][:1]:
-        for repeat, speed in ((0, 2000.0), (1, 3000.0)):
-            file = record_path(tmp_path, entry).with_name(f"{repeat}.json")
-            write_json(file, read_json(file) | {"ceiling": {"before": speed - 100, "after": speed + 100}})
-    make_tables(plan, tmp_path, tmp_path / "tables")
-    tables = read_tables(tmp_path / "tables")
+    made = [Made("a", "ram", [1000.0, 1000.0]), Made("b", "ram", [900.0])]
+    plan = read_plan(make_results(tmp_path, made, {("cpu", 32): controls}))
+    for repeat, speed in ((0, 2000.0), (1, 3000.0)):
+        file = record_path(tmp_path, plan["results"][0], repeat)
+        write_json(file, read_json(file) | {"ceiling": {"before": speed - 100, "after": speed + 100}})
+    tables = tables_from(tmp_path, plan)
     first, second = tables["ranking"]
     assert (first["bound"], first["bound_items_per_second"]) == ("in_memory", 2500), "the median of the runs'"
     assert first["percent_of_bound"] == pytest.approx(40)
     assert [run["ceiling_items_per_second"] for run in tables["runs"]] == [2000, 3000, None]
     assert second["bound_items_per_second"] == (30000 if controls else None)
-
-
-def test_the_lowest_bound_applies(tmp_path):
-    made = [Made("a", "disk", [90.0], cache="cold")]
-    found = applying(tables_of(tmp_path, made, bounds={("cpu", 32): [100.0]}))
-    assert found["CPU, cold cache"] == ("in_memory", 100, pytest.approx(90))
 
 
 @pytest.mark.parametrize(("workers", "readers"), [(None, 1), (0, 1), (1, 1), (2, 2), (4, 4)])
