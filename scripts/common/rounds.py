@@ -75,17 +75,14 @@ class Table:
             self.halves[first, second] = self.halves[second, first] = half
 
     def compare(self, one: Hashable, other: Hashable) -> Comparison:
-        """Return how many times `one` is faster than `other`, with its simultaneous interval.
-
-        `method` is ``rounds``, or ``none`` where fewer than two rounds have both.
-        """
+        """Return how many times `one` is faster than `other`, with its simultaneous interval: of two rounds or more."""
         places = self.place[one], self.place[other]
         mean, half = float(self.means[places]), float(self.halves[places])
         if np.isnan(mean):  # no round has both
             mean = float(np.nanmean(self.logs[places[0]]) - np.nanmean(self.logs[places[1]]))
         if np.isnan(half):
-            return Comparison(_exp(mean), None, None, "none")
-        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "rounds")
+            return Comparison(_exp(mean), None, None)
+        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half))
 
     def among(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean log ratios of each of the keys to each, and the half lengths of their intervals: (n, n).
@@ -109,7 +106,7 @@ class Table:
 
     def equal(self, one: Hashable, other: Hashable, resolution: float = 0.05) -> bool:
         """Return whether the ratio is significantly within 1 / (1 + `resolution`) to 1 + `resolution`."""
-        _, low, high, _ = self.compare(one, other)
+        _, low, high = self.compare(one, other)
         return low is not None and 1 / (1 + resolution) <= low and high <= 1 + resolution
 
     @cached_property

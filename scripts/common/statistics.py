@@ -26,15 +26,11 @@ WIDENED = {2: 4.0, 3: 0.5, 4: 0.25}
 
 
 class Comparison(NamedTuple):
-    """How many times faster one result is than another, with the 99 % interval of that.
-
-    `method` is ``rounds`` (common/rounds.py), ``exact`` (Mann-Whitney), ``range`` for few values, or ``none``.
-    """
+    """How many times faster one result is than another, with the 99 % interval of that."""
 
     ratio: float
     low: float | None
     high: float | None
-    method: str
 
     @property
     def faster(self) -> bool:
@@ -75,12 +71,12 @@ def compare(one: Sequence[float], other: Sequence[float]) -> Comparison:
     cut = _outer_ratios(len(one), len(other))
     if cut:
         ratios = sorted(left / right for left in one for right in other)
-        return Comparison(exp(median(map(log, ratios))), ratios[cut - 1], ratios[-cut], "exact")
+        return Comparison(exp(median(map(log, ratios))), ratios[cut - 1], ratios[-cut])
     ratio = median(one) / median(other)
     if min(len(one), len(other)) == 1:
-        return Comparison(ratio, None, None, "none")
+        return Comparison(ratio, None, None)
     (low, high), (other_low, other_high) = _widened(one), _widened(other)
-    return Comparison(ratio, low / other_high, high / other_low, "range")
+    return Comparison(ratio, low / other_high, high / other_low)
 
 
 def _widened(values: Sequence[float]) -> tuple[float, float]:

@@ -24,7 +24,6 @@ def bursts(random, shape):
 NOISES = {  # of log speeds
     "lognormal": lambda random, shape: random.normal(0, SD, shape),
     "bursts": bursts,
-    "heavy tails": lambda random, shape: 0.1 * random.standard_t(3, shape),
     "two modes": two_modes,
     "unequal": lambda random, shape: (
         random.normal(0, 1, shape) * random.choice([0.03, 0.08, 0.15, 0.4], (*shape[:-1], 1))
@@ -116,9 +115,9 @@ def test_two_results_have_the_paired_t_interval():
     half = 9.925 * ratios.std(ddof=1) / sqrt(3)
     found = compare(one, other)
     expected = (exp(ratios.mean()), exp(ratios.mean() - half), exp(ratios.mean() + half))
-    assert found[:3] == pytest.approx(expected, rel=2e-3)
-    assert found.method == "rounds" and not found.faster
-    assert compare(other, one)[:3] == pytest.approx([1 / found.ratio, 1 / found.high, 1 / found.low])
+    assert found == pytest.approx(expected, rel=2e-3)
+    assert not found.faster
+    assert compare(other, one) == pytest.approx([1 / found.ratio, 1 / found.high, 1 / found.low])
     assert Table({1: one, 2: other}, 0.1).compare(1, 2).faster
 
 
@@ -133,14 +132,14 @@ def test_two_rounds_have_an_interval_and_one_has_none():
     wild = compare({1: 1e9, 2: 1.0}, {1: 1.0, 2: 1e9})
     assert (wild.low, wild.high) == (pytest.approx(0), inf) and not wild.faster
     for one, other in (({1: 200.0}, {1: 100.0}), ({1: 200.0, 2: 200.0}, {3: 100.0, 2: 100.0})):
-        assert compare(one, other) == (pytest.approx(2), None, None, "none")
-    assert compare({1: 300.0}, {2: 100.0}) == (pytest.approx(3), None, None, "none")
+        assert compare(one, other) == (pytest.approx(2), None, None)
+    assert compare({1: 300.0}, {2: 100.0}) == (pytest.approx(3), None, None)
     assert not compare({1: 300.0}, {2: 100.0}).faster
 
 
 def test_results_without_scatter():
     table = Table({key: dict.fromkeys(range(3), speed) for key, speed in {"a": 4.0, "b": 2.0, "c": 2.0}.items()})
-    assert table.compare("a", "b") == pytest.approx((2, 2, 2, "rounds"))
+    assert table.compare("a", "b") == pytest.approx((2, 2, 2))
     assert [table.rank_interval(key) for key in "abc"] == [(1, 1), (2, 3), (2, 3)]
     assert table.equal("b", "c") and not table.equal("a", "b") and table.equal("a", "a")
     assert leaving({"a": {1: 4.0, 2: 4.0}, "b": {1: 3.8, 2: 3.8}, "c": {1: 3.9, 2: 3.9}}, 1) == {"b"}
@@ -171,8 +170,8 @@ def test_rounds_that_a_result_lacks():
     }
     table = Table(results)
     assert table.compare("first", "left").ratio == pytest.approx(2, rel=0.01) and table.compare("first", "left").faster
-    assert table.compare("first", "late") == (pytest.approx(2), None, None, "none")
-    assert table.compare("left", "late").method == "none"
+    assert table.compare("first", "late") == (pytest.approx(2), None, None)
+    assert table.compare("left", "late").low is None
     assert table.equal("first", "other")
     assert [table.rank_interval(key) for key in results] == [(1, 3), (1, 3), (3, 4), (1, 4)]
     middle = 100 * sqrt(32)
