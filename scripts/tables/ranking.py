@@ -139,9 +139,8 @@ def _reason(status: str, same: list[Mapping[str, Any]], made: int) -> str:
 
 def _declared(runs: Iterable[Mapping[str, Any]]) -> Row | None:
     """Return what the last of the runs noted of its loader; None where none did."""
-    return max(
-        ((run["started"], run["declared"]) for run in runs if run["declared"]), key=itemgetter(0), default=(None, None)
-    )[1]
+    noted = (run for run in runs if run["declared"])
+    return max(noted, key=itemgetter("started"), default={}).get("declared")
 
 
 def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[Row]:
@@ -203,8 +202,7 @@ def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | No
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = (row["loader"], row["tier"], row["slug"])
-    return STATUSES.index(row["status"]), scenario_order(row), -(row["items_per_second"] or 0.0), names
+    return STATUSES.index(row["status"]), scenario_order(row), -(row["items_per_second"] or 0.0), key_of(row)
 
 
 def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
@@ -212,16 +210,17 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
     table = Table({key_of(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
-    keys = [key_of(row) for row in rows]
-    centers = [Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows]
-    order = sorted(range(len(rows)), key=lambda place: -centers[place].speed)
-    ranked = []
-    for place in order:
-        row, center = rows[place], centers[place]
+    centers = {
+        key_of(row): Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows
+    }
+    ordered = sorted(rows, key=lambda row: -centers[key_of(row)].speed)
+    fastest, ranked = key_of(ordered[0]), []
+    for row in ordered:
+        key, center = key_of(row), centers[key_of(row)]
         bounds = _as_of_the_mean_round(row, center.speed)
         bound = {**row, **bounds}.get("bound_items_per_second")
-        slower = table.compare(keys[order[0]], keys[place]) if place != order[0] else None
-        first, last = table.rank_interval(keys[place], keys)
+        slower = table.compare(fastest, key) if key != fastest else None
+        first, last = table.rank_interval(key, centers)
         alone = len(rows) > 1 and row["runs"] == 1
         steady = row["steady_items_per_second"]
         ranked.append(
