@@ -7,7 +7,6 @@ over all tiers: a run with those of other loaders on the same tier in the same r
 tiers, and half as many to be compared.
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import log
 from typing import Any, NamedTuple
@@ -72,7 +71,7 @@ def choose(
         chosen = min(near, key=lambda place: expense(leading[place]))
         equal = behind.max() <= CLOSE
         return Choice(
-            leading[chosen], "equal" if equal else "use", float(behind.max() if equal else behind[chosen]), 1.0
+            leading[chosen], "equal" if equal else "use", float(max(behind) if equal else behind[chosen]), 1.0
         )
     room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the rounds
     longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
@@ -87,14 +86,14 @@ def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tup
     Nothing where there is but one tier, or where a loader has no such settings.
     """
     tiers, loaders = {name.tier for name in results}, {name.loader for name in results}
-    found: dict[tuple[str, str], dict[tuple[int, str], float]] = {}
-    on_tiers: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], dict[str, Speeds]] = {}
     for name, speeds in results.items():
-        found.setdefault(name.settings, {}).update(
-            {(round_number, name.tier): speed for round_number, speed in speeds.items()}
-        )
-        on_tiers[name.settings] += len(speeds) >= LEAST_ON_TIER
-    whole = {one: speeds for one, speeds in found.items() if on_tiers[one] == len(tiers)}
+        found.setdefault(name.settings, {})[name.tier] = speeds
+    whole = {
+        one: {(number, tier): speeds[number] for tier, speeds in on_tiers.items() for number in speeds}
+        for one, on_tiers in found.items()
+        if sum(len(speeds) >= LEAST_ON_TIER for speeds in on_tiers.values()) == len(tiers)
+    }
     return whole if len(tiers) > 1 and {loader for loader, _ in whole} == loaders else {}
 
 
@@ -115,25 +114,17 @@ class Compared:
         levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
         self.results = Table(every, FINAL_ERROR)
-        self.members = {name: [name] for name in results}  # of each candidate: itself, or what it is on each tier
-        if self.loaders:
-            self.members = {one: self._names(one) for one in first.values()}
+        self.candidates = [*first.values()] if self.loaders else [*results]
 
     def compare(self, one: Name, other: Name) -> Comparison:
         """Return how many times `one` is faster than `other`: their loaders over all tiers where these are compared."""
-        if (
-            self.loaders
-            and one.settings != other.settings
-            and {one.settings, other.settings} <= set(self.loaders.place)
-        ):
+        pair = {one.settings, other.settings}
+        if self.loaders and len(pair) == 2 and pair <= self.loaders.place.keys():
             return self.loaders.compare(one.settings, other.settings)
         return self.results.compare(one, other)
 
     def choose(
-        self,
-        among: Iterable[Name],
-        expense: Callable[[Name], Any],
-        starves: Callable[[Name], bool] = _never,
+        self, among: Iterable[Name], expense: Callable[[Name], Any], starves: Callable[[Name], bool] = _never
     ) -> tuple[Choice, list[Name]]:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
@@ -141,9 +132,9 @@ class Compared:
         another, and that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that
         step where the others starve it and are not significantly faster.
         """
-        among, table = set(among), self.loaders or self.results
-        loaders = {one.loader for one in among} if self.loaders else set()
-        candidates = [one for one, names in self.members.items() if names[0] in among or names[0].loader in loaders]
+        table = self.loaders or self.results
+        among = {one.loader for one in among} if self.loaders else set(among)
+        candidates = [one for one in self.candidates if (one[0] if self.loaders else one) in among]
         candidates = list(dict.fromkeys(self._feeding(one, starves) for one in candidates))
         leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
         shown = {
@@ -165,11 +156,8 @@ class Compared:
         table = self.loaders or self.results
         of_one = one[0] if self.loaders else one[:2]  # loader, or loader and tier
         others = [other for other in table.place if (other[0] if self.loaders else other[:2]) == of_one]
-        fed = [
-            other
-            for other in others
-            if not table.compare(one, other).faster and not any(map(starves, self._names(other)))
-        ]
+        fed = (other for other in others if not any(map(starves, self._names(other))))
+        fed = [other for other in fed if not table.compare(one, other).faster]
         return max(fed, key=lambda other: table.center(other).speed, default=one)
 
     def _not_slower(self, names: Sequence[Name]) -> list[Name]:

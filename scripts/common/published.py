@@ -21,7 +21,6 @@ from scripts.common.schema import problems
 
 FOLDER = PROJECT / "workflow" / "published"
 SCHEMA = PROJECT / "workflow" / "schemas" / "published.schema.yaml"
-WORDS = ("title", "source", "hardware", "settings", "differs", "corrected", "item")
 NUMBERS = ("items", "epochs")
 
 
@@ -89,12 +88,10 @@ def read_published(name: str) -> Published:
         where = f"rows[{number}]"
         if ("loader" in row) == ("lacking" in row):
             raise UserError(f"{path}: {where}: found both or none of loader and lacking; allowed is one. Write one.")
-        rows.append(PublishedRow(speed=_speed(path, where, row, found), **_without(row, "per_second")))
-    return Published(rows=tuple(rows), kind=found.get("kind"), **{name: found[name] for name in WORDS})
-
-
-def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}
+        speed = _speed(path, where, row, found)
+        rows.append(PublishedRow(speed=speed, **{key: row[key] for key in row if key != "per_second"}))
+    words = {name: found[name] for name in found if name not in ("rows", *NUMBERS)}
+    return Published(rows=tuple(rows), **words)
 
 
 def _speed(path: Path, where: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> float:

@@ -75,17 +75,14 @@ class Table:
             self.halves[first, second] = self.halves[second, first] = half
 
     def compare(self, one: Hashable, other: Hashable) -> Comparison:
-        """Return how many times `one` is faster than `other`, with its simultaneous interval.
-
-        `method` is ``rounds``, or ``none`` where fewer than two rounds have both.
-        """
+        """Return how many times `one` is faster than `other`, with its simultaneous interval: of two rounds or more."""
         places = self.place[one], self.place[other]
         mean, half = float(self.means[places]), float(self.halves[places])
         if np.isnan(mean):  # no round has both
             mean = float(np.nanmean(self.logs[places[0]]) - np.nanmean(self.logs[places[1]]))
         if np.isnan(half):
-            return Comparison(_exp(mean), None, None, "none")
-        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half), "rounds")
+            return Comparison(_exp(mean), None, None)
+        return Comparison(_exp(mean), _exp(mean - half), _exp(mean + half))
 
     def among(self, keys: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean log ratios of each of the keys to each, and the half lengths of their intervals: (n, n).
@@ -109,7 +106,7 @@ class Table:
 
     def equal(self, one: Hashable, other: Hashable, resolution: float = 0.05) -> bool:
         """Return whether the ratio is significantly within 1 / (1 + `resolution`) to 1 + `resolution`."""
-        _, low, high, _ = self.compare(one, other)
+        _, low, high = self.compare(one, other)
         return low is not None and 1 / (1 + resolution) <= low and high <= 1 + resolution
 
     @cached_property
@@ -131,28 +128,24 @@ class Table:
         return Center(_exp(level), _exp(level - half), _exp(level + half))
 
 
-def compare(one: Speeds, other: Speeds, confidence: float = 0.99) -> Comparison:
-    """Return how many times `one` is faster than `other`: a single comparison, of the rounds that both have.
+def compare(one: Speeds, other: Speeds) -> Comparison:
+    """Return how many times `one` is faster than `other`, with its 99 % interval, of the rounds that both have.
 
     Of equal results with two modes 3 rounds are wrong in 3 % of cases instead of 1 %, 4 and more are not.
     """
-    return Table({1: one, 2: other}, 1 - confidence).compare(1, 2)
+    return Table({1: one, 2: other}, 0.01).compare(1, 2)
 
 
 def leaving(
-    results: Mapping[Hashable, Speeds],
-    look: int,
-    keep: Collection[Hashable] = (),
-    resolution: float = 0.05,
-    error: float = LOOKS_ERROR,
+    results: Mapping[Hashable, Speeds], look: int, keep: Collection[Hashable] = (), resolution: float = 0.05
 ) -> set[Hashable]:
     """Return which of the live results leave: those significantly slower than another by more than `resolution`.
 
-    `look` counts from 1, the look after the third round. Look n spends `error` / (n (n + 1)), all looks at most
-    `error`. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal. `keep`
-    never leave.
+    `look` counts from 1, the look after the third round. Look n spends LOOKS_ERROR / (n (n + 1)), all looks at most
+    LOOKS_ERROR. A last table with 0.04 keeps a session within 5 %; the rest is room for noise that is not normal.
+    `keep` never leave.
     """
-    table = Table(results, error / (look * (look + 1)))
+    table = Table(results, LOOKS_ERROR / (look * (look + 1)))
     slowest = table.means + table.halves  # the upper ends; NaN compares as False
     left = (slowest < -log(1 + resolution)).any(axis=1)
     return {key for key, place in table.place.items() if left[place] and key not in keep}

@@ -25,25 +25,12 @@ _MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)  # of normal noise
 WIDENED = {2: 4.0, 3: 0.5, 4: 0.25}
 
 
-class Spread(NamedTuple):
-    """The middle and the ends of some values, in the unit of the values."""
-
-    median: float
-    lowest: float
-    highest: float
-    count: int
-
-
 class Comparison(NamedTuple):
-    """How many times faster one result is than another, with the 99 % interval of that.
-
-    `method` is ``rounds`` (common/rounds.py), ``exact`` (Mann-Whitney), ``range`` for few values, or ``none``.
-    """
+    """How many times faster one result is than another, with the 99 % interval of that."""
 
     ratio: float
     low: float | None
     high: float | None
-    method: str
 
     @property
     def faster(self) -> bool:
@@ -56,16 +43,10 @@ class Comparison(NamedTuple):
         return self.high is not None and self.high < 1
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Return median, lowest, highest and count of `values`, or None where there are none."""
-    known = sorted(values)
-    return Spread(median(known), known[0], known[-1], len(known)) if known else None
-
-
 def median_of(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are there, or None where none is."""
-    middle = spread(value for value in values if value is not None)
-    return middle.median if middle else None
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def outliers(values: Iterable[float]) -> int | None:
@@ -90,12 +71,12 @@ def compare(one: Sequence[float], other: Sequence[float]) -> Comparison:
     cut = _outer_ratios(len(one), len(other))
     if cut:
         ratios = sorted(left / right for left in one for right in other)
-        return Comparison(exp(median(map(log, ratios))), ratios[cut - 1], ratios[-cut], "exact")
+        return Comparison(exp(median(map(log, ratios))), ratios[cut - 1], ratios[-cut])
     ratio = median(one) / median(other)
     if min(len(one), len(other)) == 1:
-        return Comparison(ratio, None, None, "none")
+        return Comparison(ratio, None, None)
     (low, high), (other_low, other_high) = _widened(one), _widened(other)
-    return Comparison(ratio, low / other_high, high / other_low, "range")
+    return Comparison(ratio, low / other_high, high / other_low)
 
 
 def _widened(values: Sequence[float]) -> tuple[float, float]:

@@ -91,7 +91,7 @@ def _share_of_speed(tables: Tables, row: Row) -> float:
 def _times(found: Comparison, share: float) -> Comparison:
     """Return a comparison whose first result has but a share of its speed."""
     ends = (None if end is None else share * end for end in (found.low, found.high))
-    return Comparison(share * found.ratio, *ends, found.method)
+    return Comparison(share * found.ratio, *ends)
 
 
 def _speed(row: Row) -> float:

@@ -229,7 +229,7 @@ def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
     """
-    known = (*TAKES, "au_percent", *OF_RANKS, *OF_DECODERS)
+    known = (*TAKES, "au_percent", "minimum_step_ms", *OF_RANKS, *OF_DECODERS)
     found = [
         column.name
         for column in TABLES["ranking"].columns

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import sqrt
-from statistics import mean, median, stdev
+from statistics import mean, stdev
 from typing import Any
 
+from scripts.common.rounds import critical
 from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import PARTS
+from scripts.tables.groups import names_of
 
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
-LEAST_ROUNDS = 3
-STUDENT = {3: 2.92, 4: 2.353, 5: 2.132, 6: 2.015, 7: 1.943}  # one-sided 95 % by number of rounds
+TWO_SIDED = 0.1  # the error of both sides together, where that of one is 5 %
 
 
 def costs(trials: Mapping[str, Any]) -> dict[str, float]:
@@ -37,18 +38,6 @@ def _differences(trials: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def contradiction(trials: Mapping[str, Any]) -> float:
-    """Return by how much the trials contradict one another, in percent of the time: something disturbed them.
-
-    A trial cannot take longer than with nothing left out, nor with everything left out longer than with one part.
-    """
-    full, times = _seconds(trials)
-    longer = [seconds - full for seconds in times.values()]
-    if "everything" in times:
-        longer.append(times["everything"] - _shortest(times))
-    return 100 * max(0.0, *longer) / full if longer else 0.0
-
-
 def _seconds(trials: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
     """Return the seconds an item with nothing left out, and without each part."""
     return 1 / trials["full"], {part: 1 / speed for part, speed in trials["without"].items()}
@@ -58,20 +47,6 @@ def _shortest(times: Mapping[str, float]) -> float:
     """Return the shortest time without one of what `everything` leaves out, which keeps the copy to a GPU."""
     alone = (seconds for part, seconds in times.items() if part not in ("everything", "host_to_device"))
     return min(alone, default=times["everything"])
-
-
-def middle(explanations: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return one explanation of medians from those of several runs of a result; None of none."""
-    if not explanations:
-        return None
-    if len(explanations) == 1:
-        return dict(explanations[0])
-    parts = set.intersection(*(set(one["without"]) for one in explanations))
-    return {
-        "full": median(one["full"] for one in explanations),
-        "without": {part: median(one["without"][part] for one in explanations) for part in sorted(parts)},
-        "consumer": median(one["consumer"] for one in explanations),
-    }
 
 
 def name(trials: Mapping[str, Any]) -> tuple[str, float | None, str]:
@@ -88,12 +63,7 @@ def name(trials: Mapping[str, Any]) -> tuple[str, float | None, str]:
     evidence = "; ".join(_saving(part, trials, cost) for part, cost in found.items() if cost > 0)
     if percent < LEAST_PERCENT:
         return "none", percent, evidence
-    if len(trials.get("rounds", ())) >= LEAST_ROUNDS:
-        return (part if _stands_out(part, trials["rounds"]) else "unclear"), percent, evidence
-    against = contradiction(trials)
-    if against >= LEAST_PERCENT:
-        evidence += f"; its trials contradict one another by {against:.0f} % of the time: they were disturbed"
-    return (part if percent > against else "unclear"), percent, evidence
+    return (part if _stands_out(part, trials["rounds"]) else "unclear"), percent, evidence
 
 
 def _stands_out(part: str, rounds: Sequence[Mapping[str, Any]]) -> bool:
@@ -110,7 +80,7 @@ def _stands_out(part: str, rounds: Sequence[Mapping[str, Any]]) -> bool:
 
 def _surely_more(one: Sequence[float], other: Sequence[float]) -> bool:
     differences = [left - right for left, right in zip(one, other, strict=True)]
-    half = STUDENT[len(differences)] * stdev(differences) / sqrt(len(differences))
+    half = critical(2, len(differences) - 1, TWO_SIDED) * stdev(differences) / sqrt(len(differences))
     return mean(differences) - half > 0
 
 
@@ -124,7 +94,7 @@ def rows(results: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         trials = result["bottleneck_trials"]
         for part, cost in costs(trials).items() if trials else ():
             yield {
-                **{key: result[key] for key in ("loader", "tier", "slug")},
+                **names_of(result),
                 "part": part,
                 "percent": 100 * cost * trials["full"],
                 "items_per_second_without": trials["without"].get(part),

@@ -12,7 +12,7 @@ from typing import Any
 from scripts.common.files import block_of
 from scripts.tables import bottlenecks
 from scripts.tables.columns import in_flight
-from scripts.tables.groups import grouped, speed_columns
+from scripts.tables.groups import grouped, names_of, speed_columns
 
 GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]
@@ -25,31 +25,20 @@ def rows(
     """Yield the rows of bounds.csv: the in-memory ceilings, without a speed where none could be measured, and storage.
 
     `records`: those of the control runs. `tiers`: the profiles. `sizes`: the bytes that an item takes in each format.
+    Of objects of another size than those that were measured nothing is said: larger ones come more slowly. No column is
+    `method`: raw GETs apply to every cache.
     """
     yield from _memory_rows(plan, records)
-    readers = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
+    counts = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
+    formats = {size: ", ".join(sorted(name for name in sizes if sizes[name] == size)) for size in sizes.values()}
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
-        yield from _get_rows(tier, reads, sizes)
-        for size, count in ((size, count) for size in sorted(set(sizes.values())) for count in readers):
-            speed = storage(reads, size, count)
-            if speed is not None:
-                formats = ", ".join(sorted(name for name, bytes_ in sizes.items() if bytes_ == size))
-                names = {"tier": tier, "formats": formats, "readers": count}
+        measured = [(size, count, storage(reads, size, count), "") for size in sorted(formats) for count in counts]
+        gets = [(read["block_bytes"], read["readers"], _speed(read), GET) for read in reads if read["pattern"] == GET]
+        for size, readers, speed, method in (*gets, *measured):
+            if size in formats and speed is not None:
+                names = {"tier": tier, "formats": formats[size], "readers": readers, "method": method}
                 yield {"bound": "storage", **names, **speed_columns([speed])}
-
-
-def _get_rows(tier: str, reads: Iterable[Record], sizes: Mapping[str, int]) -> Iterator[Row]:
-    """Yield a row for each size and number of GETs in flight; no column is `method`: they apply to every cache.
-
-    Of objects of another size than those that were measured nothing is said: larger ones come more slowly.
-    """
-    for read in reads:
-        formats = ", ".join(sorted(name for name, size in sizes.items() if size == read["block_bytes"]))
-        if read["pattern"] == GET and formats:
-            speed = read["megabytes_per_second"] * 1e6 / read["block_bytes"]
-            names = {"tier": tier, "formats": formats, "readers": read["readers"], "method": GET}
-            yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
 def stored_bytes(record: Record) -> int:
@@ -57,6 +46,11 @@ def stored_bytes(record: Record) -> int:
     if not record["items"] or record["bytes"] is None:  # it could not be written
         return record["item_bytes"]
     return min(record["item_bytes"], -(-record["bytes"] // record["items"]))
+
+
+def _speed(read: Record) -> float:
+    """Return the objects/s of raw GETs."""
+    return read["megabytes_per_second"] * 1e6 / read["block_bytes"]
 
 
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
@@ -100,7 +94,9 @@ def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: floa
 
 
 def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
-    found = dict(_applying(row, bound_rows, limited_share))
+    found = {} if row["task"] == "iterate" else dict(_applying(row, bound_rows, limited_share))
+    if row["au_percent"] and row["items_per_second"]:
+        found["compute"] = row["items_per_second"] * 100 / row["au_percent"]
     if row["cache"] != "warm" and "storage" not in found:
         found.pop("in_memory", None)  # what limits it was not measured
     name = min(found, key=found.__getitem__, default=None)
@@ -108,27 +104,22 @@ def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
 
 
 def _applying(row: Row, bound_rows: list[Row], limited_share: float) -> Iterator[tuple[str, float]]:
-    readers = max(1, row["workers"] or 0)
-    for bound in bound_rows:
-        speed = bound["items_per_second"]
-        if not speed or row["task"] == "iterate":
-            continue
-        if bound["bound"] == "in_memory" and row["world"] == 1 and (bound["device"], bound["batch_size"]) == _work(row):
-            yield "in_memory", speed
-        if bound.get("method") == GET:
-            continue
-        if bound["bound"] == "storage" and (bound["tier"], bound["readers"]) == (row["tier"], readers):
-            missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
-            if missed and row["format"] in bound["formats"].split(", "):
-                yield "storage", speed / missed
-    gets = [one for one in bound_rows if one.get("method") == GET and one["tier"] == row["tier"]]
-    gets = [one for one in gets if row["format"] in one["formats"].split(", ") and row["task"] != "iterate"]
-    if gets:
+    """Yield the bounds of what reads every byte but its own steps: of one name the last counts."""
+    missed = {"warm": 0.0, "cold": 1.0, "limited": 1 - limited_share}[row["cache"]]  # share of reads
+    work = "in_memory", row["device"], row["batch_size"]
+    alike = (one for one in bound_rows if work == (one["bound"], one.get("device"), one.get("batch_size")))
+    for bound in alike if row["world"] == 1 else ():
+        if bound["items_per_second"]:
+            yield "in_memory", bound["items_per_second"]
+    stored = [one for one in bound_rows if one["bound"] == "storage" and one["tier"] == row["tier"]]
+    stored = [one for one in stored if row["format"] in one["formats"].split(", ")]
+    for bound in stored:
+        if bound["method"] != GET and bound["readers"] == max(1, row["workers"] or 0) and missed:
+            yield "storage", bound["items_per_second"] / missed
+    if gets := [one for one in stored if one["method"] == GET]:
         yield "storage", max(one["items_per_second"] for one in gets if one["readers"] <= _in_flight(row, gets))
-    if row["ceiling_items_per_second"] and row["task"] != "iterate":
+    if row["ceiling_items_per_second"]:
         yield "in_memory", row["ceiling_items_per_second"]  # in place of the control runs'
-    if row["au_percent"] and row["items_per_second"]:
-        yield "compute", row["items_per_second"] * 100 / row["au_percent"]
 
 
 def _in_flight(row: Row, gets: Iterable[Row]) -> int:
@@ -138,10 +129,6 @@ def _in_flight(row: Row, gets: Iterable[Row]) -> int:
     return next((count for count in counts if count >= wanted), counts[-1])
 
 
-def _work(row: Row) -> tuple[str, int]:
-    return row["device"], row["batch_size"]
-
-
 def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
     """Yield a row of bounds.csv for each result that decodes: items/s if it did nothing but decode."""
     for row in results:
@@ -149,5 +136,5 @@ def decode_rows(results: Iterable[Row]) -> Iterator[Row]:
         if trials and "decode" in trials["without"]:
             cost = bottlenecks.costs(trials)["decode"]
             if cost > 0:
-                names = {key: row[key] for key in ("loader", "tier", "slug", "device", "batch_size")}
+                names = {**names_of(row), "device": row["device"], "batch_size": row["batch_size"]}
                 yield {"bound": "decode", **names} | speed_columns([1 / cost])

@@ -4,16 +4,15 @@ What a format costs to prepare is `seconds` of formats.csv alone: writing it fro
 What comes before is the same for all formats, and copying to a tier is not counted.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from scripts.common.rounds import FINAL_ERROR, Table
-from scripts.common.statistics import Comparison
 from scripts.common.vocabulary import SCENARIO_KEYS, ranks_of
-from scripts.tables.groups import first_of, grouped
+from scripts.tables.groups import first_of, grouped, key_of
 
 Row = dict[str, Any]
-Compare = Callable[[Row, Row], Comparison]  # how many times the first result is faster
 ALONE = "no other format was measured here"
 CHEAPEST = "itself the cheapest to prepare"
 SLOWER = "slower: it never pays"
@@ -35,19 +34,11 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in SCENARIO_KEYS)) == plain]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["items_per_second"]))
     for beside in grouped(measured, "device").values():
-        table = Table({_name(row): row["speeds"] for row in beside}, FINAL_ERROR)
+        table = Table({key_of(row): row["speeds"] for row in beside}, FINAL_ERROR)
         for same in grouped((row for row in beside if row["format"] in written), "tier").values():
             fastest = first_of(same, "format").items()
-            costs = sorted((_costs(row, written[name]) for name, row in fastest), key=_cost)
-            yield from _held_against(costs, lambda one, other, table=table: table.compare(_name(one), _name(other)))
-
-
-def _name(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return row["loader"], row["tier"], row["slug"]
-
-
-def _cost(one: Row) -> tuple[float, float]:
-    return one["prepare_seconds"], one["epoch_seconds"]
+            costs = [_costs(row, written[name]) for name, row in fastest]
+            yield from _held_against(sorted(costs, key=itemgetter("prepare_seconds", "epoch_seconds")), table)
 
 
 def _costs(row: Mapping[str, Any], written: Mapping[str, Any]) -> Row:
@@ -56,23 +47,23 @@ def _costs(row: Mapping[str, Any], written: Mapping[str, Any]) -> Row:
     return {**names, "prepare_seconds": written["seconds"], "epoch_seconds": seconds}
 
 
-def _held_against(costs: list[Row], compare: Compare) -> Iterator[Row]:
+def _held_against(costs: list[Row], table: Table) -> Iterator[Row]:
     """Yield the rows of one device and tier, the cheapest to prepare first."""
     cheapest, *others = costs
     if not others:
         yield cheapest | {"break_even_epochs": None, "reason": ALONE}
-    elif all(compare(cheapest, other).faster for other in others):
-        yield _pair(cheapest, others[0], compare)
+    elif all(table.compare(key_of(cheapest), key_of(other)).faster for other in others):
+        yield _pair(cheapest, others[0], table)
     else:
         yield cheapest | {"break_even_epochs": None, "reason": CHEAPEST}
     for other in others:
-        yield _pair(other, cheapest, compare)
+        yield _pair(other, cheapest, table)
 
 
-def _pair(one: Row, other: Row, compare: Compare) -> Row:
+def _pair(one: Row, other: Row, table: Table) -> Row:
     columns = ("format", "loader", "prepare_seconds", "epoch_seconds")
     row = one | {f"against_{column}": other[column] for column in columns}
-    found = compare(one, other)
+    found = table.compare(key_of(one), key_of(other))
     if not found.faster:
         return row | {"break_even_epochs": None, "reason": SLOWER if found.slower else UNTOLD}
     dearer, sooner = one["prepare_seconds"] - other["prepare_seconds"], other["epoch_seconds"] - one["epoch_seconds"]

@@ -231,7 +231,6 @@ def _of_runs(how: str, names: str) -> tuple[Column, ...]:
 _RESULT = _shared(f"loader tier emulated format {' '.join((*SCENARIO_KEYS, *RESULT_SETTINGS))} options slug")
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs items_per_second lowest highest")
-_SLOWER = "times_slower_than_best"
 OF_DECODERS = ("differs_by", "may_differ_by")  # columns of results whose images a decoder of its own makes
 OF_RANKS = (  # columns of results of several processes
     *("slowest_rank_items_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
@@ -249,12 +248,10 @@ _RANKING = (
     Column("bound", doc="name of the lowest bound that applies"),
     Column("bound_items_per_second", float, doc="that bound"),
     Column("percent_of_bound", float, heading="Of the bound", format=percent_text, doc="the speed as a share of it"),
-    Column(_SLOWER, float, heading="Times slower", doc="than the best of the scenario"),
+    Column("times_slower_than_best", float, heading="Times slower", doc="than the best of the scenario"),
     Column("slower_low", float, doc="its interval, by ratios within rounds; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
-    *_of_runs("median", "au_percent"),
-    replace(_SHARED["minimum_step_ms"], of="", doc=f"{_SHARED['minimum_step_ms'].doc}; the median"),
-    *_of_runs("median", "step_limit_ms asked_step_ms asked_au_percent"),
+    *_of_runs("median", "au_percent minimum_step_ms step_limit_ms asked_step_ms asked_au_percent"),
     Column("step_au_percent", float, heading="AU at your step", format=percent_text,
            doc="AU at `report.step_ms`; see `step_au_from`"),
     Column("step_au_low", float, doc="its lower end, by the speed's interval"),

@@ -5,6 +5,7 @@ from typing import Any
 
 from scripts.common.rounds import compare
 from scripts.common.vocabulary import NOT_TRIED, REASONS
+from scripts.tables.groups import key_of
 
 _OF_RESULT = ("runs", "items_per_second", "interval_low", "interval_high", "status")
 
@@ -17,7 +18,7 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
     `reason` then says. Times are mean ratios within rounds with the 99 % interval of `compare`: where it holds 1,
     the two are not distinguishable.
     """
-    results = {(row["loader"], row["tier"], row["slug"]): row for row in ranked}
+    results = {key_of(row): row for row in ranked}
     first: Mapping[str, Any] | None = None  # the lowest step
     below: tuple[int, Mapping[str, Any]] | None = None  # the last step that has a speed
     for step, entry in enumerate(plan["ladder"], start=1):
@@ -25,7 +26,7 @@ def rows(plan: Mapping[str, Any], ranked: Iterable[Mapping[str, Any]]) -> Iterat
         if entry["reason"]:
             yield {**row, "runs": 0, "status": "skipped", "reason": entry["reason"]}
             continue
-        result = results.get((entry["loader"], entry["tier"], entry["slug"]))
+        result = results.get(key_of(entry))
         if result is None:  # of a broken file, whose one failure is another result's
             yield {**row, "slug": entry["slug"], "runs": 0, "status": "skipped", "reason": REASONS[NOT_TRIED].text}
             continue

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from scripts.tables.groups import grouped
+from scripts.tables.groups import RESULT, grouped, names_of
 
-_RESULT = ("loader", "tier", "slug")
 PERCENTS = (0, 1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 100)
 
 
@@ -20,16 +19,18 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     interpolated. A result of which a run failed has no rows, as it has no speed; nor has one whose epochs are of a
     single batch.
     """
-    names = (*_RESULT, "status", "counts")
-    runs = [{key: run[key] for key in names} | {"record": record} for run, record in rows_and_records]
-    for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *_RESULT).values():
+    runs = [
+        {**names_of(run), "status": run["status"], "counts": run["counts"], "record": record}
+        for run, record in rows_and_records
+    ]
+    for same in grouped(sorted(runs, key=lambda run: run["status"] != "ok"), *RESULT).values():
         measured = [run["record"] for run in same if run["counts"]]
         gaps = [_gaps(epoch) for record in measured for epoch in _counting(record["times"]["epochs"])]
         pooled = np.concatenate([[], *gaps])
         if len(pooled) and not any(run["status"] == "failed" for run in same):
-            names = {key: same[0][key] for key in _RESULT}
+            names = {**names_of(same[0]), "batches": len(pooled)}
             for percent, seconds in zip(PERCENTS, np.percentile(pooled, PERCENTS), strict=True):
-                yield {**names, "batches": len(pooled), "percent": percent, "milliseconds": float(seconds) * 1000}
+                yield {**names, "percent": percent, "milliseconds": float(seconds) * 1000}
 
 
 def _counting(epochs: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
-from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -14,11 +13,10 @@ from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
-from scripts.tables.groups import first_of, grouped, speed_columns
+from scripts.tables.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
 from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]
-_RESULT = ("loader", "tier", "slug")
 _SAME = COLUMNS["ranking"][2 : COLUMNS["ranking"].index("runs")]  # what the runs of one result have in common
 _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "median": median_of,
@@ -51,7 +49,7 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
     five runs. No columns are `items`, those of an epoch, and `speeds`: the items/s of the runs that count, empty
     where the result has no speed, which `rank` compares.
     """
-    return [_result(same) for same in grouped(runs, *_RESULT).values()]
+    return [_result(same) for same in grouped(runs, *RESULT).values()]
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
@@ -61,40 +59,35 @@ def counted(runs: Iterable[Row]) -> list[Row]:
     """
     runs = list(runs)
     scenarios: dict[Any, dict[Any, dict[int, Run]]] = {}
-    for same in grouped((run for run in runs if run["device"]), *_RESULT).values():
+    for same in grouped((run for run in runs if run["device"]), *RESULT).values():
         if all(run["status"] != "failed" for run in same):
             counting_runs = {
                 run["repeat"]: Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
                 for run in same
                 if run["status"] == "ok"
             }
-            scenarios.setdefault(scenario_order(same[0]), {})[_key(same[0])] = counting_runs
+            scenarios.setdefault(scenario_order(same[0]), {})[key_of(same[0])] = counting_runs
     kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
     return [
-        {**run, "counts": run["status"] == "ok" and (_key(run) not in kept or run["repeat"] in kept[_key(run)])}
+        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or run["repeat"] in kept[key_of(run)])}
         for run in runs
     ]
 
 
-def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(run[name] for name in _RESULT)
-
-
 def _result(runs: list[Mapping[str, Any]]) -> Row:
-    by_status = {status: [run for run in runs if run["status"] == status] for status in STATUSES}
-    status = next(name for name in ("failed", "ok", "skipped", "missing") if by_status[name])
-    ok = by_status["ok"]
+    status, same = by_status(runs, ("failed", "ok", "skipped", "missing"))
+    ok = [run for run in runs if run["status"] == "ok"]
     counting_ok = [run for run in ok if run["counts"]]
     measured = counting_ok if status == "ok" else []
     speeds = {run["repeat"]: run["items_per_second"] for run in measured}
     middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
-        **{column: by_status[status][0][column] for column in _SAME},
+        **{column: same[0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
         "items_per_second": middle.speed,
         "runs": len(counting_ok),
         "left_out": len(ok) - len(counting_ok),
-        "failed": len(by_status["failed"]),
+        "failed": sum(run["status"] == "failed" for run in runs),
         "interval_low": middle.low,
         "interval_high": middle.high,
         "speeds": speeds,
@@ -102,12 +95,11 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "steady_items_per_second": _steady(middle.speed, measured),
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
-        "minimum_step_ms": _minimum_step(ok if speeds else []),
         **_of_runs(measured, ok),
-        "bottleneck_trials": bottlenecks.middle([run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]]),
+        "bottleneck_trials": next((run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]), None),
         "status": status,
-        "reason": _reason(status, by_status, len(runs)),
-        "reason_code": next((run["reason_code"] for run in by_status[status] if run["reason_code"]), None),
+        "reason": _reason(status, same, len(runs)),
+        "reason_code": next((run["reason_code"] for run in same if run["reason_code"]), None),
         "warnings": sum(run["warnings"] or 0 for run in runs),
         "declared": _declared(runs),
     }
@@ -135,12 +127,11 @@ def _of_runs(runs: list[Mapping[str, Any]], ok: list[Mapping[str, Any]]) -> Row:
     return found
 
 
-def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], made: int) -> str:
+def _reason(status: str, same: list[Mapping[str, Any]], made: int) -> str:
     if status == "ok":
-        ok = len(by_status["ok"])
-        return "" if ok == made else f"{ok} of {made} runs have a speed"
+        return "" if len(same) == made else f"{len(same)} of {made} runs have a speed"
     kinds: dict[str, str] = {}
-    for run in by_status[status]:
+    for run in same:
         if run["reason"]:
             kinds.setdefault(re.sub(r"[\d.,]+", "0", run["reason"]), run["reason"])  # those of one kind once
     return "; ".join(kinds.values())
@@ -148,22 +139,14 @@ def _reason(status: str, by_status: Mapping[str, list[Mapping[str, Any]]], made:
 
 def _declared(runs: Iterable[Mapping[str, Any]]) -> Row | None:
     """Return what the last of the runs noted of its loader; None where none did."""
-    return max(
-        ((run["started"], run["declared"]) for run in runs if run["declared"]), key=itemgetter(0), default=(None, None)
-    )[1]
+    noted = (run for run in runs if run["declared"])
+    return max(noted, key=itemgetter("started"), default={}).get("declared")
 
 
 def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> list[Row]:
     """Return `rows` with what is said of each loader: what its runs noted, of one that never ran what the plan did."""
     told = ((row, row.get("declared") or plan["loaders"][row["loader"]]) for row in rows)
     return [{**row, "declared": said, "about": said["about"]} for row, said in told]
-
-
-def _minimum_step(runs: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median of the shortest steps; None where none was looked for, or the median is above the limit."""
-    looked = [run for run in runs if run["step_limit_ms"] is not None]
-    middle = median_of(inf if run["minimum_step_ms"] is None else run["minimum_step_ms"] for run in looked)
-    return None if middle == inf else middle
 
 
 def with_bottleneck(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -219,25 +202,25 @@ def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | No
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = (row["loader"], row["tier"], row["slug"])
-    return STATUSES.index(row["status"]), scenario_order(row), -(row["items_per_second"] or 0.0), names
+    return STATUSES.index(row["status"]), scenario_order(row), -(row["items_per_second"] or 0.0), key_of(row)
 
 
 def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
     if rows[0]["status"] != "ok":
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
-    table = Table({_key(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
-    keys = [_key(row) for row in rows]
-    centers = [Center(*(row[name] for name in _CENTER)) if of else table.center(_key(row)) for row in rows]
-    order = sorted(range(len(rows)), key=lambda place: -centers[place].speed)
-    ranked = []
-    for place in order:
-        row, center = rows[place], centers[place]
+    table = Table({key_of(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
+    centers = {
+        key_of(row): Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows
+    }
+    ordered = sorted(rows, key=lambda row: -centers[key_of(row)].speed)
+    fastest, ranked = key_of(ordered[0]), []
+    for row in ordered:
+        key, center = key_of(row), centers[key_of(row)]
         bounds = _as_of_the_mean_round(row, center.speed)
         bound = {**row, **bounds}.get("bound_items_per_second")
-        slower = table.compare(keys[order[0]], keys[place]) if place != order[0] else None
-        first, last = table.rank_interval(keys[place], keys)
+        slower = table.compare(fastest, key) if key != fastest else None
+        first, last = table.rank_interval(key, centers)
         alone = len(rows) > 1 and row["runs"] == 1
         steady = row["steady_items_per_second"]
         ranked.append(

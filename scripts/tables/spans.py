@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.tables.groups import first_of
-
-_RESULT = ("loader", "tier", "slug")
+from scripts.tables.groups import RESULT, first_of, names_of
 
 
 def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Iterator[dict[str, Any]]:
@@ -14,7 +12,7 @@ def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] |
     Of several runs of a result those of the first one are taken: they are one run's, and not to be mixed.
     """
     noted = ({**row, "spans": record["spans"]} for row, record in rows_and_records if record and record.get("spans"))
-    for first in first_of((row for row in noted if row["status"] == "ok"), *_RESULT).values():
+    for first in first_of((row for row in noted if row["status"] == "ok"), *RESULT).values():
         for span in first["spans"]:
             times = {f"{end}_ms": round(1000 * span[f"{end}_seconds"], 3) for end in ("start", "end")}
-            yield {key: first[key] for key in _RESULT} | {key: span[key] for key in ("track", "batch", "phase")} | times
+            yield names_of(first) | {key: span[key] for key in ("track", "batch", "phase")} | times

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scripts.common.rounds import compare
-from scripts.tables.groups import grouped
+from scripts.tables.groups import RESULT, grouped, names_of
 
 LEAST_GAPS = 20  # between batches, in a run: with fewer a half is chance
 LEAST_RUNS = 3
@@ -23,13 +23,9 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
 
     `of_runs` are rows of runs.csv with `counts`, and their records; an epoch from a cold cache is no window.
     """
-    names = ("loader", "tier", "slug", "repeat")
-    rows = [
-        {key: row[key] for key in names} | {"record": record}
-        for row, record in of_runs
-        if row["counts"] and row["cache"] == "warm"
-    ]
-    for same in grouped(rows, "loader", "tier", "slug").values():
+    counting = (pair for pair in of_runs if pair[0]["counts"] and pair[0]["cache"] == "warm")
+    rows = [{**names_of(row), "repeat": row["repeat"], "record": record} for row, record in counting]
+    for same in grouped(rows, *RESULT).values():
         halves = {row["repeat"]: found for row in same if (found := half_speeds(row["record"]["times"]["epochs"]))}
         if len(halves) < LEAST_RUNS:
             continue
@@ -37,7 +33,7 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
         found = compare(second, first)
         if 1 - LEAST_CHANGE < found.ratio < 1 + LEAST_CHANGE or not (found.faster or found.slower):
             continue
-        yield {key: same[0][key] for key in ("loader", "tier", "slug")} | {
+        yield names_of(same[0]) | {
             "code": "not-stationary",
             "seen": f"the second half of its runs was {found.ratio:.2f} times as fast as the first (99 % interval "
             f"{found.low:.2f} to {found.high:.2f}, {len(halves)} runs)",

@@ -14,9 +14,9 @@ from scripts.common.files import write_json
 from scripts.common.plan_file import read_plan
 from scripts.tables.chain import chain
 from scripts.tables.columns import COLUMNS
+from scripts.tables.groups import key_of
 from scripts.tables.records import setting_columns
 
-_KEY = ("loader", "tier", "slug")
 _COMPARED = ("about", "bound", "bound_items_per_second", "percent_of_bound")
 _COMPARED += ("times_slower_than_best", "slower_low", "slower_high")
 # The columns of a result, without what names it and what needs more than one loader's runs.
@@ -38,18 +38,14 @@ def summarize(plan: Mapping[str, Any], loader: str, root: Path) -> list[dict[str
             "Add it to `loaders` in config.yaml, or name one of these."
         )
     made = chain(plan, root, of={row["id"] for row in plan["results"] if row["loader"] == loader})
-    results = {_key(row): row for row in made.ranking if row["loader"] == loader}
+    results = {key_of(row): row for row in made.ranking if row["loader"] == loader}
     return [
         {"dataset": plan["dataset"], **{column: run[column] for column in COLUMNS["runs"]}}
-        | {f"result_{column}": results[_key(run)].get(column) for column in _SUMMARY}
+        | {f"result_{column}": results[key_of(run)].get(column) for column in _SUMMARY}
         | {"path": run["path"]}
         for run in made.runs
-        if _key(run) in results
+        if key_of(run) in results
     ] + [_skipped(entry, plan) for entry in plan["skipped"] if entry["loader"] == loader]
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[column] for column in _KEY)
 
 
 def _skipped(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +60,7 @@ def _skipped(entry: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any
 
 def failures(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each result that failed."""
-    failed = {_key(row): row for row in rows if row.get("result_status") == "failed"}
+    failed = {key_of(row): row for row in rows if row.get("result_status") == "failed"}
     return [
         f"{loader} on {tier} ({slug}) failed: {row['result_reason']}" for (loader, tier, slug), row in failed.items()
     ]

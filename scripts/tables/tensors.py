@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pandas as pd
-
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import OPERATIONS
-from scripts.tables.columns import COLUMNS
-from scripts.tables.groups import grouped, speed_columns
+from scripts.tables.groups import by_status, grouped, speed_columns
 
 Row = dict[str, Any]
 Record = Mapping[str, Any]
@@ -25,19 +22,12 @@ def rows(records: Iterable[Record]) -> list[Row]:
     be compared with behind what delivers.
     """
     operations = [operation for record in records for operation in record["tensors"] or [_whole(record)]]
-    found = pd.DataFrame(
-        [_row(same) for same in grouped(operations, *_KEY).values()], columns=[*COLUMNS["tensors"], "delivers"]
-    )
-    speeds = found["items_per_second"].astype(float)
-    compared = speeds.where(found["delivers"].astype(bool))
-    found["times_slower"] = (
-        compared.groupby([found[key] for key in _KEY if key != "method"]).transform("max") / compared
-    )
-    found["place"] = [(*OPERATIONS, operation).index(operation) for operation in found["operation"]]
-    found["silent"], found["slowness"] = ~found["delivers"].astype(bool), -speeds
-    by = ["place", "device", "items", "lacking", "silent", "slowness", "method"]
-    found = found.assign(lacking=speeds.isna()).sort_values(by)[list(COLUMNS["tensors"])].astype(object)
-    return found.where(found.notna(), None).to_dict("records")
+    found = [_row(same) for same in grouped(operations, *_KEY).values()]
+    for same in grouped(found, "operation", "device", "items").values():
+        compared = [row for row in same if row["delivers"] and row["items_per_second"]]
+        for row in compared:
+            row["times_slower"] = max(one["items_per_second"] for one in compared) / row["items_per_second"]
+    return sorted(found, key=_order)
 
 
 def _whole(record: Record) -> Row:
@@ -47,20 +37,21 @@ def _whole(record: Record) -> Row:
     }
 
 
+def _order(row: Row) -> tuple[Any, ...]:
+    speed = row["items_per_second"]
+    place = (*OPERATIONS, row["operation"]).index(row["operation"])
+    return place, row["device"], row["items"], speed is None, not row["delivers"], -(speed or 0), row["method"]
+
+
 def _row(operations: list[Record]) -> Row:
     """Return the row of a method's measurements, not compared with others."""
-    by_status = {
-        status: [operation for operation in operations if operation["status"] == status]
-        for status in ("failed", "ok", "skipped")
-    }
-    status = next(status for status, found in by_status.items() if found)
-    measured = by_status["ok"] if status == "ok" else []
+    status, same = by_status(operations, ("failed", "ok", "skipped"))
+    measured = same if status == "ok" else []
     return {
         **{key: operations[0][key] for key in (*_KEY, "delivers")},
         **speed_columns([operation["items_per_second"] for operation in measured]),
         "megabytes_per_second": median_of(operation["megabytes_per_second"] for operation in measured),
+        "times_slower": None,
         "status": status,
-        "reason": ""
-        if status == "ok"
-        else "; ".join(dict.fromkeys(operation["reason"] for operation in by_status[status])),
+        "reason": "" if measured else "; ".join(dict.fromkeys(operation["reason"] for operation in same)),
     }

@@ -3,9 +3,7 @@
 python -m scripts.tables.write_docs
 """
 
-import argparse
 from collections.abc import Iterator
-from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.files import PROJECT, whole_file
@@ -49,9 +47,7 @@ def _source(column: Column) -> str:
 
 def main() -> None:
     """Write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=PAGE, type=Path, help="file to write")
-    with whole_file(parser.parse_args().out) as file:
+    with whole_file(PAGE) as file:
         file.writelines(lines())
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scripts.common import statistics
-from scripts.common.statistics import Spread, compare, outliers, spread
+from scripts.common.statistics import compare, outliers
 from scripts.tables import drift
 from tests.support.made_runs import bound_record
 
@@ -27,12 +27,6 @@ def told(pairs):
     """The share of pairs of results that are called different."""
     comparisons = [compare(one.tolist(), other.tolist()) for one, other in pairs]
     return sum(comparison.faster or comparison.slower for comparison in comparisons) / len(comparisons)
-
-
-def test_spread_of_even_and_odd_counts():
-    assert spread([3.0, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0, 3)
-    assert spread([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
-    assert spread([]) is None
 
 
 @pytest.mark.parametrize(
@@ -60,14 +54,13 @@ def test_a_session_of_any_length_is_compared():
 def test_a_ratio_has_an_estimate_and_an_interval():
     one, other = [200.0, 202.0, 204.0, 206.0, 208.0], [100.0, 101.0, 102.0, 103.0, 104.0]
     comparison = compare(one, other)
-    assert comparison == pytest.approx((2.0, 200 / 104, 208 / 100, "exact"))
+    assert comparison == pytest.approx((2.0, 200 / 104, 208 / 100))
     assert (comparison.faster, comparison.slower) == (True, False)
-    assert compare(other, one)[:3] == pytest.approx((0.5, 100 / 208, 104 / 200))
+    assert compare(other, one) == pytest.approx((0.5, 100 / 208, 104 / 200))
     assert compare(other, one).slower
-    assert compare([200.0], other) == (200 / 102, None, None, "none")
+    assert compare([200.0], other) == (200 / 102, None, None)
     assert not compare([200.0], other).faster
     few = compare([200.0, 202.0], [100.0, 101.0])
-    assert few.method == "range"
     assert few.faster
     assert few.low < 200 / 101 < few.ratio < 202 / 100 < few.high
 
@@ -76,8 +69,7 @@ def test_a_ratio_has_an_estimate_and_an_interval():
 def test_unequal_numbers_of_runs(one, other):
     """The exact test takes over where the smallest p that it can give is at most 1 %."""
     fast, slow = [200.0 + run for run in range(one)], [100.0 + run for run in range(other)]
-    method = "none" if one == 1 else "exact" if 2 / comb(one + other, one) <= 0.01 else "range"
-    assert compare(fast, slow).method == compare(slow, fast).method == method
+    assert bool(statistics._outer_ratios(one, other)) == (2 / comb(one + other, one) <= 0.01)
     assert compare(fast, slow).faster == compare(slow, fast).slower == (one > 1)
 
 
@@ -131,12 +123,9 @@ def test_a_planted_drift_is_seen_and_none_is_not():
     assert list(drift.warning_rows([still])) == []
     codes = {row["code"]: row for row in drift.warning_rows([sunk])}
     assert set(codes) == {"noisy-machine", "drift"}
-    assert "slower than in the earlier half" in codes["drift"]["seen"]
     assert codes["drift"]["slug"] == "control run cpu batch 32"
-    assert all(row["seen"] and row["cause"] and row["hint"] for row in codes.values())
     [rising] = drift.noise_rows(control_runs(slower[::-1]))
     assert rising["drift_percent"] > 5
-    assert "faster" in list(drift.warning_rows([rising]))[-1]["seen"]
 
 
 def test_what_changed_between_two_sessions_is_no_noise_of_either():

@@ -459,7 +459,7 @@ def test_rows_are_medians_compared_with_the_fastest():
         ("send it", 4, 7.0, 1, 1.0),
     ]
     assert (rows[1]["lowest"], rows[1]["highest"], rows[1]["megabytes_per_second"]) == (40.0, 100.0, 0.5)
-    assert {tuple(row) for row in rows} == {COLUMNS["tensors"]}
+    assert all(row.keys() >= {*COLUMNS["tensors"]} for row in rows)
 
 
 def test_a_failed_run_takes_the_number_and_a_skipped_one_does_not():

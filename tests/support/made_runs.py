@@ -8,10 +8,13 @@ from typing import Any
 
 from scripts.common import facts, plugins
 from scripts.common.files import block_of, write_json
+from scripts.common.plan_file import read_plan
 from scripts.common.sample import audio
 from scripts.loaders import _program
 from scripts.plan import experiment
 from scripts.plan.results import Bound, Result
+from scripts.tables import make_tables
+from scripts.tables.columns import read_tables
 
 Outcome = float | str | None  # items/s of an ok run; "failed" or "skipped"; None: no file
 ITEM_BYTES = 640_000
@@ -126,7 +129,8 @@ def declared(made: Made) -> dict[str, Any]:
 
 def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str, Any]:
     """Return what a record says of a run's speeds, in items/s, without parts of its work."""
-    return {"full": full, "without": without, "consumer": consumer}
+    trials = {"full": full, "without": without, "consumer": consumer}
+    return {**trials, "rounds": [{**trials, "again": full}] * 3}
 
 
 def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
@@ -219,6 +223,17 @@ def make_results(
     write_json(path, planned)
     _write_preparation(root, planned)
     return path
+
+
+def tables_from(root: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of a plan whose records are below `root`, where they are written too."""
+    make_tables.make_tables(plan, root, root / "tables")
+    return read_tables(root / "tables")
+
+
+def tables_of(root: Path, made: Iterable[Made], **planned: Any) -> dict[str, Any]:
+    """Return the tables of the folder that `make_results` writes."""
+    return tables_from(root, read_plan(make_results(root, made, **planned)))
 
 
 def measured(

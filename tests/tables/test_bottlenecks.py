@@ -5,15 +5,14 @@ from statistics import median
 import pytest
 
 from scripts.common.vocabulary import PARTS
-from scripts.measure.bottleneck_trials import LEAST_ROUNDS, MOST_ROUNDS
 from scripts.tables import bottlenecks
 from tests.support.bottleneck_cases import ALONE, PAIRS, Case, named
+from tests.support.made_runs import explained
 from tests.support.planted import Clock
 
 AMONG_WORKERS = [  # the others: `make selftest`
     Case("decode", workers=2, decode=20),
     Case("transfer", workers=2, transfer=20),
-    Case("compute", workers=2, transfer=10, step=20),
 ]
 
 
@@ -34,10 +33,6 @@ def test_a_planted_bottleneck_among_workers_is_named(case):
     part, percent, evidence = named(case, times=3)
     assert part in (case.answer, "unclear"), evidence
     assert evidence.startswith(PARTS[case.answer].text) and percent > 50, evidence
-
-
-def explained(full, consumer=1e6, **without):
-    return {"full": full, "without": without, "consumer": consumer}
 
 
 def test_a_part_costs_what_leaving_it_out_saves():
@@ -70,27 +65,11 @@ def test_less_to_do_cannot_take_longer():
     """As it was measured beside other work: without everything slower than without reading alone."""
     spoiled = explained(2532, 32000, storage=3671, read=20135, decode=2084, everything=2910)
     assert bottlenecks.costs(spoiled)["framework"] == pytest.approx(1 / 20135 - 1 / 32000)
-    assert bottlenecks.contradiction(spoiled) == pytest.approx(100 * 2532 * (1 / 2910 - 1 / 20135))
-    part, _, evidence = bottlenecks.name(spoiled)
-    assert part == "unclear" and "its trials contradict one another by 74 % of the time" in evidence
-
-
-def test_a_small_contradiction_leaves_a_clear_bottleneck():
-    part, percent, evidence = bottlenecks.name(
-        explained(254, 32000, read=270, decode=1400, transfer=210, everything=9000)
-    )
-    assert part == "decode" and percent == pytest.approx(82, abs=1)
-    assert "contradict one another by 21 %" in evidence
-    small = explained(100, read=300, transfer=95, everything=1000)
-    assert bottlenecks.contradiction(small) == pytest.approx(100 * (100 / 95 - 1))
-    assert "contradict" not in bottlenecks.name(small)[2], "as much as speeds scatter"
 
 
 def test_the_copy_to_a_gpu_may_save_more_than_all_stages():
     """Without it batches stay on the CPU; without the stages they are still copied."""
-    asked = explained(100, 5000, host_to_device=1000, read=120, everything=130)
-    assert bottlenecks.contradiction(asked) == 0
-    assert bottlenecks.name(asked)[0] == "host_to_device"
+    assert bottlenecks.name(explained(100, 5000, host_to_device=1000, read=120, everything=130))[0] == "host_to_device"
 
 
 def in_rounds(*rounds):
@@ -138,24 +117,3 @@ def test_what_does_not_stand_out_over_the_rounds_is_unclear(why, rounds):
     part, percent, evidence = bottlenecks.name(in_rounds(*rounds))
     assert part == "unclear" and percent >= bottlenecks.LEAST_PERCENT, why
     assert "reading" in evidence, "what was found is said all the same"
-
-
-def test_two_rounds_are_too_few_for_an_interval_and_go_by_the_contradiction():
-    steady = in_rounds((100, 101, {"read": 300}), (100, 99, {"read": 310}))
-    assert bottlenecks.name(steady)[0] == "read"
-    assert bottlenecks.name(in_rounds((100, 101, {"read": 300, "transfer": 30}), steady_round()))[0] == "unclear"
-
-
-def steady_round():
-    return 100, 99, {"read": 300, "transfer": 31}
-
-
-def test_as_many_rounds_as_are_made_have_an_interval():
-    assert set(range(LEAST_ROUNDS, MOST_ROUNDS + 1)) <= set(bottlenecks.STUDENT)
-    assert bottlenecks.LEAST_ROUNDS == LEAST_ROUNDS
-
-
-def test_the_middle_of_several_runs():
-    runs = [explained(100, read=200, transfer=110), explained(110, read=400), explained(90, read=300)]
-    assert bottlenecks.middle(runs) == explained(100, read=300)
-    assert bottlenecks.middle([]) is None

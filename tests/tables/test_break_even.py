@@ -6,9 +6,9 @@ import pytest
 
 from scripts.common.files import write_json
 from scripts.common.plan_file import read_plan
-from scripts.tables import break_even, make_tables
-from scripts.tables.columns import COLUMNS, read_tables
-from tests.support.made_runs import Made, make_results
+from scripts.tables import break_even
+from scripts.tables.columns import COLUMNS
+from tests.support.made_runs import Made, make_results, tables_from
 
 ITEMS = 1000
 
@@ -65,12 +65,6 @@ def test_what_cannot_be_told_apart_is_not_said_to_pay():
     assert single["disk", "b"]["reason"] == break_even.UNTOLD
 
 
-def test_one_alone_has_nothing_to_be_held_against():
-    [alone] = break_even.rows([row("only", 100.0)], written(only=4.0))
-    assert (alone["break_even_epochs"], alone["reason"]) == (None, break_even.ALONE)
-    assert "against_format" not in alone
-
-
 def test_formats_that_were_not_written_or_have_no_speed_have_no_row():
     best = [
         row("plain", 100.0),
@@ -116,8 +110,7 @@ def test_the_table_as_it_is_written_and_read(tmp_path):
     for name, seconds, items in (("wav", 1.0, 1000), ("memmap", 41.0, 1000), ("zarr", None, None)):
         record = {"format": name, "seconds": seconds, "bytes": 1, "files": 2, "items": items, "item_bytes": 640_000}
         write_json(tmp_path / "results" / "formats" / "demo" / f"{name}.json", record)
-    make_tables.make_tables(read_plan(path), tmp_path, tmp_path / "tables")
-    first, second = read_tables(tmp_path / "tables")["break_even"]
+    first, second = tables_from(tmp_path, read_plan(path))["break_even"]
     assert tuple(first) == COLUMNS["break_even"]
     assert (first["format"], first["break_even_epochs"], first["reason"]) == ("wav", None, break_even.CHEAPEST)
     assert (first["against_format"], first["against_epoch_seconds"]) == ("", None)

@@ -2,10 +2,8 @@
 
 import pytest
 
-from scripts.common.plan_file import read_plan
-from scripts.tables import latency, make_tables
-from scripts.tables.columns import read_table
-from tests.support.made_runs import Made, make_results
+from scripts.tables import latency
+from tests.support.made_runs import Made, tables_of
 
 
 def run(loader="a", status="ok", slug="s"):
@@ -65,9 +63,8 @@ def test_an_epoch_that_was_not_cold_has_no_latencies():
 
 
 def test_latencies_reach_the_table(tmp_path):
-    plan = make_results(tmp_path, [Made("a", "ram", [461.0, 461.0])])  # a second an epoch, two batches in it
-    make_tables.make_tables(read_plan(plan), tmp_path, tmp_path / "tables")
-    rows = read_table(tmp_path / "tables", "latencies")
+    made = Made("a", "ram", [461.0, 461.0])  # a second an epoch, two batches in it
+    rows = tables_of(tmp_path, [made])["latencies"]
     assert {row["milliseconds"] for row in rows} == {500.0}
     assert {row["batches"] for row in rows} == {4}
     assert tuple(row["percent"] for row in rows) == latency.PERCENTS

@@ -4,17 +4,15 @@ import pytest
 
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
-from scripts.tables.columns import read_tables, settings_text
-from scripts.tables.make_tables import make_tables
-from tests.support.made_runs import Made, make_results, record_path
+from scripts.tables.columns import settings_text
+from tests.support.made_runs import Made, make_results, record_path, tables_from, tables_of
 
 
 def test_the_ceiling_of_all_ranks_bounds_them(tmp_path):
     plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1500.0], options={"world": 2})]))
-    file = record_path(tmp_path, plan["results"][0]).with_name("0.json")
+    file = record_path(tmp_path, plan["results"][0])
     write_json(file, read_json(file) | {"ceiling": {"before": 2900.0, "after": 3100.0}})
-    make_tables(plan, tmp_path, tmp_path / "tables")
-    [row] = read_tables(tmp_path / "tables")["ranking"]
+    [row] = tables_from(tmp_path, plan)["ranking"]
     assert (row["bound"], row["bound_items_per_second"], row["percent_of_bound"]) == ("in_memory", 3000, 50)
 
 
@@ -25,8 +23,7 @@ def test_the_loss_by_sharing_is_that_to_one_process_with_the_same_settings(tmp_p
         Made("b", "ram", [1800.0] * 3, options={"world": 2}),
         Made("b", "ram", [5000.0] * 3, workers=0),
     ]
-    make_tables(read_plan(make_results(tmp_path, made)), tmp_path, tmp_path / "tables")
-    rows = {(row["loader"], row["world"]): row for row in read_tables(tmp_path / "tables")["ranking"]}
+    rows = {(row["loader"], row["world"]): row for row in tables_of(tmp_path, made)["ranking"]}
     shared, other = rows["a", 2], rows["b", 2]
     assert (shared["one_rank_times_world"], shared["sharing_loss_percent"]) == (pytest.approx(2000), pytest.approx(25))
     assert (other["one_rank_times_world"], other["sharing_loss_percent"]) == (None, None), "other settings alone"

@@ -4,15 +4,7 @@ from statistics import stdev
 
 import pytest
 
-from scripts.common.plan_file import read_plan
-from scripts.tables.columns import read_tables
-from scripts.tables.make_tables import make_tables
-from tests.support.made_runs import Made, make_results
-
-
-def tables_of(root, made, **kwargs):
-    make_tables(read_plan(make_results(root, made, **kwargs)), root, root / "tables")
-    return read_tables(root / "tables")
+from tests.support.made_runs import Made, tables_of
 
 
 def test_lightnings_cost_is_the_difference_with_its_interval(tmp_path):
