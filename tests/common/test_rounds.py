@@ -24,6 +24,7 @@ def bursts(random, shape):
 NOISES = {  # of log speeds
     "lognormal": lambda random, shape: random.normal(0, SD, shape),
     "bursts": bursts,
+    "heavy tails": lambda random, shape: 0.1 * random.standard_t(3, shape),
     "two modes": two_modes,
     "unequal": lambda random, shape: (
         random.normal(0, 1, shape) * random.choice([0.03, 0.08, 0.15, 0.4], (*shape[:-1], 1))
