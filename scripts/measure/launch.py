@@ -25,6 +25,7 @@ import psutil
 
 from scripts.common import isolated
 from scripts.common.errors import UserError
+from scripts.common.serving import served
 from scripts.measure.sampler import Sampler
 from scripts.plan.results import Measurement
 
@@ -94,6 +95,7 @@ class Job:
                 "out": str(self.out),
                 "heap_seed": self.heap_seed,
                 "groups": list(self.groups),
+                "served": served,
                 "environment": self.whole_environment(),
                 "parent": os.getpid(),
             }

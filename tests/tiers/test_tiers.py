@@ -379,15 +379,6 @@ def test_place_below_a_file_is_told(posix, tmp_path):
         posix.place({}, source, location_of(tmp_path / "file" / "npy"))
 
 
-def test_flush_works_without_syncfs(tmp_path, monkeypatch):
-    source = make_source(tmp_path)
-    flushed = []
-    monkeypatch.setattr(copies.ctypes, "CDLL", lambda *_, **__: object())
-    monkeypatch.setattr(copies.os, "fsync", flushed.append)
-    copies.flush_tree(source)
-    assert len(flushed) == tree_size(source)[1] + 3
-
-
 def run_program(name, *arguments):
     """Run a program of scripts/ and return what came of it."""
     line = [*program_line(name), *map(str, arguments)]
