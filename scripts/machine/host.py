@@ -28,6 +28,7 @@ OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is f
 
 def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (host, versions): the machine in facts without names or paths, and versions of `distributions`."""
+    library, libc_version = platform.libc_ver()
     host = {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -38,7 +39,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
         "system": platform.system(),
-        "glibc": _glibc(),
+        "glibc": libc_version if library == "glibc" else None,
         "python": platform.python_version(),
         "gpus": gpu.names(),
         **gpu_driver(),
@@ -73,14 +74,6 @@ def gpu_driver(proc: Path = PROC) -> dict[str, str]:
     """Return `gpu_driver`, the version of NVIDIA's kernel module such as "550.54.15"; nothing where there is none."""
     found = re.search(r"Kernel Module.*?\b(\d+\.\d[\d.]*)", text_of(proc / "driver" / "nvidia" / "version") or "")
     return {"gpu_driver": found[1]} if found else {}
-
-
-def _glibc() -> str | None:
-    """Return the version of glibc, such as "2.36"; None where the C library is another one."""
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ") or None
-    except (ValueError, OSError):
-        return None
 
 
 def cpu_model() -> str:

@@ -20,6 +20,7 @@ import pytest
 from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.location import from_json
+from scripts.common.schema import problems
 from scripts.common.serving import reached, served, serving
 from scripts.machine.bucket_client import client_of, listed, make_bucket
 from scripts.machine.objects import Getter, bucket_of, read_index
@@ -27,7 +28,8 @@ from scripts.machine.pacing import Emulated
 from scripts.machine.signing import KEY, SECRET, made_up
 from scripts.machine.traffic import counted as traffic
 from scripts.tiers._objects import servers
-from scripts.tiers._objects.upload import Sizes, upload
+from scripts.tiers._objects import upload as uploading
+from scripts.tiers._objects.upload import upload
 from tests.support import small_disks
 from tests.support.object_faults import BUCKET, Faulty, faulty, filled, location_on
 from tests.support.programs import PROJECT
@@ -89,8 +91,6 @@ def whole(server, prefix):
         ({**OWN, "endpoint": "ftp://host"}, "endpoint: found 'ftp://host', allowed is http"),
         ({**OWN, "endpoint": "https://host/path"}, "with a host, and a port"),
         ({**OWN, "serve": "seaweedfs"}, "with serve: seaweedfs, which listens on a port of its own"),
-        ({**OWN, "bucket": "My_Bucket"}, "bucket: found 'My_Bucket', allowed are 3 to 63"),
-        ({**OWN, "prefix": "/a"}, "prefix: found '/a'"),
         ({**OWN, "latency_ms": 20}, "before http:// only"),
     ],
 )
@@ -98,6 +98,12 @@ def test_options_that_are_no_storage(options, words):
     with pytest.raises(UserError, match=words) as caught:
         S3.check(options)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"bucket": "My_Bucket"}, {"prefix": "/a"}, {"prefix": "a/"}, {"prefix": "a b"}])
+def test_names_that_are_none(options):
+    assert len(problems(options, {"properties": S3.OPTIONS})) == 1
+    assert problems({**OWN, "prefix": "team/it's"}, {"properties": S3.OPTIONS}) == []
 
 
 def test_a_location_has_no_folder_of_files_and_is_never_cold():
@@ -157,19 +163,21 @@ def test_an_earlier_copy_leaves_nothing_behind(source, tmp_path):
         assert server.puts == {"far/npy/train/000000.npy": 1}
 
 
-def test_a_large_file_goes_in_parts(tmp_path):
+def test_a_large_file_goes_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(uploading, "LARGEST", 6 << 20)
+    monkeypatch.setattr(uploading, "PART", 5 << 20)
     source = tmp_path / "memmap"
     (source / "train").mkdir(parents=True)
     (source / "train" / "audio.npy").write_bytes(os.urandom(12 << 20))
     with counted(tmp_path / "objects") as server:
         place = location_on(server, "far/memmap", tmp_path / "index")
-        upload(source, place, Sizes(largest=6 << 20, part=5 << 20))
+        upload(source, place)
         assert whole(server, "far/memmap") == files_of(source)
         (one,) = read_index(place.index / "train").objects
         assert one.etag.endswith("-3")
         joined = server.store.join
         server.store.join = lambda *_: pytest.fail("sent again")
-        upload(source, place, Sizes(largest=6 << 20, part=5 << 20))
+        upload(source, place)
         server.store.join = joined
         assert not list(server.store.parts.iterdir()), "no part is left"
 
@@ -183,7 +191,7 @@ def test_bytes_that_the_storage_changes_are_found(source, tmp_path):
             return put(bucket, key, part._replace(md5=b"0" * 16))
 
         server.store.put = spoiling
-        with pytest.raises(UserError, match="found other bytes than were sent"):
+        with pytest.raises(UserError, match="have other bytes than were sent"):
             upload(source, place)
         assert not place.index.exists()
         server.store.put = lambda bucket, key, part: put(
@@ -321,10 +329,7 @@ def test_a_server_ends_with_a_program_that_is_killed(tmp_path):
         "    found = [one.pid for one in psutil.Process().children(recursive=True)]\n"
         "    print(json.dumps([serving.reached(place).endpoint, found]), flush=True); time.sleep(100)\n"
     )
-    options, sockets = (
-        {"serve": "seaweedfs", "latency_ms": 5, "folder": str(tmp_path)},
-        set(Path("/tmp").glob("seaweedfs-*")),
-    )
+    options, ports = {"serve": "seaweedfs", "latency_ms": 5, "folder": str(tmp_path)}, []
     for _ in range(2):  # the second start finds what the first has left
         command = [sys.executable, "-c", code, json.dumps(options)]
         program = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
@@ -337,7 +342,11 @@ def test_a_server_ends_with_a_program_that_is_killed(tmp_path):
         while (left := [pid for pid in started if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not left
-    assert set(Path("/tmp").glob("seaweedfs-*")) <= sockets, "all of it is in the folder"
+        ports += [port for note in tmp_path.glob("*/ports") for port in note.read_text().split()]
+    place = S3.location(options, "a")
+    with serving([place]):  # whoever is not killed leaves no socket, nor those of who was
+        pass
+    assert not [path for port in ports for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock")]
 
 
 @pytest.mark.alone

@@ -91,13 +91,12 @@ def _started(program: str, folder: Path, numbers: Sequence[int]) -> Iterator[str
     command = [
         *(program, f"-logdir={state}", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
         *(f"-dir={data}", f"-master.dir={state}", "-master.telemetry=false", "-master.volumeSizeLimitMB=1024"),
-        *("-volume.max=200", "-volume.minFreeSpace=16MiB", "-filer", "-s3"),
-        *(f"-filer.localSocket={state}/filer.sock", f"-s3.localSocket={state}/s3.sock"),
+        *("-volume.max=200", "-volume.minFreeSpace=16MiB", "-filer", "-s3", f"-s3.localSocket={state}/s3.sock"),
         *("-s3.port.iceberg=0", "-s3.port.lance=0"),
         *(f"-{name}.port={port}" for name, port in ports.items()),
         *(f"-{name}.port.grpc={port}" for name, port in grpc_ports.items()),
     ]
-    with running(command, log) as server:
+    with _sockets(folder / "ports", numbers), running(command, log) as server:
         deadline = time.monotonic() + START_SECONDS
         # Who listens on a port keeps all others from it: what answers on ports of this process is this process.
         while not (_listening(server.pid).issuperset(numbers) and _serves(ports["master"], ports["s3"])):
@@ -150,6 +149,24 @@ def _held(folder: Path) -> Iterator[None]:
     with open(folder / "lock", "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def _sockets(note: Path, ports: Sequence[int]) -> Iterator[None]:
+    """Delete the sockets in /tmp that SeaweedFS leaves, also those of a start that was killed, which `note` names."""
+    _delete_sockets(note)
+    note.write_text(" ".join(map(str, ports)))
+    try:
+        yield
+    finally:
+        _delete_sockets(note)
+
+
+def _delete_sockets(note: Path) -> None:
+    for port in note.read_text().split() if note.is_file() else ():
+        for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+            path.unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
 
 
 def _free_ports(count: int) -> list[int]:
