@@ -15,9 +15,7 @@ def cores_allowed() -> int:
 
 def physical_cores_allowed(system: Path = SYSTEM, cgroup: Path = CGROUP) -> int:
     """Return the number of cores this process may use, as `cores_allowed`, where two threads of a core count once."""
-    cpus = os.sched_getaffinity(0)
-    siblings = {text_of(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or cpu for cpu in cpus}
-    return _within(cpu_quota(cgroup), len(siblings))
+    return _within(cpu_quota(cgroup), len({_first_thread(cpu, system) for cpu in os.sched_getaffinity(0)}))
 
 
 def _within(quota: float | None, cores: int) -> int:

@@ -217,76 +217,55 @@ def _capacity(before: Moment, after: Moment) -> float:
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
     """Return warnings about what else used the machine between two moments, and about what slowed it down."""
+    wall = after.wall_seconds - before.wall_seconds
     others, steal = others_percent(before, after), stolen_percent(before, after)
-    warnings = [*_slowed(before, after), *_swapped(before, after)]
-    if _capacity(before, after) < 0.2:  # /proc/stat counts in steps of 10 ms
-        return warnings
-    if others > OTHERS_PERCENT:
-        warnings.append(
-            warning(
-                "disturbed",
-                f"other processes used {others:.0f} % of all cores during the timed epochs",
-                "something else ran on this machine",
-                "stop it, or measure again when the machine is idle",
-            )
-        )
-    if steal > OTHERS_PERCENT:
-        warnings.append(
-            warning(
-                "stolen-time",
-                f"the hypervisor withheld {steal:.0f} % of all cores during the timed epochs",
-                "other virtual machines share this host's cores",
-                "use a machine with dedicated cores, or more repeats",
-            )
-        )
-    return warnings
+    shared = _capacity(before, after) >= 0.2  # /proc/stat counts in steps of 10 ms
+    stopped, hot = _rise(before, after, "throttled_seconds"), _rise(before, after, "thermal_throttles")
+    moved = after.swapped_bytes - before.swapped_bytes
+    known = (
+        (
+            stopped > wall * THROTTLED_PERCENT / 100,
+            "throttled",
+            f"the CPU quota stopped the process: cores stood still for {stopped:.2f} s in {wall:.2f} s",
+            "this container or job may use less CPU time than it has cores (a cgroup quota)",
+            "give it whole cores, or set measure.threads and workers to what the quota allows",
+        ),
+        (
+            hot > 0,
+            "thermal",
+            f"the CPU slowed down {hot:.0f} times because of heat during the timed epochs",
+            "the cooling does not suffice for all cores at once",
+            "let it cool down, and see that later runs are not slower than earlier ones",
+        ),
+        (
+            moved > SWAP_BYTES,
+            "swapping",
+            f"{moved / 1e6:,.0f} MB were moved to or from swap during the timed epochs",
+            "the memory does not suffice for the loader and what else runs",
+            "use fewer workers or a smaller prefetch, or a machine with more memory",
+        ),
+        (
+            shared and others > OTHERS_PERCENT,
+            "disturbed",
+            f"other processes used {others:.0f} % of all cores during the timed epochs",
+            "something else ran on this machine",
+            "stop it, or measure again when the machine is idle",
+        ),
+        (
+            shared and steal > OTHERS_PERCENT,
+            "stolen-time",
+            f"the hypervisor withheld {steal:.0f} % of all cores during the timed epochs",
+            "other virtual machines share this host's cores",
+            "use a machine with dedicated cores, or more repeats",
+        ),
+    )
+    return [warning(*words) for happened, *words in known if happened]
 
 
 def _rise(before: Moment, after: Moment, name: str) -> float:
     """Return by how much a counter rose; 0 where it was not there at both moments."""
     first, last = getattr(before, name), getattr(after, name)
     return 0 if first is None or last is None else last - first
-
-
-def _slowed(before: Moment, after: Moment) -> list[Mapping[str, str]]:
-    """Return warnings where the process was stopped by its quota, or the CPU was slowed down by heat."""
-    wall = after.wall_seconds - before.wall_seconds
-    stopped, hot = _rise(before, after, "throttled_seconds"), _rise(before, after, "thermal_throttles")
-    warnings = []
-    if stopped > wall * THROTTLED_PERCENT / 100:
-        warnings.append(
-            warning(
-                "throttled",
-                f"the CPU quota stopped the process: cores stood still for {stopped:.2f} s in {wall:.2f} s",
-                "this container or job may use less CPU time than it has cores (a cgroup quota)",
-                "give it whole cores, or set measure.threads and workers to what the quota allows",
-            )
-        )
-    if hot > 0:
-        warnings.append(
-            warning(
-                "thermal",
-                f"the CPU slowed down {hot:.0f} times because of heat during the timed epochs",
-                "the cooling does not suffice for all cores at once",
-                "let it cool down, and see that later runs are not slower than earlier ones",
-            )
-        )
-    return warnings
-
-
-def _swapped(before: Moment, after: Moment) -> list[Mapping[str, str]]:
-    """Return a warning where memory was moved to or from swap."""
-    moved = _rise(before, after, "swapped_bytes")
-    if moved <= SWAP_BYTES:
-        return []
-    return [
-        warning(
-            "swapping",
-            f"{moved / 1e6:,.0f} MB were moved to or from swap during the timed epochs",
-            "the memory does not suffice for the loader and what else runs",
-            "use fewer workers or a smaller prefetch, or a machine with more memory",
-        )
-    ]
 
 
 def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[str, str]]:

@@ -93,7 +93,7 @@ def _local(path: Path, below: Path) -> Local:
 
 def _is_whole(client: Any, bucket: str, found: Listed | None, local: Local) -> bool:
     """Return whether an object is the file: by its ETag, else by its bytes, since storage that encrypts has others."""
-    if found is None or found.etag == local.etag:
+    if found is None or found.size != local.size or found.etag == local.etag:
         return found is not None and found.size == local.size
     digest = hashlib.sha256()
     for block in client.get_object(Bucket=bucket, Key=found.key)["Body"].iter_chunks(BLOCK):
