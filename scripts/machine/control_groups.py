@@ -158,8 +158,10 @@ def _parent(controllers: Sequence[str], groups: Sequence[Path], known: Collectio
 
     Raises NotPermitted where the machine does not have the controllers, or this user may not use them.
     """
+    if not known:
+        raise NotPermitted("this machine limits nothing by control groups of version 2, and version 1 is not used")
     if absent := [name for name in controllers if name not in known]:
-        raise NotPermitted(f"control groups v2 have no controller for {' and '.join(absent)} here; v1 is not used")
+        raise NotPermitted(f"control groups have no controller for {' and '.join(absent)} here")
     busy = False
     for parent in groups:
         missing = set(controllers) - _words(parent / "cgroup.subtree_control")

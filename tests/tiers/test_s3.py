@@ -299,6 +299,22 @@ def test_storage_of_ones_own_needs_credentials_of_ones_own(monkeypatch, tmp_path
     assert KEY not in os.environ
 
 
+@pytest.fixture
+def user(monkeypatch):
+    """Have credentials in the environment, which a server that is started then knows."""
+    monkeypatch.setenv(KEY, "a-user")
+    monkeypatch.setenv(SECRET, "a-secret")
+
+
+def kept(endpoint, content):
+    """Return whether a server gives back what it is sent."""
+    bucket = bucket_of(replace(S3.location({"serve": "seaweedfs"}, ""), endpoint=endpoint, path_style=True))
+    with client_of(bucket) as client:
+        make_bucket(client, bucket.name)
+        client.put_object(Bucket=bucket.name, Key="a", Body=content)
+        return client.get_object(Bucket=bucket.name, Key="a")["Body"].read() == content
+
+
 def closed(endpoint, seconds=10):
     """Return whether nothing listens there any more, after so many seconds at most."""
     deadline = time.monotonic() + seconds
@@ -343,9 +359,8 @@ def test_a_server_ends_with_a_program_that_is_killed(tmp_path):
 
 @pytest.mark.alone
 @needs_weed
+@pytest.mark.usefixtures("user")
 def test_a_port_that_another_program_takes_meanwhile_is_left_to_it(tmp_path, monkeypatch):
-    monkeypatch.setenv(KEY, "a-user")
-    monkeypatch.setenv(SECRET, "a-secret")
     with faulty(tmp_path / "another") as another:  # which refuses what it does not know, as SeaweedFS does
         free, chosen = servers._free_ports, []
 
@@ -358,11 +373,8 @@ def test_a_port_that_another_program_takes_meanwhile_is_left_to_it(tmp_path, mon
         monkeypatch.setattr(servers, "_free_ports", choose)
         with servers.seaweedfs(tmp_path / "served") as endpoint:
             assert len(chosen) == 2 and endpoint == f"http://127.0.0.1:{chosen[1][6]}"
-            bucket = bucket_of(replace(S3.location({"serve": "seaweedfs"}, ""), endpoint=endpoint, path_style=True))
-            with client_of(bucket) as client:
-                make_bucket(client, bucket.name)
-                client.put_object(Bucket=bucket.name, Key="a", Body=b"ours")
-        assert another.store.find(bucket.name, "a") is None
+            assert kept(endpoint, b"ours")
+        assert not another.store.listed(BUCKET, "")
         assert not [path for numbers in chosen for port in numbers for path in Path("/tmp").glob(f"*-{port}.sock")]
 
 
@@ -377,9 +389,8 @@ def test_ports_that_are_always_taken_end_with_an_error(tmp_path, monkeypatch):
 
 @pytest.mark.alone
 @needs_weed
+@pytest.mark.usefixtures("user")
 def test_seaweedfs_keeps_what_is_placed_and_checks_signatures_through_the_proxy(source, tmp_path, monkeypatch):
-    monkeypatch.setenv(KEY, "a-user")
-    monkeypatch.setenv(SECRET, "a-secret")
     options = {"serve": "seaweedfs", "latency_ms": 5, "folder": str(tmp_path / "local")}
     place = S3.location(options, "demo/npy")
     S3.place(options, source, place)
@@ -400,10 +411,9 @@ def test_seaweedfs_keeps_what_is_placed_and_checks_signatures_through_the_proxy(
 
 @pytest.mark.alone
 @needs_weed
-def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("user")
+def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path):
     """It takes a disk for full below 1 % unless told: 10 GB of one of 1 TB."""
-    monkeypatch.setenv(KEY, "a-user")
-    monkeypatch.setenv(SECRET, "a-secret")
     disk = tmp_path / "disk"
     with ExitStack() as stack:
         try:
@@ -413,11 +423,7 @@ def test_seaweedfs_serves_from_a_disk_that_is_almost_full(tmp_path, monkeypatch)
         with open(disk / "full", "wb") as file:
             os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - (100 << 20))
         with servers.seaweedfs(disk / "served") as endpoint:
-            bucket = bucket_of(replace(S3.location({"serve": "seaweedfs"}, ""), endpoint=endpoint, path_style=True))
-            with client_of(bucket) as client:
-                make_bucket(client, bucket.name)
-                client.put_object(Bucket=bucket.name, Key="a", Body=bytes(1000))
-                assert client.get_object(Bucket=bucket.name, Key="a")["Body"].read() == bytes(1000)
+            assert kept(endpoint, bytes(1000))
 
 
 def test_latency_and_bandwidth_are_waited_for(tmp_path):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from scripts.common.location import Location
 from scripts.machine import control_groups, copies, devices, emulation, fio
 from scripts.machine.folders import location_of
 from scripts.prepare import place_format, profile_tier
+from tests.support import small_disks
 from tests.support.programs import program_line
 
 MEBIBYTE = 1024 * 1024
@@ -262,19 +264,8 @@ def test_check_tells_of_what_cannot_be_written(posix, tmp_path):
 
 
 def test_read_only_mount_is_told(posix, tmp_path):
-    mount(tmp_path, "ro,size=1m")
-    try:
-        with pytest.raises(UserError, match="read-only"):
-            posix.check({"path": str(tmp_path / "tier")})
-    finally:
-        subprocess.run(["umount", tmp_path], check=True)
-
-
-def mount(folder, options):
-    """Mount a tmpfs at `folder`, or skip the test."""
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
+    with small_disks.or_skip(tmp_path, "1m,ro"), pytest.raises(UserError, match="read-only"):
+        posix.check({"path": str(tmp_path / "tier")})
 
 
 def test_a_location_says_what_lies_in_ram(posix, machine, monkeypatch):
@@ -314,10 +305,7 @@ def contents(folder):
 def test_place_copies_every_byte_and_replaces(posix, tmp_path, where):
     source = make_source(tmp_path)
     out = tmp_path / "tier" / "demo" / "npy"
-    if where == "memory":
-        (tmp_path / "tier").mkdir()
-        mount(tmp_path / "tier", "size=64m")
-    try:
+    with small_disks.or_skip(tmp_path / "tier", "64m") if where == "memory" else nullcontext():
         out.mkdir(parents=True)
         (out / "older").write_text("")
         posix.place({}, source, location_of(out))
@@ -326,40 +314,29 @@ def test_place_copies_every_byte_and_replaces(posix, tmp_path, where):
         for name in ("zeros.npy", "holes"):  # as many blocks as bytes: nothing was left out
             found = (out / "train" / name).stat()
             assert found.st_blocks * 512 >= found.st_size
-    finally:
-        if where == "memory":
-            subprocess.run(["umount", tmp_path / "tier"], check=True)
 
 
 def test_place_leaves_nothing_where_it_fails(posix, tmp_path, monkeypatch):
     source = make_source(tmp_path)
     tier = tmp_path / "tier"
-    tier.mkdir()
-    mount(tier, "size=2m")
-    try:
+    with small_disks.or_skip(tier, "2m"):
         with pytest.raises(UserError, match=r"needs 6,2\d\d,\d\d\d bytes"):
             posix.place({}, source, location_of(tier / "npy"))
         monkeypatch.setattr(copies, "free_bytes", lambda _: 10**12)
         with pytest.raises(UserError, match="ran full"):
             posix.place({}, source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
-    finally:
-        subprocess.run(["umount", tier], check=True)
 
 
 def test_place_in_ram_counts_the_ram_that_is_left(posix, tmp_path, monkeypatch):
     source = make_source(tmp_path)
     tier = tmp_path / "tier"
-    tier.mkdir()
-    mount(tier, "size=64m")
-    try:
+    with small_disks.or_skip(tier, "64m"):
         assert 0 < devices.available_ram() < 2**50
         monkeypatch.setattr(devices, "available_ram", lambda: 1_000_000)
         with pytest.raises(UserError, match="where 1,000,000 are free"):
             posix.place({}, source, location_of(tier / "npy"))
         assert list(tier.iterdir()) == []
-    finally:
-        subprocess.run(["umount", tier], check=True)
 
 
 def test_place_below_a_file_is_told(posix, tmp_path):
@@ -552,13 +529,11 @@ def test_storage_that_cannot_be_emulated_is_a_reason(posix):
 
 @needs_fio
 def test_profile_program_leaves_a_record_with_warnings(tmp_path):
-    mount(tmp_path, "size=64m")
-    try:
-        tier = tmp_path / "tier"
-        record = tier / "record.json"
-        options = json.dumps({"path": str(tier)})
-        arguments = ["--tier", "nvme", "--options", options, "--item-bytes", 50_000, 20_000, "--out", record]
-        done = run_program("profile_tier.py", *arguments, "--readers", 1, 2, "--seconds", 0.2)
+    tier = tmp_path / "tier"
+    record = tier / "record.json"
+    with small_disks.or_skip(tmp_path, "64m"):
+        arguments = ["--tier", "nvme", "--options", json.dumps({"path": str(tier)}), "--item-bytes", 50_000, 20_000]
+        done = run_program("profile_tier.py", *arguments, "--out", record, "--readers", 1, 2, "--seconds", 0.2)
         assert (done.returncode, done.stderr) == (0, "")
         found = read_json(record)
         assert (found["record"], found["tier"], found["kind"], found["filesystem"]) == ("tier", "nvme", "ram", "tmpfs")
@@ -566,5 +541,3 @@ def test_profile_program_leaves_a_record_with_warnings(tmp_path):
         assert found["fio"]["method"] == "memory" and found["fio"]["file_bytes"] == 16 * MEBIBYTE
         assert len(found["fio"]["reads"]) == 6 and found["emulated"] is None
         assert list(tier.iterdir()) == [record]
-    finally:
-        subprocess.run(["umount", tmp_path], check=True)
