@@ -156,13 +156,6 @@ def test_room_is_what_of_files_stays_in_the_cache(file):
     assert gone(made)
 
 
-@pytest.mark.usefixtures("memory")
-def test_no_group_is_left_after_an_exception():
-    with pytest.raises(KeyError), control_groups.group(memory=True) as made:
-        raise KeyError
-    assert gone(made)
-
-
 @pytest.mark.usefixtures("limits")
 def test_no_group_is_left_after_its_process_was_killed_in_a_read(file):
     with control_groups.group(file, read_mbps=1) as made:
