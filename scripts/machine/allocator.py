@@ -10,6 +10,7 @@ they are installed.
 import ctypes
 import ctypes.util
 import os
+import platform
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,16 +57,13 @@ def chosen(allocator: str | None) -> str | None:
 
 def _kept() -> str | None:
     """Have glibc keep what is freed; return a reason where it cannot."""
-    try:
-        version = os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError):
-        version = None
-    if not version:
+    library, version = platform.libc_ver()
+    if library != "glibc":
         return "allocator keep sets glibc's malloc, and this C library is another one"
     set_to = ctypes.CDLL(None).mallopt
     threshold = next((value for value in MMAP_THRESHOLDS if set_to(M_MMAP_THRESHOLD, value)), None)
     if threshold is None or not (set_to(M_TRIM_THRESHOLD, TRIM_THRESHOLD) and set_to(M_ARENA_MAX, 1)):
-        return f"allocator keep: mallopt(3) of {version} refuses its thresholds"
+        return f"allocator keep: mallopt(3) of glibc {version} refuses its thresholds"
     os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(threshold), "MALLOC_TRIM_THRESHOLD_": str(TRIM_THRESHOLD)}
     os.environ["MALLOC_ARENA_MAX"] = "1"
     return None

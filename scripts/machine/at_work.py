@@ -1,17 +1,20 @@
 """Which programs of feedrate are at work in a folder for another call of Snakemake, and the lock of one that died."""
 
+import contextlib
 import os
 import platform
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from scripts.common.files import read_json, write_json
 
 PROC = Path("/proc")
 NOTE = Path(".snakemake", "feedrate_call.json")  # which process holds Snakemake's lock on a folder, or did last
-PROGRAM = re.compile(rb"(?:^|\0)-m\0scripts\.(?:prepare|measure)\.(\w+)")  # that make or measure something
-PROCESS = b"process"  # of a job, or a warm server, which ends by itself; what has asked for it is named
+PROGRAM = re.compile(r"(?:^|\0)-m\0scripts\.(?:prepare|measure)\.(\w+)")  # that make or measure something
+PROCESS = "process"  # of a job, or a warm server, which ends by itself; what has asked for it is named
 
 
 class Program(NamedTuple):
@@ -31,25 +34,20 @@ class Program(NamedTuple):
         return f"{self.name} (process {self.process}), {of}"
 
 
-def of_other_calls(folder: Path, own: int, proc: Path = PROC) -> list[Program]:
+def of_other_calls(folder: Path, own: int) -> list[Program]:
     """Return the programs at work in `folder` that the Snakemake with the process `own` has not started, by process id.
 
     Only of those that this user may look at, on this machine; what a program has started itself is not named.
     """
     found = {}
-    for process in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
-        try:
-            name = PROGRAM.search((proc / f"{process}/cmdline").read_bytes())
-            if name is None or name[1] == PROCESS or Path(os.readlink(proc / f"{process}/cwd")) != folder:
-                continue
-        except OSError:  # ended meanwhile, or another user's
-            continue
-        found[process] = name[1].decode()
-    above = {process: _ancestors(process, proc) for process in found}
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        name = PROGRAM.search("\0".join(process.info["cmdline"] or ()))
+        if name and name[1] != PROCESS and process.info["cwd"] == str(folder):
+            found[process.pid] = name[1]
     programs = [
-        Program(found[process], process, snakemake_above(process, proc))
+        Program(found[process], process, snakemake_above(process))
         for process in sorted(found)
-        if not found.keys() & set(above[process])
+        if found.keys().isdisjoint(above.pid for above in _ancestors(process))
     ]
     return [program for program in programs if program.snakemake != own]
 
@@ -102,25 +100,18 @@ def _started(process: int) -> str | None:
     return None if fields[0] in "ZX" else fields[19]
 
 
-def snakemake_above(process: int, proc: Path = PROC) -> int | None:
+def snakemake_above(process: int) -> int | None:
     """Return the process of the Snakemake that runs this one; None where there is none, or it is gone."""
-    return next((one for one in _ancestors(process, proc) if _is_snakemake(one, proc)), None)
+    for above in _ancestors(process):
+        with contextlib.suppress(psutil.Error):
+            if any(Path(word).name == "snakemake" for word in above.cmdline()[:3]):  # after an interpreter and -m
+                return above.pid
+    return None
 
 
-def _ancestors(process: int, proc: Path) -> list[int]:
-    """Return the processes above this one, the closest first; see proc_pid_stat(5)."""
-    above = []
+def _ancestors(process: int) -> list[psutil.Process]:
+    """Return the processes above this one, the closest first; none where it has ended."""
     try:
-        while (process := int((proc / f"{process}/stat").read_text().rpartition(")")[2].split()[1])) > 0:
-            above.append(process)
-    except OSError:  # ended meanwhile
-        pass
-    return above
-
-
-def _is_snakemake(process: int, proc: Path) -> bool:
-    try:
-        words = (proc / f"{process}/cmdline").read_text(errors="replace").split("\0")
-    except OSError:
-        return False
-    return any(Path(word).name == "snakemake" for word in words[:3])  # after an interpreter and -m
+        return psutil.Process(process).parents()
+    except psutil.NoSuchProcess:
+        return []

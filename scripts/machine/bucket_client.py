@@ -28,7 +28,7 @@ def client_of(bucket: Bucket, connections: int = 1) -> Iterator[Any]:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    style = "path" if bucket.path_style else "virtual"
+    where, style = f"bucket {bucket.name} at {bucket.endpoint}", "path" if bucket.path_style else "virtual"
     client = boto3.session.Session().client(
         "s3",
         endpoint_url=bucket.endpoint,
@@ -49,12 +49,10 @@ def client_of(bucket: Bucket, connections: int = 1) -> Iterator[Any]:
     try:
         yield client
     except ClientError as error:
-        raise UserError(
-            f"{_where(bucket)}: found {code_of(error)} for {error.operation_name}; {_advice(error)}"
-        ) from None
+        raise UserError(f"{where}: found {code_of(error)} for {error.operation_name}; {_advice(error)}") from None
     except BotoCoreError as error:
         raise UserError(
-            f"{_where(bucket)}: found {type(error).__name__}, after {ATTEMPTS} attempts; allowed is storage that "
+            f"{where}: found {type(error).__name__}, after {ATTEMPTS} attempts; allowed is storage that "
             "answers. See whether the endpoint can be reached, and type the same command again."
         ) from None
     finally:
@@ -93,10 +91,6 @@ def listed(client: Any, bucket: str, prefix: str) -> Iterator[Listed]:
 def code_of(error: Any) -> str:
     """Return the code of a client's error, such as AccessDenied or 404."""
     return str(error.response.get("Error", {}).get("Code", "an error"))
-
-
-def _where(bucket: Bucket) -> str:
-    return f"bucket {bucket.name} at {bucket.endpoint}"
 
 
 def _advice(error: Any) -> str:

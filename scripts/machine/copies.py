@@ -10,7 +10,6 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 
-COPY_BYTES = 4 * 1024 * 1024
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -52,46 +51,28 @@ def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[No
 
 
 def copy_tree(source: Path, destination: Path) -> None:
-    """Copy the files and folders below `source` into the existing folder `destination`, by plain reads and writes.
+    """Copy the files and folders below `source` into the existing folder `destination`, by plain writes.
 
     The copy is real: no reflink or hard link that would share the source's blocks, and no holes where there are zeros,
     so that reading it reads from the destination's device. Symbolic links are followed.
     """
-    buffer = memoryview(bytearray(COPY_BYTES))
     for folder, _, names in os.walk(source, followlinks=True):
         target = destination / Path(folder).relative_to(source)
         target.mkdir(exist_ok=True)
         for name in sorted(names):
-            with open(Path(folder, name), "rb", buffering=0) as old, open(target / name, "wb", buffering=0) as new:
-                while size := old.readinto(buffer):
-                    _write_all(new, buffer[:size])
-
-
-def _write_all(file, content: memoryview) -> None:
-    while content:
-        content = content[file.write(content) :]
+            shutil.copyfile(Path(folder, name), target / name)
 
 
 def flush_tree(path: Path) -> None:
     """Return once everything below `path` has reached its device.
 
-    One `syncfs` for the file system, where the kernel has it: an `fsync` for each of ten thousand small files would
-    wait for as many journal commits. Otherwise every file and folder is flushed.
+    One `syncfs` for the file system: an `fsync` for each of ten thousand small files would wait for as many journal
+    commits.
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if hasattr(libc, "syncfs"):
-            if libc.syncfs(handle) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), str(path))
-            return
+        if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(path))
     finally:
         os.close(handle)
-    for folder, _, names in os.walk(path):
-        for entry in (folder, *(os.path.join(folder, name) for name in names)):
-            handle = os.open(entry, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)

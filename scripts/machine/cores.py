@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-SYSTEM, CGROUP = Path("/sys"), Path("/sys/fs/cgroup")
+from scripts.machine.own_group import CGROUP, own_groups, text_of
+
+SYSTEM = Path("/sys")
 
 
 def cores_allowed() -> int:
@@ -13,9 +15,7 @@ def cores_allowed() -> int:
 
 def physical_cores_allowed(system: Path = SYSTEM, cgroup: Path = CGROUP) -> int:
     """Return the number of cores this process may use, as `cores_allowed`, where two threads of a core count once."""
-    cpus = os.sched_getaffinity(0)
-    siblings = {text_of(system / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or cpu for cpu in cpus}
-    return _within(cpu_quota(cgroup), len(siblings))
+    return _within(cpu_quota(cgroup), len({_first_thread(cpu, system) for cpu in os.sched_getaffinity(0)}))
 
 
 def _within(quota: float | None, cores: int) -> int:
@@ -23,24 +23,9 @@ def _within(quota: float | None, cores: int) -> int:
 
 
 def cpu_quota(cgroup: Path = CGROUP) -> float | None:
-    """Return the cgroup's CPU quota in cores (v2, else v1), or None where there is no limit."""
-    try:
-        quota, period = (cgroup / "cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = (cgroup / "cpu" / "cpu.cfs_quota_us").read_text().strip()
-            period = (cgroup / "cpu" / "cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    return None if quota in ("max", "-1") else int(quota) / int(period)
-
-
-def text_of(path: Path) -> str | None:
-    """Return what a file of the kernel says; None where it cannot be read."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
+    """Return the smallest CPU quota of this process's control groups (v2) in cores, or None where there is no limit."""
+    limits = [(text_of(group / "cpu.max") or "max").split() for group in own_groups(cgroup=cgroup)]
+    return min((int(limit[0]) / int(limit[1]) for limit in limits if limit[0] != "max"), default=None)
 
 
 def cores_of_ranks(world: int, system: Path = SYSTEM, cgroup: Path = CGROUP) -> list[list[int]]:

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
+
 from scripts.common.vocabulary import RAM
 from scripts.machine.copies import nearest_existing
+from scripts.machine.own_group import CGROUP, PROC, memory_left, text_of
 
-PROC = Path("/proc")
 SYS = Path("/sys")
 
 KINDS = ("ram", "nvme", "ssd", "hdd", "virtual", "network", "overlay", "unknown")
@@ -87,24 +89,22 @@ def mount_of(path: Path, proc: Path = PROC) -> Mount:
 
 def disks_of(mount: Mount, sys: Path = SYS) -> list[Disk]:
     """Return the disks under a mounted file system; none where no block device can be found."""
+    folder = block_folder(mount, sys)
+    return list({disk.name: disk for disk in _underlying(folder)}.values()) if folder else []
+
+
+def block_folder(mount: Mount, sys: Path = SYS) -> Path | None:
+    """Return the folder of /sys of a mounted file system's block device, None where it has none.
+
+    btrfs and others show a device number of their own, and the block device as source.
+    """
     folder = sys / "dev" / "block" / mount.device
-    if not folder.exists():  # btrfs and others show a device number of their own, and the block device as source
-        folder = _block_folder(mount.source, sys)
-    if folder is None:
-        return []
-    return list({disk.name: disk for disk in _underlying(folder.resolve())}.values())
-
-
-def _block_folder(source: str, sys: Path) -> Path | None:
-    if not source.startswith("/dev/"):
-        return None
-    folder = sys / "class" / "block" / Path(source).name
     if folder.exists():
-        return folder
-    for mapped in sorted((sys / "class" / "block").glob("dm-*")):
-        if _read(mapped / "dm" / "name") == Path(source).name:
-            return mapped
-    return None
+        return folder.resolve()
+    name, blocks = Path(mount.source).name, sorted((sys / "class" / "block").glob("*"))
+    if not mount.source.startswith("/dev/"):
+        return None
+    return next((block.resolve() for block in blocks if name in (block.name, text_of(block / "dm" / "name"))), None)
 
 
 def _underlying(folder: Path) -> Iterator[Disk]:
@@ -116,21 +116,21 @@ def _underlying(folder: Path) -> Iterator[Disk]:
         for slave in slaves:
             yield from _underlying(slave.resolve())
         return
-    rotational = _read(folder / "queue" / "rotational")
-    chosen = re.search(r"\[(.+?)\]", _read(folder / "queue" / "scheduler") or "")
+    rotational = text_of(folder / "queue" / "rotational")
+    chosen = re.search(r"\[(.+?)\]", text_of(folder / "queue" / "scheduler") or "")
     yield Disk(
         name=folder.name,
         kind=_disk_kind(folder, rotational),
-        model=_read(folder / "device" / "model"),
+        model=text_of(folder / "device" / "model"),
         rotational=None if rotational is None else rotational == "1",
         scheduler=chosen[1] if chosen else None,
     )
 
 
 def _disk_kind(folder: Path, rotational: str | None) -> str:
-    model = _read(folder / "device" / "model") or ""
-    vendor = _read(folder / "device" / "vendor") or ""
-    transport = _read(folder / "device" / "transport")
+    model = text_of(folder / "device" / "model") or ""
+    vendor = text_of(folder / "device" / "vendor") or ""
+    transport = text_of(folder / "device" / "transport")
     if model.startswith(NETWORK_MODELS) or transport in ("tcp", "rdma", "fc"):
         return "network"
     for pattern, kind in DISK_NAMES:
@@ -139,14 +139,6 @@ def _disk_kind(folder: Path, rotational: str | None) -> str:
     if any(word in f"{vendor} {model}" for word in VIRTUAL_VENDORS):
         return "virtual"
     return {"1": "hdd", "0": "ssd"}.get(rotational or "", "unknown")
-
-
-def _read(path: Path) -> str | None:
-    """Return the stripped text of a sysfs file, or None where it is absent or says nothing."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip() or None
-    except OSError:
-        return None
 
 
 def kind_of(mount: Mount, disks: list[Disk]) -> str:
@@ -169,15 +161,15 @@ def cached_below(path: Path, proc: Path = PROC, sys: Path = SYS) -> str:
     A loop device without direct I/O reads its file through the page cache; what was evicted above stays below.
     """
     for disk in disks_of(mount_of(path, proc), sys):
-        if disk.name.startswith("loop") and _read(sys / "class" / "block" / disk.name / "loop" / "dio") == "0":
+        if disk.name.startswith("loop") and text_of(sys / "class" / "block" / disk.name / "loop" / "dio") == "0":
             return f"{disk.name} keeps its own file in the page cache: losetup --direct-io=on /dev/{disk.name}"
     return ""
 
 
-def available_ram(proc: Path = PROC) -> int:
-    """Return the bytes of RAM that can still be taken without swapping: MemAvailable of /proc/meminfo."""
-    fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
-    return int(fields["MemAvailable"].split()[0]) * 1024
+def available_ram(proc: Path = PROC, cgroup: Path = CGROUP) -> int:
+    """Return the bytes of RAM that can still be taken without swapping, by the machine and by this process's limits."""
+    available, left = psutil.virtual_memory().available, memory_left(proc, cgroup)
+    return available if left is None else min(available, left)
 
 
 def describe(path: Path, proc: Path = PROC, sys: Path = SYS) -> dict[str, Any]:

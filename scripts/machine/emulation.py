@@ -6,10 +6,18 @@ The limits are the kernel's (`machine/control_groups.py`); docs/storage.md says 
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.common.errors import UserError, nearest
+from scripts.common.errors import UserError
+from scripts.common.schema import problems
 
-LEAST = {"read_mbps": 0.001, "read_iops": 1}  # the kernel takes whole bytes and whole reads a second
-MOST = 1e9
+OWN = {  # limits of a user's own: the kernel takes whole bytes and whole reads a second
+    "type": "object",
+    "additionalProperties": False,
+    "minProperties": 1,
+    "properties": {
+        "read_mbps": {"type": "number", "minimum": 0.001, "maximum": 1e9},
+        "read_iops": {"type": "number", "minimum": 1, "maximum": 1e9},
+    },
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "hdd_7200": {
         "read_mbps": 200.0,
@@ -42,23 +50,11 @@ def limits(options: Mapping[str, Any]) -> dict[str, Any] | None:
     wanted = options.get("emulate")
     if wanted is None:
         return None
+    schema = OWN if isinstance(wanted, Mapping) else {"enum": list(PRESETS)}
+    if wrong := problems({"emulate": wanted}, {"properties": {"emulate": schema}}):
+        raise UserError(
+            f"{wrong[0]} Write for example emulate: hdd_7200, or emulate: {{read_mbps: 150, read_iops: 100}}."
+        )
     if isinstance(wanted, str):
-        if wanted not in PRESETS:
-            raise _wrong(repr(wanted), nearest(wanted, PRESETS))
         return {"name": wanted, **PRESETS[wanted]}
-    if not isinstance(wanted, Mapping) or not wanted:
-        raise _wrong(repr(wanted))
-    for key, value in wanted.items():
-        if key not in LEAST:
-            raise _wrong(f"the unknown key {key!r}", nearest(key, LEAST))
-        if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST[key] <= value <= MOST:
-            raise _wrong(f"{key}: {value!r}")
-    return {"name": "custom", **{key: wanted.get(key) for key in LEAST}, "source": "set in config.yaml"}
-
-
-def _wrong(found: str, guess: str = "") -> UserError:
-    return UserError(
-        f"emulate: found {found}; allowed is one of {', '.join(PRESETS)}, or a mapping with read_mbps (10^6 bytes a "
-        f"second, from 0.001 to 10^9), read_iops (from 1 to 10^9) or both.{guess} "
-        "Write for example emulate: hdd_7200, or emulate: {read_mbps: 150, read_iops: 100}."
-    )
+    return {"name": "custom", **{key: wanted.get(key) for key in OWN["properties"]}, "source": "set in config.yaml"}

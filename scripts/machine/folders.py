@@ -3,17 +3,17 @@
 For every tier kind whose bytes are on a mounted file system, whatever it keeps there.
 """
 
-import contextlib
 import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.location import Location
-from scripts.machine import devices
+from scripts.machine import control_groups, devices, fio
 from scripts.machine.copies import nearest_existing
 
 
@@ -65,9 +65,17 @@ def profile_folder(
     where there is no measurement. The folder is made where it does not exist. Raises UserError where it cannot be made.
     """
     make_folder(path)
-    description = devices.describe(path)
-    space = shutil.disk_usage(path)
-    measurement, reason = _measure(path, emulated, item_bytes, readers, seconds)
+    description, space = devices.describe(path), shutil.disk_usage(path)
+    group = nullcontext([])
+    if emulated is not None:
+        group = control_groups.group(path, emulated["read_mbps"], emulated["read_iops"])
+    try:
+        with group as inside:
+            measurement, reason = fio.measure_reads(
+                path, item_bytes, readers, seconds, devices.in_memory(path), inside=inside
+            )
+    except control_groups.NotPermitted as refused:
+        measurement, reason = None, f"storage cannot be emulated: {refused}"
     return {
         **description,
         "free_bytes": space.free,
@@ -77,21 +85,3 @@ def profile_folder(
         "reason": reason,
         "warnings": devices.hidden(description),
     }
-
-
-def _measure(
-    path: Path, emulated: dict[str, Any] | None, item_bytes: Sequence[int], readers: Sequence[int], seconds: float
-) -> tuple[dict[str, Any] | None, str | None]:
-    """Return fio's measurement and None, or None and the reason; of an emulated tier inside its group."""
-    from scripts.machine import control_groups
-    from scripts.machine.fio import measure_reads
-
-    try:
-        with contextlib.ExitStack() as stack:
-            inside = []
-            if emulated is not None:
-                limited = control_groups.group(path, emulated["read_mbps"], emulated["read_iops"])
-                inside = stack.enter_context(limited)
-            return measure_reads(path, item_bytes, readers, seconds, devices.in_memory(path), inside=inside)
-    except control_groups.NotPermitted as reason:
-        return None, f"storage cannot be emulated: {reason}"

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -60,43 +61,35 @@ def measure_gets(location: Location, sizes: Sequence[int], in_flight: Sequence[i
 
 def _measure(location: Location, objects: Sequence[StoredObject], count: int, seconds: float) -> dict[str, Any]:
     """Return what `count` connections get, each in a thread of its own. A first read of each is not counted."""
-    latencies: list[list[float]] = [[] for _ in range(count)]
-    problems: list[BaseException] = []
-    ready, go = threading.Barrier(count + 1), threading.Barrier(count + 1)
-    ending = [0.0]
+    began: dict[str, Any] = {}
 
-    def read(number: int) -> None:
-        into = bytearray(objects[0].size)
+    def begin() -> None:
+        began.update(server=_servers_cpu(), own=time.process_time(), at=time.perf_counter())
+
+    ready = threading.Barrier(count, begin)
+
+    def read(number: int) -> list[float]:
+        into, latencies, position = bytearray(objects[0].size), [], number
         with Getter(location) as getter:
             try:
                 getter.read_into(objects[number % len(objects)], into)
-                ready.wait()
-                go.wait()
-                position = number
-                while (start := time.perf_counter()) < ending[0]:
-                    getter.read_into(objects[position % len(objects)], into)
-                    latencies[number].append(time.perf_counter() - start)
-                    position += count
-            except threading.BrokenBarrierError:
-                pass
-            except BaseException as error:
-                problems.append(error)
+            except BaseException:
                 ready.abort()
-                go.abort()
+                raise
+            ready.wait()
+            while (start := time.perf_counter()) < began["at"] + seconds:
+                getter.read_into(objects[position % len(objects)], into)
+                latencies.append(time.perf_counter() - start)
+                position += count
+        return latencies
 
-    threads = [threading.Thread(target=read, args=(number,), daemon=True) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    with suppress(threading.BrokenBarrierError):
-        ready.wait()
-        server, own, start = _servers_cpu(), time.process_time(), time.perf_counter()
-        ending[0] = start + seconds
-        go.wait()
-    for thread in threads:
-        thread.join()
-    if problems:
-        raise problems[0]
-    took, served, used = time.perf_counter() - start, _servers_cpu(), time.process_time() - own
+    with ThreadPoolExecutor(count) as pool:
+        reading = [pool.submit(read, number) for number in range(count)]
+    problems = [problem for one in reading if (problem := one.exception())]
+    if problems:  # the first of those that broke the barrier, and not of those that it was broken for
+        raise min(problems, key=lambda problem: isinstance(problem, threading.BrokenBarrierError))
+    took, served, used = time.perf_counter() - began["at"], _servers_cpu(), time.process_time() - began["own"]
+    latencies = [one.result() for one in reading]
     found = sorted(latency for each in latencies for latency in each)
     reads = len(found)
     return {
@@ -110,7 +103,7 @@ def _measure(location: Location, objects: Sequence[StoredObject], count: int, se
         "reads_per_second": reads / took,
         "mean_latency_ms": 1000 * sum(found) / reads,
         "p99_latency_ms": 1000 * found[int(0.99 * (reads - 1))],
-        "server_cpu_seconds_per_read": None if server is None else (served - server) / reads,
+        "server_cpu_seconds_per_read": None if served is None else (served - began["server"]) / reads,
         "client_cpu_seconds_per_read": used / reads,
     }
 

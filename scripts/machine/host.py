@@ -14,7 +14,8 @@ import psutil
 
 from scripts.common.serving import serving_processes, serving_traffic
 from scripts.machine import gpu
-from scripts.machine.cores import CGROUP, SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed, text_of
+from scripts.machine.cores import SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed
+from scripts.machine.own_group import CGROUP, PROC, text_of, throttled_seconds
 from scripts.machine.traffic import counted
 
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
@@ -23,11 +24,11 @@ FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read w
 THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
 SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
 OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
-PROC = Path("/proc")
 
 
 def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (host, versions): the machine in facts without names or paths, and versions of `distributions`."""
+    library, libc_version = platform.libc_ver()
     host = {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -38,7 +39,7 @@ def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
         "system": platform.system(),
-        "glibc": _glibc(),
+        "glibc": libc_version if library == "glibc" else None,
         "python": platform.python_version(),
         "gpus": gpu.names(),
         **gpu_driver(),
@@ -75,14 +76,6 @@ def gpu_driver(proc: Path = PROC) -> dict[str, str]:
     return {"gpu_driver": found[1]} if found else {}
 
 
-def _glibc() -> str | None:
-    """Return the version of glibc, such as "2.36"; None where the C library is another one."""
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc ") or None
-    except (ValueError, OSError):
-        return None
-
-
 def cpu_model() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -108,9 +101,9 @@ class Moment:
     traffic: tuple[int, int] | None = None  # requests, and bytes of answers, of storage that feedrate serves
     thermal_throttles: int | None = None  # how often the CPUs slowed down because of heat, since boot
     governor: str | None = None  # of the CPU frequency
-    free_memory_bytes: int | None = None  # that can be had without swapping
-    swap_used_bytes: int | None = None
-    swapped_bytes: int | None = None  # moved to and from swap since boot
+    free_memory_bytes: int = 0  # that can be had without swapping
+    swap_used_bytes: int = 0
+    swapped_bytes: int = 0  # moved to and from swap since boot
 
     def as_json(self) -> dict[str, Any]:
         """Return what a run's record keeps of a moment."""
@@ -123,8 +116,8 @@ def look(
 ) -> Moment:
     """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch.
 
-    `root`: the process whose tree is meant, by default this one. `proc`, `system`, `cgroup`: where quota, heat,
-    frequency and memory are looked up.
+    `root`: the process whose tree is meant, by default this one. `proc`, `system`, `cgroup`: where quota, heat
+    and frequency are looked up.
     """
     times = psutil.cpu_times()
     served = 0.0
@@ -133,15 +126,16 @@ def look(
             used = psutil.Process(number).cpu_times()
             served += used.user + used.system
     own, read, faults = 0.0, 0, [0, 0]
-    for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
+    tree = psutil.Process(root)
+    for process in [tree, *tree.children(recursive=True)]:
         try:
             used = process.cpu_times()
             own += used.user + used.system + used.children_user + used.children_system  # of those that have ended
             read += process.io_counters().read_bytes
             faults = [sum(pair) for pair in zip(faults, _faults(process.pid), strict=True)]
-        except (psutil.NoSuchProcess, psutil.AccessDenied, FileNotFoundError, ProcessLookupError):
+        except (psutil.Error, FileNotFoundError, ProcessLookupError):
             continue
-    frequency = psutil.cpu_freq()
+    frequency, swap = psutil.cpu_freq(), psutil.swap_memory()
     busy = times.user + times.nice + times.system + times.irq + times.softirq
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
     return Moment(
@@ -159,84 +153,23 @@ def look(
         throttled_seconds=throttled_seconds(proc, cgroup),
         thermal_throttles=thermal_throttles(system),
         governor=governor(system),
-        **_memory(proc),
+        free_memory_bytes=psutil.virtual_memory().available,
+        swap_used_bytes=swap.used,
+        swapped_bytes=swap.sin + swap.sout,
     )
-
-
-def throttled_seconds(proc: Path = PROC, cgroup: Path = CGROUP) -> float | None:
-    """Return for how long CPU quotas have stopped this process's cgroup and those above it, as far as visible.
-
-    The kernel adds up the cores that stood still: on several cores it can be more than the time that has passed. None
-    where no cgroup tells. See cpu.stat in the kernel's admin-guide/cgroup-v2.rst (microseconds) and
-    scheduler/sched-bwc.rst (version 1, nanoseconds).
-    """
-    found = [_fields(folder / "cpu.stat") for folder in _cpu_cgroups(proc, cgroup)]
-    counted = [fields for fields in found if "nr_throttled" in fields]
-    seconds = [fields.get("throttled_usec", 0) / 1e6 + fields.get("throttled_time", 0) / 1e9 for fields in counted]
-    return sum(seconds) if seconds else None
-
-
-def _cpu_cgroups(proc: Path, cgroup: Path) -> list[Path]:
-    """Return the folders of this process's CPU cgroup and of those above it; see cgroups(7).
-
-    In a container the path may be that of the host, and only its own root is there to be seen.
-    """
-    try:
-        lines = (proc / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    folders = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            roots = [cgroup, cgroup / "unified"]
-        elif "cpu" in controllers.split(","):
-            roots = [next((cgroup / name for name in (controllers, "cpu") if (cgroup / name).is_dir()), cgroup / "cpu")]
-        else:
-            continue
-        places = [path.strip("/"), *map(str, Path(path.strip("/")).parents)]
-        folders += [root / place for root in roots for place in places]
-    return list(dict.fromkeys(folders))
 
 
 def thermal_throttles(system: Path = SYSTEM) -> int | None:
     """Return how often cores and packages slowed down because of heat; None where the CPU does not count it."""
-    counts = []
-    for kind in ("core", "package"):
-        for path in system.glob(f"devices/system/cpu/cpu*/thermal_throttle/{kind}_throttle_count"):
-            with contextlib.suppress(OSError):
-                counts.append(int(path.read_text()))
-    return sum(counts) if counts else None
+    folders = system.glob("devices/system/cpu/cpu*/thermal_throttle")
+    counts = [text_of(folder / f"{kind}_throttle_count") for folder in folders for kind in ("core", "package")]
+    return sum(map(int, filter(None, counts))) if any(counts) else None
 
 
 def governor(system: Path = SYSTEM) -> str | None:
     """Return the governors of the CPU frequency, such as "performance"; None where the machine shows none."""
-    found = set()
-    for path in system.glob("devices/system/cpu/cpufreq/policy*/scaling_governor"):
-        with contextlib.suppress(OSError):
-            found.add(path.read_text().strip())
-    return ", ".join(sorted(found)) or None
-
-
-def _memory(proc: Path) -> dict[str, int | None]:
-    """Return free memory and swap, as `Moment` has them, in bytes; None where the kernel does not say."""
-    sizes, pages = _fields(proc / "meminfo"), _fields(proc / "vmstat")
-    swap, moved = None, None
-    if "SwapTotal" in sizes:
-        swap = 1024 * (sizes["SwapTotal"] - sizes["SwapFree"])
-    if "pswpin" in pages:
-        moved = (pages["pswpin"] + pages["pswpout"]) * os.sysconf("SC_PAGESIZE")
-    free = 1024 * sizes["MemAvailable"] if "MemAvailable" in sizes else None
-    return {"free_memory_bytes": free, "swap_used_bytes": swap, "swapped_bytes": moved}
-
-
-def _fields(path: Path) -> dict[str, int]:
-    """Return the numbers of a file of the kernel with a name and a number a line; empty where there is none."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return {}
-    return {line.split()[0].rstrip(":"): int(line.split()[1]) for line in lines}
+    found = {text_of(path) for path in system.glob("devices/system/cpu/cpufreq/policy*/scaling_governor")}
+    return ", ".join(sorted(filter(None, found))) or None
 
 
 def _faults(pid: int) -> tuple[int, int]:
@@ -284,76 +217,55 @@ def _capacity(before: Moment, after: Moment) -> float:
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
     """Return warnings about what else used the machine between two moments, and about what slowed it down."""
+    wall = after.wall_seconds - before.wall_seconds
     others, steal = others_percent(before, after), stolen_percent(before, after)
-    warnings = [*_slowed(before, after), *_swapped(before, after)]
-    if _capacity(before, after) < 0.2:  # /proc/stat counts in steps of 10 ms
-        return warnings
-    if others > OTHERS_PERCENT:
-        warnings.append(
-            warning(
-                "disturbed",
-                f"other processes used {others:.0f} % of all cores during the timed epochs",
-                "something else ran on this machine",
-                "stop it, or measure again when the machine is idle",
-            )
-        )
-    if steal > OTHERS_PERCENT:
-        warnings.append(
-            warning(
-                "stolen-time",
-                f"the hypervisor withheld {steal:.0f} % of all cores during the timed epochs",
-                "other virtual machines share this host's cores",
-                "use a machine with dedicated cores, or more repeats",
-            )
-        )
-    return warnings
+    shared = _capacity(before, after) >= 0.2  # /proc/stat counts in steps of 10 ms
+    stopped, hot = _rise(before, after, "throttled_seconds"), _rise(before, after, "thermal_throttles")
+    moved = after.swapped_bytes - before.swapped_bytes
+    known = (
+        (
+            stopped > wall * THROTTLED_PERCENT / 100,
+            "throttled",
+            f"the CPU quota stopped the process: cores stood still for {stopped:.2f} s in {wall:.2f} s",
+            "this container or job may use less CPU time than it has cores (a cgroup quota)",
+            "give it whole cores, or set measure.threads and workers to what the quota allows",
+        ),
+        (
+            hot > 0,
+            "thermal",
+            f"the CPU slowed down {hot:.0f} times because of heat during the timed epochs",
+            "the cooling does not suffice for all cores at once",
+            "let it cool down, and see that later runs are not slower than earlier ones",
+        ),
+        (
+            moved > SWAP_BYTES,
+            "swapping",
+            f"{moved / 1e6:,.0f} MB were moved to or from swap during the timed epochs",
+            "the memory does not suffice for the loader and what else runs",
+            "use fewer workers or a smaller prefetch, or a machine with more memory",
+        ),
+        (
+            shared and others > OTHERS_PERCENT,
+            "disturbed",
+            f"other processes used {others:.0f} % of all cores during the timed epochs",
+            "something else ran on this machine",
+            "stop it, or measure again when the machine is idle",
+        ),
+        (
+            shared and steal > OTHERS_PERCENT,
+            "stolen-time",
+            f"the hypervisor withheld {steal:.0f} % of all cores during the timed epochs",
+            "other virtual machines share this host's cores",
+            "use a machine with dedicated cores, or more repeats",
+        ),
+    )
+    return [warning(*words) for happened, *words in known if happened]
 
 
 def _rise(before: Moment, after: Moment, name: str) -> float:
     """Return by how much a counter rose; 0 where it was not there at both moments."""
     first, last = getattr(before, name), getattr(after, name)
     return 0 if first is None or last is None else last - first
-
-
-def _slowed(before: Moment, after: Moment) -> list[Mapping[str, str]]:
-    """Return warnings where the process was stopped by its quota, or the CPU was slowed down by heat."""
-    wall = after.wall_seconds - before.wall_seconds
-    stopped, hot = _rise(before, after, "throttled_seconds"), _rise(before, after, "thermal_throttles")
-    warnings = []
-    if stopped > wall * THROTTLED_PERCENT / 100:
-        warnings.append(
-            warning(
-                "throttled",
-                f"the CPU quota stopped the process: cores stood still for {stopped:.2f} s in {wall:.2f} s",
-                "this container or job may use less CPU time than it has cores (a cgroup quota)",
-                "give it whole cores, or set measure.threads and workers to what the quota allows",
-            )
-        )
-    if hot > 0:
-        warnings.append(
-            warning(
-                "thermal",
-                f"the CPU slowed down {hot:.0f} times because of heat during the timed epochs",
-                "the cooling does not suffice for all cores at once",
-                "let it cool down, and see that later runs are not slower than earlier ones",
-            )
-        )
-    return warnings
-
-
-def _swapped(before: Moment, after: Moment) -> list[Mapping[str, str]]:
-    """Return a warning where memory was moved to or from swap."""
-    moved = _rise(before, after, "swapped_bytes")
-    if moved <= SWAP_BYTES:
-        return []
-    return [
-        warning(
-            "swapping",
-            f"{moved / 1e6:,.0f} MB were moved to or from swap during the timed epochs",
-            "the memory does not suffice for the loader and what else runs",
-            "use fewer workers or a smaller prefetch, or a machine with more memory",
-        )
-    ]
 
 
 def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[str, str]]:

@@ -295,7 +295,8 @@ def refusal(answer: Answer, body: bytes, uri: str) -> Exception:
     code = found[1].decode() if found else ""
     name = f"{answer.status}{f' {code}' if code else ''}"
     if answer.status in FOR_NOW or code in ("RequestTimeout", "SlowDown"):
-        return Broken(f"status {name}", _seconds(answer.headers.get("retry-after", "")))
+        asked = answer.headers.get("retry-after", "")
+        return Broken(f"status {name}", float(asked) if asked.isdigit() else 0.0)
     if answer.status == 412:
         return changed(uri)
     advice = {
@@ -312,10 +313,6 @@ def pause_after(attempt: int, error: Exception) -> float:
     """Return the seconds to wait before the next attempt: doubled each time, at random, or what the server asks for."""
     asked = getattr(error, "pause", 0.0)
     return min(LONGEST_PAUSE_SECONDS, max(asked, BACKOFF_SECONDS * 2**attempt * (0.5 + random.random() / 2)))
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() else 0.0
 
 
 def _words(error: Exception) -> str:

@@ -5,7 +5,6 @@ import errno
 import gc
 import mmap
 import os
-import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,8 +103,6 @@ def _opened(path: Path) -> Iterator[int]:
 
 def _cachestat(descriptor: int) -> int | None:
     """Return the number of a file's pages in the cache, or None where the kernel cannot say."""
-    if platform.system() != "Linux":
-        return None
     found = _Stat()
     if _LIBC.syscall(CACHESTAT, descriptor, ctypes.byref(_Range(0, 0)), ctypes.byref(found), 0) == 0:
         return found.cache
@@ -116,25 +113,20 @@ def _cachestat(descriptor: int) -> int | None:
 
 def _mincore(descriptor: int, size: int) -> int:
     """Return the number of a file's pages in the cache, by mapping it without touching it."""
-    return sum(_mincore_chunk(descriptor, start, length) for start, length in _chunks(size))
-
-
-def _chunks(size: int) -> Iterator[tuple[int, int]]:
+    resident = 0
     for start in range(0, size, CHUNK_BYTES):
-        yield start, min(CHUNK_BYTES, size - start)
-
-
-def _mincore_chunk(descriptor: int, start: int, length: int) -> int:
-    address = _LIBC.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
-    if address in (None, ctypes.c_void_p(-1).value):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    try:
-        pages = (ctypes.c_ubyte * -(-length // PAGE))()
-        if _LIBC.mincore(address, length, pages):
+        length = min(CHUNK_BYTES, size - start)
+        address = _LIBC.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, start)
+        if address in (None, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return sum(page & 1 for page in pages)
-    finally:
-        _LIBC.munmap(address, length)
+        try:
+            pages = (ctypes.c_ubyte * -(-length // PAGE))()
+            if _LIBC.mincore(address, length, pages):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            resident += sum(page & 1 for page in pages)
+        finally:
+            _LIBC.munmap(address, length)
+    return resident
 
 
 class EpochCache(NamedTuple):

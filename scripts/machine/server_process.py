@@ -5,7 +5,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,7 @@ PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1  # prctl(2)
 
 
 @contextmanager
-def running(
-    command: Sequence[str],
-    log: Path,
-    environment: Mapping[str, str] | None = None,
-    stdout: int | None = None,
-) -> Iterator[subprocess.Popen]:
+def running(command: Sequence[str], log: Path, stdout: int | None = None) -> Iterator[subprocess.Popen]:
     """Run a server while the block runs; what it prints is in the file `log`, stdout too unless that is given.
 
     It is in a session of its own, so that Ctrl-C reaches the program alone, which then ends it. The kernel kills it
@@ -30,7 +25,6 @@ def running(
     with open(log, "wb") as file:
         server = subprocess.Popen(
             command,
-            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=file if stdout is None else stdout,
             stderr=file,

@@ -81,9 +81,7 @@ def made_up() -> Iterator[None]:
 def presigned(method: str, url: str, who: Credentials, region: str) -> str:
     """Return the URL with a signature in its query, valid from now on. Headers other than the host may be added."""
     from botocore import auth, awsrequest
-    from botocore import credentials as amazons
 
     request = awsrequest.AWSRequest(method, url)
-    signer = amazons.Credentials(who.access_key, who.secret_key, who.token)
-    auth.S3SigV4QueryAuth(signer, "s3", region, VALID_SECONDS).add_auth(request)
+    auth.S3SigV4QueryAuth(who, "s3", region, VALID_SECONDS).add_auth(request)
     return request.url

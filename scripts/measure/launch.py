@@ -25,6 +25,7 @@ import psutil
 
 from scripts.common import isolated
 from scripts.common.errors import UserError
+from scripts.common.serving import served
 from scripts.measure.sampler import Sampler
 from scripts.plan.results import Measurement
 
@@ -96,6 +97,7 @@ class Job:
                 "measured": asdict(self.measured),
                 "heap_seed": self.heap_seed,
                 "groups": list(self.groups),
+                "served": served,
                 "environment": self.whole_environment(),
                 "parent": os.getpid(),
             }

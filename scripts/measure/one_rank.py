@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scripts.common.errors import run_main
 from scripts.common.request import Share
+from scripts.common.serving import served
 from scripts.machine import gpu
 from scripts.machine.server_process import end_with
 from scripts.measure import one_run, ranks
@@ -19,7 +20,10 @@ def main() -> None:
     """Measure as the rank that the environment says; end with status 1, which ends the others, without a speed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--job", required=True, type=json.loads, help='JSON: {"run": {...}, "cores": [[0], [1]]}, of this node'
+        "--job",
+        required=True,
+        type=json.loads,
+        help="JSON: the run, and of this node the cores and what is served",
     )
     parser.add_argument("--folder", required=True, type=Path, help="where the record is left")
     arguments = parser.parse_args()
@@ -28,6 +32,7 @@ def main() -> None:
     cores = arguments.job["cores"][here]
     os.sched_setaffinity(0, cores)  # before torch counts them
     result = Result(**arguments.job["run"])
+    served.update(arguments.job["served"])
 
     import torch.distributed as dist
 

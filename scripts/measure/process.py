@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 from scripts.common import sample
 from scripts.common.errors import run_main
+from scripts.common.serving import served
 from scripts.machine import control_groups
 from scripts.machine.server_process import end_with
 from scripts.measure import control_run, launch, one_run, ranks, warm
@@ -67,6 +68,7 @@ def do(job: Mapping[str, Any], pool: Any, started_by: str, answer: int) -> None:
 
     `pool`: the batches that the in-memory ceiling streams, where they are there.
     """
+    served.update(job["served"])
     asked = KINDS[job["kind"]](**job["measured"])
     if isinstance(asked, Tensors):
         record = taking.measure(asked)

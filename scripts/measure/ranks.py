@@ -23,6 +23,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.request import Share
+from scripts.common.serving import served
 from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, VERIFICATION, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
@@ -137,7 +138,7 @@ def measure(module: ModuleType, result: Result) -> dict[str, Any] | None:
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=logs),
         )
-        job = json.dumps({"run": asdict(result), "cores": cores})
+        job = json.dumps({"run": asdict(result), "cores": cores, "served": served})
         crash = None
         try:
             elastic_launch(config, sys.executable)(

@@ -38,8 +38,18 @@ OPTIONS = {
         "default": None,
         "description": "such as https://storage.example; null: Amazon's, or the server that feedrate starts",
     },
-    "bucket": {"type": ["string", "null"], "default": None, "description": "its name; null: that of serve's own"},
-    "prefix": {"type": ["string", "null"], "default": None, "description": "what the keys begin with"},
+    "bucket": {
+        "type": ["string", "null"],
+        "pattern": "^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$",
+        "default": None,
+        "description": "its name, 3 to 63 lower-case letters, digits, dots and hyphens; null: that of serve's own",
+    },
+    "prefix": {
+        "type": ["string", "null"],
+        "pattern": r"^([A-Za-z0-9_!.*'()-]+(/[A-Za-z0-9_!.*'()-]+)*)?$",
+        "default": None,
+        "description": "what the keys begin with: letters, digits and !_.*'()-, in parts between slashes",
+    },
     "region": {
         "type": "string",
         "minLength": 1,
@@ -96,16 +106,6 @@ def check(options: dict[str, Any]) -> None:
         raise UserError(
             "bucket: found nothing for storage of your own; allowed is the name of a bucket that exists. Write "
             "{kind: s3, endpoint: https://storage.example, bucket: NAME}, or try {kind: s3, serve: seaweedfs}."
-        )
-    if bucket and not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", bucket):
-        raise UserError(
-            f"bucket: found {bucket!r}, allowed are 3 to 63 lower-case letters, digits, dots and hyphens. Rename it."
-        )
-    prefix = options["prefix"] or ""
-    if prefix != prefix.strip("/") or not re.fullmatch(r"[\w!./*'()-]*", prefix, re.ASCII):
-        raise UserError(
-            f"prefix: found {prefix!r}, allowed are letters, digits and !_.*'()-, in parts between slashes. Write for "
-            "example prefix: team/feedrate."
         )
     if serve == "none" and _emulated(options) and not (endpoint or "").startswith("http://"):
         raise UserError(

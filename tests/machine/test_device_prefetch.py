@@ -1,7 +1,6 @@
 """device_prefetch: what the plan makes of it without a GPU, and that with one the batches are the loader's."""
 
 import pytest
-import torch
 import yaml
 
 from scripts.common import plugins
@@ -48,19 +47,3 @@ def test_on_a_cpu_the_loader_is_as_without(scene, loader):
     with device_prefetch.open_epochs(module, request_for(corpus, loader, folder, device_prefetch=2)) as epoch:
         verifier = Verifier(corpus, "train", 8, 1)
         assert all(verifier.check(batch) for batch in epoch(0))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("ahead", [1, 2, 5])
-@pytest.mark.parametrize("pin", [False, True])
-@pytest.mark.parametrize("loader", ["numpy_memmap", "ring"])
-def test_on_a_gpu_every_item_arrives_once_and_right(scene, loader, pin, ahead):
-    corpus, folder = scene
-    module = plugins.load("loaders", loader)
-    changes = {"device": "cuda", "device_prefetch": ahead, "pin_memory": pin, "workers": 1}
-    with device_prefetch.open_epochs(module, request_for(corpus, loader, folder, **changes)) as epoch:
-        for number in range(3):
-            verifier = Verifier(corpus, "train", 8, 1, "cuda")
-            batches = list(epoch(number))
-            assert all(verifier.check(batch) for batch in batches)
-            assert sum(len(batch["item"]) for batch in batches) == corpus.counts["train"]

@@ -2,7 +2,6 @@
 
 import ast
 import os
-import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from bench import gpu as bench
 from scripts.common import plugins
 from scripts.common.sample import audio
 from scripts.loaders._ring.ring_reader import RingReader
@@ -330,14 +328,6 @@ def test_a_window_has_the_devices_arrivals(model):
     assert first and first == pytest.approx([0.02] * len(first), rel=0.02)
 
 
-def test_time_between_events_is_not_asked_for_before_they_are_over(model):
-    clock = gpu.clock_of("cuda", model.clock)
-    early = clock.arrived()
-    gpu.moved(torch.zeros(1000), "cuda")
-    with pytest.raises(Fault, match="before they were over"):
-        early.elapsed_time(clock.arrived())
-
-
 def test_nothing_passes_the_ceiling_of_the_device(monkeypatch):
     """It is as high on a slow bus: what sends half the bytes, or none, is held to it too."""
     found = []
@@ -410,25 +400,6 @@ def test_streams_and_page_locked_memory_are_in_one_module():
     found = {name: touching(ast.parse(path.read_bytes())) - MEASURES.get(name, set()) for name, path in files.items()}
     assert {name: words for name, words in found.items() if words and name not in ALONE} == {}
     assert all(found[name] for name in ALONE)
-
-
-# make gpu
-
-
-def test_what_does_not_run_or_comes_too_late_is_a_row_that_is_wrong(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "CONTRACT", ("tests/common/test_counting.py",))
-    made = bench.Bench(tmp_path, "cuda", 60, 1, 1)
-    made.corpora["audio"], made.ceilings["audio"] = SimpleNamespace(sample=audio(1_000_000)), 1000.0
-    made.add("fast", lambda _left: made.compared({"items_per_second": 500.0, "minimum_step_ms": 4.0}, "audio"))
-    made.add("broken", lambda left: subprocess.run(["false"], check=True, timeout=left))
-    made.add("no such test", made.tests("no_test_has_this_name"))
-    made.deadline = 0.0
-    made.add("late", lambda _left: pytest.fail("no time is left"))
-    wrong = {row["name"]: row["wrong"] for row in made.rows}
-    assert wrong["fast"] is None and wrong["late"].startswith("not run: the time is up")
-    assert wrong["broken"].startswith("CalledProcessError") and "no tests ran" in wrong["no such test"]
-    lines = bench.table(made.rows).splitlines()
-    assert lines[1].split()[:5] == ["fast", "500", "2", "50", "4"] and "WRONG" in lines[2]
 
 
 # With a device

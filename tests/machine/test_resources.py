@@ -1,17 +1,18 @@
 """What a run used, by the kernel's accounts of the whole process tree: known work is found in them."""
 
 import dataclasses
-import json
 import mmap
 import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from scripts.machine import cores, host
+from scripts.common import serving
+from scripts.machine import cores, devices, host, own_group
 
 pytestmark = pytest.mark.alone
 BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint(time.process_time(), flush=True)\n"
@@ -61,14 +62,8 @@ def test_bytes_from_a_device_are_counted(tmp_path):
     again = moment()
     path.read_bytes()
     assert size == 4_000_000
-    assert host.resources(before, after, 1)["read_bytes"] in range(4_000_000, 6_000_000) or in_memory(tmp_path)
+    assert host.resources(before, after, 1)["read_bytes"] in range(4_000_000, 6_000_000) or devices.in_memory(tmp_path)
     assert host.resources(again, moment(), 1)["read_bytes"] < 100_000, "from the page cache"
-
-
-def in_memory(path) -> bool:
-    from scripts.machine import devices
-
-    return devices.in_memory(path)
 
 
 # What slowed the machine down: other machines are planted as folders.
@@ -77,7 +72,7 @@ def in_memory(path) -> bool:
 def plant(folder, **files):
     """Write files below a folder; in a name, two underscores stand for a slash."""
     for name, text in files.items():
-        path = folder / name.replace("__", "/").replace("CPU_ACCT", "cpu,cpuacct")
+        path = folder / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
@@ -85,7 +80,6 @@ def plant(folder, **files):
 
 V2 = "usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec 1500000\n"
 V2_ROOT = "usage_usec 5\nuser_usec 5\n"
-V1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 2500000000\n"
 
 
 @pytest.mark.parametrize(
@@ -96,37 +90,50 @@ V1 = "nr_periods 9\nnr_throttled 3\nthrottled_time 2500000000\n"
         ("0::/\n", {"cpu.stat": V2}, 1.5),
         ("0::/on/the/host\n", {"cpu.stat": V2}, 1.5),
         ("0::/\n", {"cpu.stat": V2_ROOT}, None),
-        ("4:memory:/\n3:cpu,cpuacct:/job\n", {"CPU_ACCT__job__cpu.stat": V1}, 2.5),
-        ("3:cpuacct:/a\n2:cpu:/job\n0::/\n", {"cpu__job__cpu.stat": V1, "unified__cpu.stat": V2_ROOT}, 2.5),
-        ("3:cpu:/docker/abc\n", {"cpu__cpu.stat": V1}, 2.5),
-        ("1:memory:/\n", {"cpu__cpu.stat": V1}, None),
         ("", {}, None),
     ],
 )
 def test_the_time_for_which_a_quota_stopped_the_process(tmp_path, own, files, seconds):
     proc = plant(tmp_path / "proc", self__cgroup=own)
-    assert host.throttled_seconds(proc, plant(tmp_path / "cgroup", **files)) == seconds
+    assert own_group.throttled_seconds(proc, plant(tmp_path / "cgroup", **files)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "left"),
+    [
+        ("", {"": "max"}, 10_000),
+        ("", {"": "1000"}, 350),  # in a container, whose own root is seen alone
+        ("job/step", {"job/step": "max", "job": "1000"}, 350),
+        ("job/step", {"job/step": "700", "job": "1000"}, 50),
+        ("job", {"job": "600"}, 0),
+        ("on/the/host", {}, 10_000),
+        ("job", {"job": "20000"}, 10_000),
+    ],
+)
+def test_ram_is_what_the_machine_and_the_limits_of_this_process_leave(tmp_path, monkeypatch, own, limits, left):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=10_000))
+    proc = plant(tmp_path / "proc", self__cgroup=f"4:memory:/of/v1\n0::/{own}\n")
+    for group, limit in limits.items():
+        files = {"max": limit, "current": "900", "stat": "anon 500\nfile 400\nshmem 150"}
+        plant(tmp_path / "cgroup" / group, **{f"memory.{name}": f"{text}\n" for name, text in files.items()})
+    assert devices.available_ram(proc, tmp_path / "cgroup") == left
 
 
 def test_what_a_machine_does_not_tell_is_null(tmp_path):
     seen = host.look(time.perf_counter, tmp_path, tmp_path, tmp_path).as_json()
-    assert seen.pop("load_1m") is not None
-    assert set(seen) == {
-        *("cpu_mhz", "throttled_seconds", "thermal_throttles", "governor", "free_memory_bytes", "swap_used_bytes")
+    assert {name for name, value in seen.items() if value is None} == {
+        *("throttled_seconds", "thermal_throttles", "governor")
     }
-    del seen["cpu_mhz"]
-    assert not any(value is not None for value in seen.values())
 
 
 CPU = "devices__system__cpu__"
 
 
-def look_at(folder, cpu_stat, heat, swapped, wall):
+def look_at(monkeypatch, folder, cpu_stat, heat, swapped, wall):
+    monkeypatch.setattr(psutil, "swap_memory", lambda: SimpleNamespace(used=3072, sin=swapped, sout=swapped))
     proc = plant(
         folder / "proc",
         self__cgroup="0::/job\n",
-        meminfo="MemTotal: 64 kB\nMemAvailable: 32 kB\nSwapTotal: 8 kB\nSwapFree: 5 kB\nHugePages_Total: 0\n",
-        vmstat=f"pgpgin 5\npswpin {swapped}\npswpout {swapped}\n",
     )
     counts = [f"cpu{cpu}__thermal_throttle__{kind}" for cpu in (0, 1) for kind in ("core", "package")]
     files = {f"{CPU}{count}_throttle_count": heat for count in counts}
@@ -136,16 +143,15 @@ def look_at(folder, cpu_stat, heat, swapped, wall):
     return host.look(lambda: wall, proc, system, cgroup)
 
 
-def test_quota_heat_and_swap_are_warnings_and_what_does_not_rise_is_none(tmp_path):
-    quiet = look_at(tmp_path / "quiet", V2, "7\n", 1000, 100.0)
+def test_quota_heat_and_swap_are_warnings_and_what_does_not_rise_is_none(tmp_path, monkeypatch):
+    quiet = look_at(monkeypatch, tmp_path / "quiet", V2, "7\n", 4_000_000, 100.0)
     assert (
         quiet.as_json().items()
         >= {
             "throttled_seconds": 1.5,
             "thermal_throttles": 28,
             "governor": "powersave",
-            "free_memory_bytes": 32 * 1024,
-            "swap_used_bytes": 3 * 1024,
+            "swap_used_bytes": 3072,
         }.items()
     )
     later = dataclasses.replace(quiet, wall_seconds=110.0)
@@ -155,7 +161,7 @@ def test_quota_heat_and_swap_are_warnings_and_what_does_not_rise_is_none(tmp_pat
     assert codes(dataclasses.replace(later, throttled_seconds=1.61)) == {"throttled"}
     assert codes(dataclasses.replace(later, thermal_throttles=29)) == {"thermal"}
     assert codes(dataclasses.replace(later, thermal_throttles=None, throttled_seconds=None)) == set()
-    worse = look_at(tmp_path / "worse", V2.replace("15", "25"), "8\n", 2000, 110.0)
+    worse = look_at(monkeypatch, tmp_path / "worse", V2.replace("15", "25"), "8\n", 8_000_000, 110.0)
     worse = dataclasses.replace(worse, busy_seconds=quiet.busy_seconds, own_seconds=quiet.own_seconds)
     worse = dataclasses.replace(worse, steal_seconds=quiet.steal_seconds)
     assert codes(worse) == {"throttled", "thermal", "swapping"}
@@ -226,7 +232,7 @@ def test_the_server_of_what_is_measured_is_no_disturbance(monkeypatch):
     try:
         while sum(psutil.Process(server.pid).cpu_times()[:2]) < 0.25:
             time.sleep(0.01)
-        monkeypatch.setenv("FEEDRATE_SERVED", json.dumps({"a tier": {"endpoint": "", "processes": [server.pid]}}))
+        monkeypatch.setitem(serving.served, "a tier", {"endpoint": "", "processes": [server.pid]})
         assert host.look(time.perf_counter).served_seconds >= 0.25
     finally:
         server.kill()

@@ -158,7 +158,7 @@ def test_an_index_of_40_000_objects_takes_no_more_memory_than_one_of_few(tmp_pat
 
         def listed(_bucket, prefix, after, most):
             first = max(bisect_left(keys, prefix), bisect_right(keys, after))
-            return [Entry(key, 1, "0", 0.0) for key in keys[first : first + most] if key.startswith(prefix)]
+            return [Entry(key, b"x", "0", 0.0) for key in keys[first : first + most] if key.startswith(prefix)]
 
         server.store.listed = listed
         kilobytes = {}

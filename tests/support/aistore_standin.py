@@ -37,7 +37,7 @@ class Target(Faulty):
             self._unknown()
 
     def _batch(self, bucket: str) -> None:
-        asked, archive = json.loads(b"".join(self._body())), io.BytesIO()
+        asked, archive = json.loads(self.body), io.BytesIO()
         planted = [fault for one in asked["in"] if (fault := self.server.plan(one["objname"], 0))]
         if planted and planted[0] not in ("truncated", "wrong_length", "slow"):
             getattr(self, planted[0])()
@@ -45,7 +45,7 @@ class Target(Faulty):
             for one in asked["in"]:
                 name, store, inside = one["objname"], self.server.store, one.get("bucket") or bucket
                 found = store.find(inside, name)
-                content = store.read(inside, name) if found else b""
+                content = found.content if found else b""
                 member = tarfile.TarInfo(name if found else f"__404__/{name}")
                 member.size = len(content)
                 tar.addfile(member, io.BytesIO(content))

@@ -1,5 +1,6 @@
 """A stand-in for object storage with planted faults, in this process, and a location that it serves."""
 
+import hashlib
 import json
 import socket
 import struct
@@ -25,7 +26,7 @@ class Faulty(Handler):
     server: "FaultyServer"
 
     def get(self) -> None:
-        if self.method == "HEAD":
+        if self.command == "HEAD":
             return super().get()
         with self.server.lock:
             number = self.server.asked[self.key]
@@ -53,15 +54,26 @@ class Faulty(Handler):
         raise ConnectionResetError
 
     def truncated(self):
-        self.send_bytes = self._half
+        self._sending(lambda content: self.wfile.write(content[: len(content) // 2]))
+        raise ConnectionResetError
+
+    def slow(self):
+        self._sending(lambda content: self._in_parts(content, -(-len(content) // 5) or 1, 0.05))
+
+    def dribble(self):
+        self._sending(lambda content: self._in_parts(content, 1, 0.02))
+
+    def _sending(self, send):
+        self.send_bytes = send
         try:
             super().get()
         finally:
             del self.send_bytes
-        raise ConnectionResetError
 
-    def _half(self, file, start, stop):
-        Handler.send_bytes(self, file, start, start + (stop - start) // 2)
+    def _in_parts(self, content, step, seconds):
+        for start in range(0, len(content), step):
+            self.wfile.write(content[start : start + step])
+            time.sleep(seconds)
 
     def wrong_length(self):
         entry = self.server.store.find(self.bucket, self.key)
@@ -71,31 +83,6 @@ class Faulty(Handler):
     def silent(self):
         time.sleep(self.server.silence)
         raise ConnectionResetError
-
-    def slow(self):
-        self.send_bytes = self._in_parts
-        try:
-            super().get()
-        finally:
-            del self.send_bytes
-
-    def _in_parts(self, file, start, stop):
-        step = -(-(stop - start) // 5) or 1
-        for position in range(start, stop, step):
-            Handler.send_bytes(self, file, position, min(stop, position + step))
-            time.sleep(0.05)
-
-    def dribble(self):
-        self.send_bytes = self._drops
-        try:
-            super().get()
-        finally:
-            del self.send_bytes
-
-    def _drops(self, file, start, stop):
-        for position in range(start, stop):
-            Handler.send_bytes(self, file, position, position + 1)
-            time.sleep(0.02)
 
 
 class FaultyServer(ObjectServer):
@@ -137,9 +124,8 @@ def filled(
     """Put objects below a prefix and return them; write their index where a folder is given."""
     objects = []
     for key, content in contents.items():
-        part = server.store.receive([content])
-        entry = server.store.put(BUCKET, f"{prefix}/{key}", part)
-        objects.append(StoredObject(key, entry.size, entry.etag, part.sha256))
+        etag = server.store.put(BUCKET, f"{prefix}/{key}", content)
+        objects.append(StoredObject(key, len(content), etag, hashlib.sha256(content).hexdigest()))
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         about = {"bucket": BUCKET, "prefix": prefix, "objects": [one._asdict() for one in objects]}

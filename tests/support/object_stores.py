@@ -82,7 +82,7 @@ class ObjectStore:
     def replace(self, key: str) -> None:
         """Put another object of the same length in its place; also from a fork."""
         store = Store(self.folder / "data")
-        store.put(BUCKET, key, store.receive([bytes(byte ^ 1 for byte in store.read(BUCKET, key))]))
+        store.put(BUCKET, key, bytes(byte ^ 1 for byte in store.find(BUCKET, key).content))
 
     def delete(self, key: str) -> None:
         """Delete an object; also from a fork."""

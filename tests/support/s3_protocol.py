@@ -6,23 +6,21 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/
 """
 
 import base64
-import contextlib
-import os
+import hashlib
 import re
 import secrets
 import socketserver
 import time
-from collections.abc import Iterator, Mapping
-from email.utils import formatdate
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from tests.support.s3_store import HEAD, ROUND, Entry, Store
+from tests.support.s3_store import Store, md5_of
 
 PAGE = 1000  # keys of a list, at most
-REASONS = {200: "OK", 204: "No Content", 206: "Partial Content"}
 XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 NAMESPACE = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
@@ -35,45 +33,34 @@ class Refused(Exception):
         self.status, self.code, self.headers = status, code, headers
 
 
-class Handler(socketserver.StreamRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     """One connection: its requests one after the other."""
 
+    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: "ObjectServer"
 
-    def handle(self) -> None:
-        """Answer until the client closes the connection."""
-        with contextlib.suppress(ConnectionError):
-            while self._one():
-                pass
-
-    def _one(self) -> bool:
-        """Answer one request; return whether another one may follow."""
-        first = self.rfile.readline(64 * 1024).decode("latin-1").split()
-        if len(first) != 3:
-            return False
-        self.method, target, _ = first
-        self.headers: dict[str, str] = {}
-        while (line := self.rfile.readline(64 * 1024).decode("latin-1").strip()) != "":
-            name, _, value = line.partition(":")
-            self.headers[name.strip().lower()] = value.strip()
-        parts = urlsplit(target)
+    def do_GET(self) -> None:
+        """Answer one request, of any method."""
+        parts, length = urlsplit(self.path), int(self.headers.get("content-length", 0))
         self.query = dict(parse_qsl(parts.query, keep_blank_values=True))
         self.bucket, _, self.key = unquote(parts.path)[1:].partition("/")
-        self.left = int(self.headers.get("content-length", 0))
-        if self.headers.get("expect", "").lower() == "100-continue":
-            self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.body = self.rfile.read(length)
+        if len(self.body) < length:
+            raise ConnectionResetError("a request that ends early")
         try:
             self.answer()
         except Refused as error:
-            self._drain()
             self.reply(error.status, f"<Error><Code>{error.code}</Code></Error>", error.headers)
-        self._drain()
-        return self.headers.get("connection", "").lower() != "close"
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of requests."""
 
     def answer(self) -> None:
         """Answer the request. Raises Refused."""
-        name = f"{self.method} {'object' if self.key else 'bucket'}"
+        name = f"{self.command} {'object' if self.key else 'bucket'}"
         {
             "GET bucket": self._list,
             "HEAD bucket": self._has_bucket,
@@ -99,18 +86,23 @@ class Handler(socketserver.StreamRequestHandler):
 
     def get(self) -> None:
         """Answer with an object, or the part of it that a Range asks for."""
-        found = self.server.store.open(self.bucket, self.key)
+        found = self.server.store.find(self.bucket, self.key)
         if found is None:
             raise Refused(404, "NoSuchKey")
-        entry, file = found
-        try:
-            wanted = self.headers.get("if-match", "*").strip('"')
-            if wanted not in ("*", entry.etag):
-                raise Refused(412, "PreconditionFailed")
-            start, stop = self._range(entry.size)
-            self.send(entry, file, start, stop)
-        finally:
-            os.close(file)
+        if self.headers.get("if-match", "*").strip('"') not in ("*", found.etag):
+            raise Refused(412, "PreconditionFailed")
+        start, stop = self._range(found.size)
+        part = "range" in self.headers
+        headers = {
+            "ETag": f'"{found.etag}"',
+            "Last-Modified": self.date_time_string(found.changed),
+            "Accept-Ranges": "bytes",
+            "Content-Type": "application/octet-stream",
+            **({"Content-Range": f"bytes {start}-{stop - 1}/{found.size}"} if part else {}),
+        }
+        self.head(206 if part else 200, stop - start, headers)
+        if self.command == "GET":
+            self.send_bytes(found.content[start:stop])
 
     def _range(self, size: int) -> tuple[int, int]:
         """Return the first byte that is asked for and the one behind the last."""
@@ -124,76 +116,40 @@ class Handler(socketserver.StreamRequestHandler):
             raise Refused(416, "InvalidRange")
         return start, stop
 
-    def send(self, entry: Entry, file: int, start: int, stop: int) -> None:
-        """Send an object's head and, unless only that is asked for, its bytes."""
-        part = "range" in self.headers
-        headers = {
-            "ETag": f'"{entry.etag}"',
-            "Last-Modified": formatdate(entry.changed, usegmt=True),
-            "Accept-Ranges": "bytes",
-            "Content-Type": "application/octet-stream",
-            **({"Content-Range": f"bytes {start}-{stop - 1}/{entry.size}"} if part else {}),
-        }
-        self.head(206 if part else 200, stop - start, headers)
-        if self.method == "GET":
-            self.send_bytes(file, start, stop)
-
-    def send_bytes(self, file: int, start: int, stop: int) -> None:
+    def send_bytes(self, content: bytes) -> None:
         """Send bytes of an object."""
-        while start < stop:
-            start += os.sendfile(self.connection.fileno(), file, HEAD + start, stop - start)
+        self.wfile.write(content)
 
     def _put(self) -> None:
         if not self.server.store.has_bucket(self.bucket):
             raise Refused(404, "NoSuchBucket")
         if "aws-chunked" in self.headers.get("content-encoding", "") or "transfer-encoding" in self.headers:
             raise Refused(501, "NotImplemented")
-        part = self.server.store.receive(self._body())
-        try:
-            self._compare(part)
-            if "uploadId" in self.query:
-                upload = self.server.uploads.get(self.query["uploadId"])
-                if upload is None:
-                    raise Refused(404, "NoSuchUpload")
-                upload[int(self.query["partNumber"])] = part
-                etag = part.md5.hex()
-            else:
-                etag = self.server.store.put(self.bucket, self.key, part).etag
-        except BaseException:
-            part.path.unlink(missing_ok=True)
-            raise
-        self.reply(200, "", {"ETag": f'"{etag}"'})
-
-    def _compare(self, part: Any) -> None:
-        """Raise Refused where what came is not what was sent."""
-        wanted = self.headers.get("content-md5")
-        if wanted and base64.b64decode(wanted) != part.md5:
-            raise Refused(400, "BadDigest")
         signed = self.headers.get("x-amz-content-sha256", "")
-        if re.fullmatch("[0-9a-f]{64}", signed) and signed != part.sha256:
+        if re.fullmatch("[0-9a-f]{64}", signed) and signed != hashlib.sha256(self.body).hexdigest():
             raise Refused(400, "XAmzContentSHA256Mismatch")
+        if "uploadId" in self.query:
+            self.server.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = self.body
+            etag = md5_of(self.body)
+        else:
+            etag = self.server.store.put(self.bucket, self.key, self.body)
+        self.reply(200, "", {"ETag": f'"{etag}"'})
 
     def _parts(self) -> None:
         """Begin an upload in parts, or join them."""
+        names = {"Bucket": self.bucket, "Key": self.key}
         if "uploads" in self.query:
             number = secrets.token_hex(16)
             self.server.uploads[number] = {}
-            names = {"Bucket": self.bucket, "Key": self.key, "UploadId": number}
-            return self._xml("InitiateMultipartUploadResult", names)
-        upload = self.server.uploads.pop(self.query.get("uploadId", ""), None)
-        if upload is None:
-            raise Refused(404, "NoSuchUpload")
-        body = b"".join(self._body())
-        numbers = [int(found) for found in re.findall(rb"<PartNumber>(\d+)</PartNumber>", body)]
-        entry = self.server.store.join(self.bucket, self.key, [upload[number] for number in numbers])
-        return self._xml(
-            "CompleteMultipartUploadResult", {"Bucket": self.bucket, "Key": self.key, "ETag": f'"{entry.etag}"'}
-        )
+            return self._xml("InitiateMultipartUploadResult", {**names, "UploadId": number})
+        upload = self.server.uploads.pop(self.query["uploadId"])
+        numbers = map(int, re.findall(rb"<PartNumber>(\d+)</PartNumber>", self.body))
+        etag = self.server.store.join(self.bucket, self.key, [upload[number] for number in numbers])
+        return self._xml("CompleteMultipartUploadResult", {**names, "ETag": f'"{etag}"'})
 
     def _delete(self) -> None:
         if "uploadId" in self.query:
-            for part in self.server.uploads.pop(self.query["uploadId"], {}).values():
-                part.path.unlink(missing_ok=True)
+            self.server.uploads.pop(self.query["uploadId"])
         else:
             self.server.store.delete(self.bucket, self.key)
         self.reply(204)
@@ -228,29 +184,17 @@ class Handler(socketserver.StreamRequestHandler):
 
     def head(self, status: int, length: int, headers: Mapping[str, str]) -> None:
         """Send the head of an answer."""
-        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}", f"Content-Length: {length}"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self.wfile.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        self.send_response(status)
+        for name, value in {"Content-Length": str(length), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
 
     def reply(self, status: int, body: str = "", headers: Mapping[str, str] | None = None) -> None:
         """Send an answer with a text as its body."""
         content = body.encode()
         self.head(status, len(content), {"Content-Type": "application/xml", **(headers or {})})
-        if self.method != "HEAD" and content:
+        if self.command != "HEAD" and content:
             self.wfile.write(content)
-
-    def _body(self) -> Iterator[bytes]:
-        """Yield the request's body."""
-        while self.left:
-            round_number = self.rfile.read(min(self.left, ROUND))
-            if not round_number:
-                raise ConnectionResetError("a request that ends early")
-            self.left -= len(round_number)
-            yield round_number
-
-    def _drain(self) -> None:
-        for _ in self._body():
-            pass
 
 
 class ObjectServer(socketserver.ThreadingTCPServer):
@@ -262,7 +206,7 @@ class ObjectServer(socketserver.ThreadingTCPServer):
 
     def __init__(self, root: Path, handler: type[Handler] = Handler) -> None:
         self.store = Store(root)
-        self.uploads: dict[str, dict[int, Any]] = {}
+        self.uploads: dict[str, dict[int, bytes]] = {}  # their parts
         super().__init__(("127.0.0.1", 0), handler)
 
     @property

@@ -3,12 +3,11 @@
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-ROUND = 1024 * 1024
 HEAD = 64  # bytes of a file before those of its object: the ETag, and blanks
 
 
@@ -16,33 +15,26 @@ class Entry(NamedTuple):
     """One object."""
 
     key: str
-    size: int
+    content: bytes
     etag: str  # MD5 of its bytes; of one that came in parts that of theirs, and their number
     changed: float  # seconds since 1970
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.content)
 
-class Part(NamedTuple):
-    """Bytes that have come and have no key yet, in a file below a blank head."""
 
-    path: Path
-    size: int
-    md5: bytes
-    sha256: str
-
-    def rounds(self) -> Iterator[bytes]:
-        """Yield the bytes."""
-        with open(self.path, "rb") as file:
-            file.seek(HEAD)
-            while round_number := file.read(ROUND):
-                yield round_number
+def md5_of(content: bytes) -> str:
+    """Return the ETag of bytes that come by one request."""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 class Store:
     """Buckets and their objects below a folder. An object is replaced whole or not at all."""
 
     def __init__(self, root: Path) -> None:
-        self.parts, self.buckets = root / "parts", root / "buckets"
-        self.parts.mkdir(parents=True, exist_ok=True)
+        self.buckets = root / "buckets"
 
     def _path(self, bucket: str, key: str) -> Path:
         return self.buckets / bucket / quote(key, safe="")
@@ -55,61 +47,27 @@ class Store:
         """Return whether there is such a bucket."""
         return (self.buckets / name).is_dir()
 
-    def open(self, bucket: str, key: str) -> tuple[Entry, int] | None:
-        """Return an object and a file descriptor, whose first HEAD bytes are not the object's; or None."""
-        try:
-            file = os.open(self._path(bucket, key), os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        about = os.fstat(file)
-        return Entry(key, about.st_size - HEAD, os.pread(file, HEAD, 0).decode().strip(), about.st_mtime), file
-
     def find(self, bucket: str, key: str) -> Entry | None:
         """Return the object of this key, or None."""
-        found = self.open(bucket, key)
-        if found is None:
-            return None
-        os.close(found[1])
-        return found[0]
-
-    def read(self, bucket: str, key: str) -> bytes:
-        """Return the bytes of an object that is there."""
-        return self._path(bucket, key).read_bytes()[HEAD:]
-
-    def receive(self, rounds: Iterable[bytes]) -> Part:
-        """Write bytes that come to a file of their own."""
-        path = self.parts / secrets.token_hex(16)
-        size, md5, sha256 = 0, hashlib.md5(usedforsecurity=False), hashlib.sha256()
         try:
-            with open(path, "wb") as file:
-                file.write(b" " * HEAD)
-                for round_number in rounds:
-                    size += file.write(round_number)
-                    md5.update(round_number)
-                    sha256.update(round_number)
-        except BaseException:
-            path.unlink()
-            raise
-        return Part(path, size, md5.digest(), sha256.hexdigest())
+            with open(self._path(bucket, key), "rb") as file:
+                etag, content, changed = file.read(HEAD), file.read(), os.fstat(file.fileno()).st_mtime
+        except FileNotFoundError:
+            return None
+        return Entry(key, content, etag.decode().strip(), changed)
 
-    def put(self, bucket: str, key: str, part: Part) -> Entry:
-        """Give bytes a key, in place of what had it before."""
-        return self._put(bucket, key, part, part.md5.hex())
+    def put(self, bucket: str, key: str, content: bytes, etag: str = "") -> str:
+        """Give bytes a key, in place of what had it before; return their ETag."""
+        etag = etag or md5_of(content)
+        aside = self.buckets.parent / secrets.token_hex(16)
+        aside.write_bytes(etag.encode().ljust(HEAD) + content)
+        aside.rename(self._path(bucket, key))
+        return etag
 
-    def join(self, bucket: str, key: str, parts: Iterable[Part]) -> Entry:
-        """Make one object of parts, which are deleted; its ETag is that of Amazon's multipart uploads."""
-        parts = list(parts)
-        whole = self.receive(round_number for part in parts for round_number in part.rounds())
-        for part in parts:
-            part.path.unlink()
-        total = hashlib.md5(b"".join(part.md5 for part in parts), usedforsecurity=False).hexdigest()
-        return self._put(bucket, key, whole, f"{total}-{len(parts)}")
-
-    def _put(self, bucket: str, key: str, part: Part, etag: str) -> Entry:
-        with open(part.path, "r+b") as file:
-            file.write(etag.encode())
-        part.path.rename(self._path(bucket, key))
-        return self.find(bucket, key)
+    def join(self, bucket: str, key: str, parts: Sequence[bytes]) -> str:
+        """Make one object of parts; return its ETag, which is that of Amazon's multipart uploads."""
+        total = md5_of(b"".join(bytes.fromhex(md5_of(part)) for part in parts))
+        return self.put(bucket, key, b"".join(parts), f"{total}-{len(parts)}")
 
     def delete(self, bucket: str, key: str) -> None:
         """Delete an object, which may be gone already."""

@@ -1,7 +1,6 @@
 """What feedrate starts on loopback for object storage: SeaweedFS, and a proxy that delays."""
 
 import fcntl
-import json
 import os
 import shutil
 import socket
@@ -11,7 +10,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import psutil
@@ -118,21 +116,14 @@ def _listening(pid: int) -> set[int]:
 
 def _serves(master: int, s3: int) -> bool:
     """Return whether the volumes are known, and a request that is not signed is refused."""
-    with suppress(OSError, HTTPException, ValueError, KeyError):
-        _, status = _asked(master, "/dir/status")
-        return json.loads(status)["Topology"]["Max"] > 0 and _asked(s3, "/")[0] == 403
+    from urllib3 import request
+    from urllib3.exceptions import HTTPError
+
+    with suppress(OSError, HTTPError, ValueError, KeyError):
+        status = request("GET", f"http://127.0.0.1:{master}/dir/status", timeout=5, retries=False)
+        unsigned = request("GET", f"http://127.0.0.1:{s3}/", timeout=5, retries=False)
+        return status.json()["Topology"]["Max"] > 0 and unsigned.status == 403
     return False
-
-
-def _asked(port: int, path: str) -> tuple[int, bytes]:
-    """Return the status and the body of an answer."""
-    link = HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        link.request("GET", path)
-        answer = link.getresponse()
-        return answer.status, answer.read()
-    finally:
-        link.close()
 
 
 def _not_serving(log: Path) -> UserError:
