@@ -14,6 +14,7 @@ import pytest
 from tests.support.programs import PROJECT
 
 os.environ["PYTHONPATH"] = str(PROJECT)  # of the programs that tests start, in whichever folder
+os.environ["OMP_NUM_THREADS"] = "1"  # tests run beside one another; what is measured says its threads itself
 
 # One fixture, which takes longer than the tests, serves most tests of such a file: it is one process's. All others go
 # to whichever process is free.
