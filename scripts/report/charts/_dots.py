@@ -68,8 +68,11 @@ def with_runs(
     return found
 
 
-def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
-    """Return a panel for each scenario, in it a row per loader, within that a track per tier (and way of training)."""
+def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS, notes: Sequence[str] = ()) -> Figure:
+    """Return a panel for each scenario, in it a row per loader, within that a track per tier (and way of training).
+
+    A result of which there are no runs is a point itself. Its `words`, where a row has some, stand behind its number.
+    """
     groups = grouped(rows, "scenario")
     most = max(_LEAST_ROWS, most // len(groups))
     shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
@@ -82,14 +85,19 @@ def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
         _bound_lines(axis, found)
         paper.name_axis(axis, loaders[panel])
         paper.number_axis(axis, label)
-    handles = [*paper.tier_handles(rows), paper.handle("result", **paper.TICK)]
+        if any("words" in row for row in found):
+            paper.room_for_words(axis)
+    handles = paper.tier_handles(rows)
+    if any(row["repeat"] is not None for row in rows):
+        handles.append(paper.handle("result", **paper.TICK))
     if any(row.get("bound") in _ROW_BOUNDS for row in rows):
         handles.append(paper.handle("bound of the row", **paper.TICK | {"markeredgecolor": DARK}))
     point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
     ways = [way for way in WAYS if any(row.get("way") == way for row in rows)]
     handles += [paper.handle(way, **point, **({"markerfacecolor": PAPER} if _hollow(way) else {})) for way in ways]
     paper.legend(figure, handles)
-    paper.footnote(figure, paper.limit_note(most, max(len(_loaders(found)) for found in groups.values())))
+    limit = paper.limit_note(most, max(len(_loaders(found)) for found in groups.values()))
+    paper.footnote(figure, [*limit, *notes])
     return figure
 
 
@@ -118,21 +126,25 @@ def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) 
             words = f"{paper.plain(row['tier'])}: {row['status']}"
             axis.annotate(words, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
             continue
-        values = [run[column] for run in runs[row["place"], row["tier_number"], row["slug"]]]
-        ends = [row["interval_low"], row["interval_high"]] if row.get("interval_low") else [min(values), max(values)]
+        values = [run[column] for run in runs.get((row["place"], row["tier_number"], row["slug"]), ())]
+        ends = values or [row[column]]
+        ends = [row["interval_low"], row["interval_high"]] if row.get("interval_low") else [min(ends), max(ends)]
         look = paper.point_look(row["tier_number"])
         fill = {"color": look["color"], "linewidth": 0}
         if _hollow(row.get("way", "")):
             fill = {"facecolor": PAPER, "edgecolor": look["color"], "linewidth": 1.2}
-        axis.scatter(values, [y] * len(values), s=30, marker=look["marker"], alpha=0.6, zorder=3, **fill)
         axis.plot(ends, [y, y], color=INK, linewidth=1, marker="|", markersize=5, zorder=4)
-        axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+        if values:
+            axis.scatter(values, [y] * len(values), s=30, marker=look["marker"], alpha=0.6, zorder=3, **fill)
+            axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+        else:
+            axis.plot(row[column], y, zorder=5, **look)
         end, bound = max(*values, *ends), _bound(row)
         if bound:
             axis.plot([bound] * 2, [y - half, y + half], color=DARK, linewidth=2.4, zorder=4)
             if end < bound < max(1.3 * end, end + 0.12 * largest):
                 end = bound  # which the number would cover
-        paper.number_at(axis, row[column], end, y)
+        axis.annotate(f"{number_text(row[column])} {row.get('words', '')}".rstrip(), (end, y), **paper.LABEL)
 
 
 def _bound(row: Row) -> float | None:
