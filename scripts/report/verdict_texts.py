@@ -284,8 +284,8 @@ def kind_of(tables: Tables) -> str:
 
 
 def asked(tables: Tables, key: str) -> Any:
-    """Return what the config says below `report`; None where the plan is older than that section."""
-    return (tables["dataset"]["report"] or {}).get(key)
+    """Return what the config says below `report`."""
+    return tables["dataset"]["report"].get(key)
 
 
 def had_now(tables: Tables, row: Row) -> Row | None:

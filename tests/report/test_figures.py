@@ -11,16 +11,16 @@ from matplotlib.text import Text
 from scripts.report import charts, draw_figures, render_report
 from scripts.report.charts._common import DARK, INK, PAPER, RULE
 from scripts.report.charts._print import MOST_LINES
-from tests.support.made_runs import Made, session
+from tests.support.made_runs import Made
 from tests.support.report_pages import tables_of
 
 HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }} and a name that does not end"
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
+def measured(measured):
     """The tables of an experiment in which everything there is was measured."""
-    return tables_of(tmp_path_factory.mktemp("session"), **session())
+    return measured[0]
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,6 @@ def test_latency_is_a_dumbbell_of_p50_p99_and_the_slowest_beside_the_users_step(
     [line] = [line for line in axis.lines if list(line.get_xdata()) == [20, 20]]
     assert line.get_linestyle() == "--"
     assert len(legend_labels(figure)) == 4
-
-
-def test_latency_without_a_step_of_the_users_has_no_line(drawn, tmp_path):
-    tables = tables_of(tmp_path, [Made("a", "ram", [461.0] * 2)])
     tables["dataset"]["report"]["step_ms"] = None
     figure = drawn("latency", tables)
     assert len(legend_labels(figure)) == 3
@@ -314,10 +310,3 @@ def test_hostile_names_stay_on_one_line_and_are_text(drawn, measured):
             figure.savefig(file, format="svg")
             assert "<script" not in file.getvalue(), name
         assert "does not end" not in words(figure), name
-
-
-def test_the_same_tables_give_the_same_bytes(measured, tmp_path):
-    for folder in ("first", "second"):
-        draw_figures.draw(measured, tmp_path / folder)
-    for path in (tmp_path / "first").iterdir():
-        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name

@@ -88,8 +88,8 @@ def renamed(tables, name):
 
 
 @pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize("scene", ["clear", "tied", "noisy", "failed"])
-def test_odd_names_are_text_in_every_form(pages, scene, names):
+@pytest.mark.parametrize("scene", ["noisy", "failed"])
+def test_odd_names_are_text(pages, scene, names):
     html = pages(scene, names).html
     assert html.count("<h1") == 1
     page = Page(html)

@@ -10,8 +10,7 @@ from scripts.report import charts, render_report
 from scripts.report.terminal import ranking_lines, verdict_lines
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import number_text
-from tests.support.made_runs import session
-from tests.support.report_pages import report_of, section
+from tests.support.report_pages import section
 
 TWICE = {"speed", "interval", "bound", "bottleneck", "memory", "cpu"}  # in the verdict or the chart, and in the table
 
@@ -47,12 +46,6 @@ def figures(html):
 def different(found):
     """Those whose occurrences differ; seconds for 1,000 items are milliseconds an item."""
     return {name: texts for name, texts in found.items() if len({text.removesuffix(" s") for text in texts}) > 1}
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Tables, figures folder and page of an experiment in which everything there is was measured."""
-    return report_of(tmp_path_factory.mktemp("session"), **session(3))
 
 
 @pytest.fixture(scope="module")

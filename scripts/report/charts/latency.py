@@ -30,7 +30,7 @@ def rows(tables: Tables) -> Rows:
     `batches` are those that were timed; `step_ms` is the user's own (`report.step_ms`), None where none is given.
     """
     found = {result: _times(same) for result, same in grouped(tables["latencies"], "loader", "tier", "slug").items()}
-    step_ms = (tables["dataset"]["report"] or {}).get("step_ms")
+    step_ms = tables["dataset"]["report"].get("step_ms")
     shown = [
         {**common, "group": group_of(row), **found[key(row)], "step_ms": step_ms}
         for row, common in results(tables, "best")

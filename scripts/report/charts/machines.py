@@ -16,7 +16,7 @@ CAPTION = (
     "order differs from machine to machine, a choice made on one does not hold on another."
 )
 NEEDS = "tables of other machines: name their folders as `machines` below `report` in config.yaml"
-_NAME, _TIER = 40, 16  # characters of a machine's and a tier's name
+_NAME, _TIER = 34, 16  # characters of a machine's and a tier's name
 _VALUES = ("items_per_second", "interval_low", "interval_high")
 
 
