@@ -68,16 +68,20 @@ def rank_text(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
-    text = f"{number_text(row['items_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
+    return f"{number_text(row['items_per_second'])} items/s ({_between(row)}){_of_bound(row)}. {bottleneck_text(row)}"
+
+
+def bottleneck_text(row: Row) -> str:
+    """Return what a result's bottleneck is, or why it has none, in a sentence."""
     if not row["bottleneck"]:
         why = "it is looked for in candidates (`measure.bottlenecks`) whose loader has parts that can be left out"
-        return f"{text}The bottleneck is not known: {why}."
+        return f"The bottleneck is not known: {why}."
     if row["bottleneck"] == "none":
-        return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
+        return f"No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
-        return f"{text}The bottleneck is inconclusive: no part stands out for sure."
+        return "The bottleneck is inconclusive: no part stands out for sure."
     share = percent_text(row["bottleneck_percent"])
-    return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
+    return f"Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
 
 
 def _of_bound(row: Row) -> str:

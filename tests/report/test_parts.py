@@ -10,7 +10,6 @@ import pytest
 from matplotlib import pyplot as plt
 
 from scripts.report import charts, downloads, draw_figures, names, render_report
-from scripts.report.charts._common import key
 from scripts.tables.columns import read_tables
 from tests.support.made_runs import Made
 from tests.support.report_pages import links, report_of, row_of, rows_in, section
@@ -19,15 +18,6 @@ from tests.support.report_pages import links, report_of, row_of, rows_in, sectio
 def test_figures_come_with_their_numbers(measured):
     files = links(measured[2])
     assert {f"{name}.csv" for name, chart in charts.every().items() if chart.rows(measured[0])} < files.keys()
-    throughput = rows_in(files["throughput.csv"])
-    speeds = [row["items_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
-    assert speeds == [
-        str(run["items_per_second"])
-        for row in measured[0]["best"]
-        if row["loader"] == "dali_npy" and row["task"] not in ("train", "lightning")
-        for run in measured[0]["runs"]
-        if key(run) == key(row)
-    ]
     assert len(rows_in(files["runs.csv"])) == len(measured[0]["runs"])
     assert len(rows_in(files["ranking.csv"])) == len(measured[0]["ranking"])
 
@@ -78,20 +68,6 @@ def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
     assert row_of(html, "ladder", "change 2") == "2 change 2 a ram 40.0 4.00 3.80 to 4.20 4.00 s 3"
     assert "skipped" in row_of(html, "ladder", "change 3")
     assert "ladder.csv" in links(html)
-
-
-def test_a_ladder_without_any_speed_is_a_table_alone(measured):
-    html = render_report.render({**measured[0], "ladder": [ladder_step(1, None, status="failed")]}, measured[1])
-    assert "failed" in row_of(html, "ladder", "change 1")
-    assert "ladder.csv" not in links(html)
-
-
-def test_cold_rows_say_their_share_of_the_warm_speed(measured):
-    rows = [
-        row for row in charts.load("cold").rows(measured[0]) if (row["loader"], row["tier"]) == ("dali_npy", "disk")
-    ]
-    assert [row["cache"] for row in rows] == ["warm", "cold", "limited"]
-    assert [round(row["of_warm_percent"]) for row in rows] == [100, 28, 54]
 
 
 def test_spans_are_of_the_two_results_that_are_drawn(measured):
