@@ -66,13 +66,13 @@ def test_no_two_have_one_place():
     assert orders == sorted(set(orders))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_without_data_it_says_what_it_would_need(drawn, tmp_path_factory, name):
-    tables = tables_of(tmp_path_factory.mktemp("none"), [Made("a", "ram", ["failed"])])
+def test_without_data_each_says_what_it_would_need(drawn, tmp_path):
+    tables = tables_of(tmp_path, [Made("a", "ram", ["failed"])])
     tables["formats"] = [{**row, "bytes": None, "seconds": None} for row in tables["formats"]]
-    assert charts.load(name).rows(tables) == []
-    [text] = drawn(name, tables).axes[0].texts
-    assert charts.load(name).NEEDS.replace("`", "") in " ".join(text.get_text().split())
+    for name, chart in charts.every().items():
+        assert chart.rows(tables) == [], name
+        [text] = drawn(name, tables).axes[0].texts
+        assert chart.NEEDS.replace("`", "") in " ".join(text.get_text().split())
 
 
 @pytest.mark.parametrize("name", NAMES)

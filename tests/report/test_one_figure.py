@@ -72,25 +72,6 @@ def test_a_figure_that_differs_is_found(measured):
     assert named("speed", first) in different(figures(html))
 
 
-def test_sentences_say_the_figures_of_the_table(measured, found):
-    """Of each goal: speed, interval, share of the bound and of the bottleneck."""
-    tables, _, html = measured
-    words, checked = section(html, "goals"), 0
-    for goal in verdicts(tables):
-        row = goal["row"]
-        assert goal["reason"] in words
-        if named("speed", row) in found:
-            [speed], [interval] = ({*found[named(kind, row)]} for kind in ("speed", "interval"))
-            assert f"{speed} items/s (95 % interval {interval} of {row['runs']} runs)" in goal["reason"]
-            assert (
-                found[named("bound", row)][0] in goal["reason"] and found[named("bottleneck", row)][0] in goal["reason"]
-            )
-            checked += 1
-    assert checked >= 3
-    fact = verdicts(tables)[0]
-    assert fact["fact"] == f"{found[named('speed', fact['row'])][0]} items/s" and fact["fact"] in words
-
-
 def test_how_many_times_faster_is_the_same_in_all_places(measured):
     tables, _, html = measured
     first = verdicts(tables)[0]

@@ -12,7 +12,7 @@ from scripts.report import charts, draw_figures, render_report
 from scripts.report import names as report_names
 from tests.support.made_runs import Made, example, explained
 from tests.support.programs import PROJECT, program_line
-from tests.support.report_pages import Page, links, report_of, rows_in, section, sections, spaced, tables_of
+from tests.support.report_pages import Page, links, report_of, rows_in, sections, spaced, tables_of
 
 HOSTILE = "<script>alert(1)</script>\"'\n$x$ & {{ 7 * 7 }}"
 NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
@@ -80,16 +80,6 @@ ALWAYS = [
 ]
 WITH_DATA = {"timeline", "bottlenecks", "ladder", "scaling", "training", "seconds", "tensors", "cold", "sizes"}
 WITH_DATA |= {"roofline", "noise"}
-NEEDED = (  # of one loader that was run once: what it would need, below "Not measured"
-    *(
-        "preset=ladder",
-        "bottlenecks: candidates",
-        "sweep.workers",
-        "timeline: candidates",
-        "sweep.task",
-    ),
-    *("preset=tensordict", "control runs", "tensors: true", "cache: [warm, cold]", "results with a bound"),
-)
 
 
 def test_sections_are_in_order_and_what_was_not_measured_stands_in_one_list(measured, tmp_path):
@@ -97,8 +87,6 @@ def test_sections_are_in_order_and_what_was_not_measured_stands_in_one_list(meas
     assert [name for name in sections(bare) if name not in WITH_DATA] == ALWAYS
     assert [name for name in sections(measured[2]) if name not in WITH_DATA] == ALWAYS
     assert set(sections(measured[2])) - set(ALWAYS) == WITH_DATA
-    assert [one for one in NEEDED if one not in section(bare, "lacking")] == []
-    assert [one for one in NEEDED if one in section(measured[2], "lacking")] == []
     for html in (bare, measured[2]):
         assert re.findall(r'<li><a href="#([\w-]+)">', html[html.index("<nav") : html.index("</nav>")]) == TOP
 
@@ -116,7 +104,7 @@ def test_trainings_have_a_figure_of_their_own(measured):
     assert titles == ["CPU", "CPU, 20 ms step", "CPU, cold cache", "CPU, limited cache", "CPU, plain loop"]
     figure = picture("training", tables)
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert texts.count("2,100") == texts.count("2,019") == 6
+    assert {"2,107", "2,006", "310", "300"} <= set(texts), "each loader by a bare loop and by Lightning"
 
 
 @pytest.mark.parametrize(("runs", "low", "high"), [(10, 98.5, 101.9), (3, 89.8, 111.2), (1, 105.0, 105.0)])

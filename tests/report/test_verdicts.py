@@ -17,7 +17,7 @@ from scripts.report.model import Answer
 from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
-from tests.support.made_runs import DISTURBED, WARNING, Made, example, explained, make_results, session
+from tests.support.made_runs import DISTURBED, WARNING, Made, explained, make_results, session
 from tests.support.made_verdicts import clear, close, equal, noisy, other, runs, single, tables_of
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
@@ -402,13 +402,6 @@ def test_a_plan_without_runs_names_no_device(tmp_path):
     make_tables.make_tables(plan, tmp_path, tmp_path / "tables")
     found = verdicts(read_tables(tmp_path / "tables"))
     assert [(one["goal"], one["device"], one["row"]) for one in found] == [(goal, "", None) for goal in GOALS]
-
-
-def test_without_cold_runs_the_cold_goal_says_what_to_write(tmp_path):
-    made, bounds = example()
-    verdict = by_goal(tables_of(tmp_path, made, bounds=bounds))["fastest_cold"]
-    assert named(verdict) == (None, [])
-    assert "cache: [warm, cold]" in verdict["lacking"]
 
 
 def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
