@@ -102,13 +102,17 @@ def runs_text(row: Row) -> str:
     return "1 run" if row["runs"] == 1 else f"{row['runs']} runs"
 
 
+def interval_text(row: Row, between: str = " to ") -> str:
+    """Return the ends of a speed's interval; where there is none, of how many runs it is."""
+    if row["interval_low"] is None:
+        return runs_text(row)
+    return f"{number_text(row['interval_low'])}{between}{number_text(row['interval_high'])}"
+
+
 def _between(row: Row) -> str:
     if row["interval_low"] is None:
         return "a single run" if row["runs"] == 1 else runs_text(row)
-    return (
-        f"{100 * CONFIDENCE:g} % interval {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of "
-        f"{row['runs']} runs"
-    )
+    return f"{100 * CONFIDENCE:g} % interval {interval_text(row)} of {row['runs']} runs"
 
 
 def choice_text(verdict: Mapping[str, Any]) -> str:
@@ -172,19 +176,17 @@ def times_text(low: float, high: float) -> str:
     return f"{number_text(low)} to {number_text(high)} times"
 
 
-def _size(tables: Tables, row: Row) -> int | None:
-    """Return the bytes of a result's format; None where it was not written."""
-    return next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+def _taking(tables: Tables, row: Row) -> str:
+    """Return what a result's format takes, such as ``328 MB as memmap``; empty where it was not written."""
+    size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+    return f"{bytes_text(size)} as {row['format']}" if size else ""
 
 
 def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
     if row["declared"]["preloads"]:
-        size = _size(tables, row)
-        took = f", {bytes_text(size)} as {row['format']}" if size else ""
-        took += (
-            f", {bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)" if row["pss_peak_bytes"] else ""
-        )
+        peak = row["pss_peak_bytes"] and f"{bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)"
+        took = "".join(f", {what}" for what in (_taking(tables, row), peak) if what)
         text = f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
         yield Caution("preloads", text)
     if not in_random_order(row):
@@ -192,8 +194,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
         text = f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
         yield Caution("order", text)
     if in_memory(tables, row["tier"]):
-        size = _size(tables, row)
-        took = f" ({bytes_text(size)} as {row['format']})" if size else ""
+        took = f" ({taken})" if (taken := _taking(tables, row)) else ""
         text = f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
         yield Caution("in-memory", text)
     if row["emulated"]:

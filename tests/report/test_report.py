@@ -19,11 +19,11 @@ NAMESPACES = ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink")
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    """The example's tables, figures and report."""
+def few(tmp_path_factory):
+    """The tables of few results, some of which failed or were skipped."""
     made, bounds = example()
     no_gpu = {"loader": "dali_npy", "tier": None, "settings": {"device": "cuda"}, "reason": "no GPU is visible"}
-    return report_of(tmp_path_factory.mktemp("example"), made, bounds, [no_gpu], drawn=True)
+    return tables_of(tmp_path_factory.mktemp("example"), made, bounds, skipped=[no_gpu])
 
 
 @pytest.fixture(scope="module")
@@ -44,24 +44,22 @@ def picture(name, tables):
     return draw_figures.picture(charts.load(name), tables)
 
 
-def test_every_figure_is_there_as_svg_and_png_with_its_caption(drawn):
-    _, figures, _ = drawn
+def test_every_figure_is_there_as_svg_and_png_with_its_caption(measured):
+    _, figures, _ = measured
     names = {f"{name}.{kind}" for name in charts.every() for kind in ("svg", "png", "rst")}
     assert {path.name for path in figures.iterdir()} == names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures.glob("*.png"))
 
 
-def test_the_axes_say_when_they_are_logarithmic(drawn):
-    tables, _, _ = drawn
-    label = picture("throughput", tables).axes[0].get_xlabel()
+def test_the_axes_say_when_they_are_logarithmic(few):
+    label = picture("throughput", few).axes[0].get_xlabel()
     assert "logarithmic" in label  # torchaudio is 370 times below the bound
-    few = {**tables, "best": [row for row in tables["best"] if "memmap" in row["loader"]]}
-    assert "logarithmic" not in picture("throughput", few).axes[0].get_xlabel()
+    fewer = {**few, "best": [row for row in few["best"] if "memmap" in row["loader"]]}
+    assert "logarithmic" not in picture("throughput", fewer).axes[0].get_xlabel()
 
 
-def test_loaders_without_a_speed_are_named_in_the_figure(drawn):
-    tables, _, _ = drawn
-    axis = picture("throughput", tables).axes[0]
+def test_loaders_without_a_speed_are_named_in_the_figure(few):
+    axis = picture("throughput", few).axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()][-1] == "dali_wav"
     assert {"disk: failed", "ram: skipped", "disk: skipped"} <= {text.get_text() for text in axis.texts}
 
@@ -149,8 +147,8 @@ def test_text_from_outside_is_text(hostile):
     assert any(HOSTILE in row.values() for row in rows_in(links(html)["throughput.csv"]))
 
 
-def test_the_report_needs_nothing_from_outside(drawn):
-    text = drawn[2]
+def test_the_report_needs_nothing_from_outside(measured):
+    text = measured[2]
     assert text.count("data:image/svg+xml") > 6
     text = re.sub(r"<!DOCTYPE svg PUBLIC [^>]*>", "", text)
     for namespace in NAMESPACES:
@@ -161,8 +159,8 @@ def test_the_report_needs_nothing_from_outside(drawn):
     assert all(url.startswith(("#", "%23")) for url in re.findall(r"url\(([^)]*)\)", text))
 
 
-def test_only_the_scripts_of_the_report_may_run(drawn):
-    page = Page(drawn[2])
+def test_only_the_scripts_of_the_report_may_run(measured):
+    page = Page(measured[2])
     policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
     scripts = [text for name, kind, text in page.scripts if name == "script" and kind is None]
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
@@ -179,23 +177,23 @@ def test_homes_and_user_names_are_left_out(monkeypatch):
     assert report_names.anonymous("/var/lib/doras/home/x 24 items/s alice") == "/var/lib/doras/home/x 24 items/s alice"
 
 
-def test_a_figure_that_is_not_there_is_named(drawn, tmp_path):
+def test_a_figure_that_is_not_there_is_named(measured, tmp_path):
     with pytest.raises(UserError, match="feedrate figures"):
-        render_report.render(drawn[0], tmp_path)
+        render_report.render(measured[0], tmp_path)
 
 
-def test_programs_by_hand(drawn, tmp_path):
-    tables = drawn[1].parent / "tables"
+def test_programs_by_hand(measured, tmp_path):
+    tables = measured[1].parent / "tables"
     figures, out, light = tmp_path / "figures", tmp_path / "index.html", tmp_path / "light.html"
     for program, arguments in (
         ("draw_figures.py", ["--tables", tables, "--out", figures]),
-        ("render_report.py", ["--tables", tables, "--figures", drawn[1], "--out", out, "--light", light]),
+        ("render_report.py", ["--tables", tables, "--figures", measured[1], "--out", out, "--light", light]),
     ):
         done = subprocess.run([*program_line(program), *arguments], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    assert out.read_text(encoding="utf-8") == drawn[2]
-    assert light.read_text(encoding="utf-8") == render_report.render(*drawn[:2], tables, light_of=str(out))
-    for path in drawn[1].iterdir():
+    assert out.read_text(encoding="utf-8") == measured[2]
+    assert light.read_text(encoding="utf-8") == render_report.render(*measured[:2], tables, light_of=str(out))
+    for path in measured[1].iterdir():
         assert path.read_bytes() == (tmp_path / "figures" / path.name).read_bytes(), "drawn by several processes"
     done = subprocess.run(
         [*program_line("draw_figures"), "--tables", tmp_path / "none", "--out", tmp_path / "no"],

@@ -18,7 +18,7 @@ from scripts.report.verdicts import _sustains, main_panel, verdicts
 from scripts.tables import make_tables
 from scripts.tables.columns import read_tables
 from tests.support.made_runs import DISTURBED, WARNING, Made, explained, make_results, session
-from tests.support.made_verdicts import clear, close, equal, noisy, other, runs, single, tables_of
+from tests.support.made_verdicts import clear, close, noisy, other, runs, single, tables_of
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
 HOSTILE = "<script>alert(1)</script>\"'\n\033[31m$x$ & {{ 7 * 7 }}"
@@ -93,32 +93,6 @@ def test_what_one_has_now_may_be_the_answer_a_tie_slower_or_without_a_speed(tmp_
 def chosen(tmp_path, made, now=None):
     """Return the verdict for the fastest."""
     return by_goal(tables_of(tmp_path, made, now))["fastest"]
-
-
-def test_one_that_is_surely_the_fastest_is_to_be_used(tmp_path):
-    verdict = chosen(tmp_path, clear())
-    assert (named(verdict), verdict["form"], verdict["behind"]) == ((("a", "disk"), []), "use", 1.0)
-
-
-def test_equal_ones_are_called_so_with_how_far_they_may_differ_and_the_cheapest_is_first(tmp_path):
-    verdict = chosen(tmp_path, equal())
-    assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "equal")
-    assert 1 < verdict["behind"] < 1.02
-
-
-@pytest.mark.parametrize(("apart", "form"), [(0.08, "equal"), (0.3, "noisy")])
-def test_equal_are_only_those_that_surely_differ_by_less_than_a_quarter(tmp_path, apart, form):
-    factors = [1 + apart * sign for sign in (1, -1, 1, -1, 1, -1, 1, -1)]
-    made = [Made("a", "disk", [100 * factor for factor in factors]), Made("b", "disk", [100.0] * 8)]
-    verdict = chosen(tmp_path, made)
-    assert len(verdict["ties"]) == 1
-    assert (verdict["form"], verdict["behind"] <= 1.25) == (form, form == "equal")
-
-
-def test_one_that_is_surely_close_to_any_is_to_be_used_though_others_are_scattered(tmp_path):
-    verdict = chosen(tmp_path, close())
-    assert (named(verdict), verdict["form"]) == ((("b", "disk"), [("a", "disk")]), "use"), "a is the cheaper one"
-    assert 1 <= verdict["behind"] <= 1.25
 
 
 @pytest.mark.parametrize(("now", "slowest"), [(None, "d"), ("c", "c"), ("a", "d")])
@@ -197,13 +171,6 @@ def test_what_is_to_be_used_says_that_it_does_not_feed_the_step_and_what_does(tm
     assert verdict["row"]["loader"] == "b" and verdict["form"] == "use"
     cautions = [one.text for one in verdict["cautions"] if one.code == "starves"]
     assert len(cautions) == bool(named) and all(part in cautions[0] for part in named)
-
-
-@pytest.mark.parametrize(("made", "fed"), [(close, "a"), (noisy, "a"), (noisy, "b")])
-def test_what_alone_feeds_the_step_of_those_that_lead_is_to_be_used_however_far_it_may_be_behind(tmp_path, made, fed):
-    verdict = of_the_step(tmp_path, made(), **{fed: 95.0})
-    assert (verdict["row"]["loader"], verdict["form"]) == (fed, "use") and verdict["behind"] > 1.25
-    assert not [one.text for one in verdict["cautions"] if one.code == "starves"]
 
 
 def test_a_loader_that_holds_everything_is_named_on_a_disk(tmp_path):
