@@ -385,11 +385,10 @@ def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
 # The terminal
 
 
-def test_the_terminal_ends_with_the_verdict(tmp_path):
-    experiment = session()
-    tables = tables_of(tmp_path, experiment.pop("made"), "torchaudio", **experiment)
+def test_the_terminal_ends_with_the_verdict(measured):
+    tables, figures, _ = measured
     program = Path(print_ranking.__file__)
-    command = [sys.executable, program, "--tables", tmp_path / "tables", "--reports", "report/index.html"]
+    command = [sys.executable, program, "--tables", figures.parent / "tables", "--reports", "report/index.html"]
     printed = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
     lines = terminal.verdict_lines(tables, colour=False)
     assert printed.endswith("\n".join([*lines, "Report: report/index.html", ""]))

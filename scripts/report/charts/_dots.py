@@ -1,6 +1,6 @@
 """Values of results by loader, a track for each tier: every run as a point, the result, its interval, the bound."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scripts.report.charts import _print as paper
@@ -37,30 +37,27 @@ def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Seq
     found = []
     for group in grouped(results, "scenario").values():
         if any(row[column] is not None for row in group):
-            entries = ((row, about(row, tiers) | {"status": row["status"]}, also) for row in group)
-            found += with_runs(tables, entries, column, best)
+            entries = [(row, about(row, tiers) | {"status": row["status"]}) for row in group]
+            found += with_runs(tables, entries, column, best, also)
     return found
 
 
 def with_runs(
-    tables: Tables,
-    results: Iterable[tuple[Row, dict[str, Any], Sequence[str]]],
-    column: str,
-    best: Callable[..., float],
-) -> Rows:
-    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each run.
+    tables: Tables, results: Sequence[tuple[Row, dict[str, Any]]], column: str, best: Callable[..., float],
+    also: Sequence[str],
+) -> Rows:  # fmt: skip
+    """Return a row for each (result, what is common to its rows) with the columns `also`, and one for each run.
 
     `place` is that of the loader, the best first and those without a value last.
     """
-    results = list(results)
     values: dict[str, list[float]] = {}
-    for row, common, _ in results:
+    for row, common in results:
         values.setdefault(common["loader"], []).extend([] if row[column] is None else [row[column]])
     sign = -1 if best is max else 1
     order = sorted(values, key=lambda name: (not values[name], sign * best(values[name], default=0), name))
     runs = grouped((run for run in tables["runs"] if run[column] is not None), "loader", "tier", "slug")
     found = []
-    for row, common, also in results:
+    for row, common in results:
         common = {**common, "place": order.index(common["loader"])}
         found.append({**common, "repeat": None, column: row[column], **{name: row[name] for name in also}})
         if row[column] is not None:
