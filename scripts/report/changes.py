@@ -10,7 +10,7 @@ from scripts.common.errors import UserError
 from scripts.common.rounds import critical
 from scripts.common.text import number_text
 from scripts.report.groups import machine_text
-from scripts.report.others import check_items, check_protocol, data_text
+from scripts.report.others import check_items, check_protocol, data_text, same_runs
 from scripts.report.verdict_texts import key
 from scripts.tables.columns import settings_text
 from scripts.tables.groups import grouped
@@ -76,7 +76,7 @@ def _check(tables: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
     check_items("--baseline", tables, baseline)
     if ours != theirs:
         raise UserError(f"--baseline: found {theirs}, allowed is {ours}: sessions of other data do not compare.")
-    if tables["runs"] and (tables["host"], tables["runs"]) == (baseline["host"], baseline["runs"]):
+    if same_runs(tables, baseline):
         raise UserError(
             "--baseline: found the very runs of this session, allowed is an earlier one: nothing was measured since. "
             f"Delete results/runs/{tables['dataset']['dataset']}, and type the same command again."

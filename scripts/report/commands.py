@@ -33,7 +33,7 @@ def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[s
     """Return what gives a result some `factor` times its runs: what it is called, such as ``5 minutes``, and the
     command.
     """
-    measure = tables["dataset"]["measure"] or {}
+    measure = tables["dataset"]["measure"]
     timed = isinstance(measure.get("minutes"), int | float)
     key = "train_repeats" if row["task"] in TRAINING else "minutes" if timed else "repeats"
     least, noun = (1, "minutes") if key == "minutes" else (2, "repeats")

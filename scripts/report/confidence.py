@@ -84,9 +84,7 @@ def _runs(row: Mapping[str, Any]) -> str:
 def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
     """Return what to type for results to be run side by side."""
     tied = {row["tier"] for row in (verdict["row"], *verdict["ties"])}
-    if (tables["dataset"]["measure"] or {}).get("ram_copies") != "one" or not any(
-        in_memory(tables, tier) for tier in tied
-    ):
+    if tables["dataset"]["measure"].get("ram_copies") != "one" or not any(in_memory(tables, tier) for tier in tied):
         return _longer(tables, verdict["row"], 3.0)
     command = typed(of_session(tables), "measure='{ram_copies: all}'")
     return f"Copies in RAM are there one after the other, so that they never are. Where all fit, type: `{command}`"
@@ -94,7 +92,7 @@ def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
 
 def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
     """Return what to type for a session so many times longer."""
-    minutes = (tables["dataset"]["measure"] or {}).get("minutes")
+    minutes = tables["dataset"]["measure"].get("minutes")
     timed = isinstance(minutes, int | float) and row["task"] not in TRAINING
     if factor > MOST_TIMES or (timed and factor * minutes > MOST_MINUTES):
         return "The machine is too noisy for this question: measure when it is idle."

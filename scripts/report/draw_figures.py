@@ -38,7 +38,7 @@ _RC = {
     "font.family": "DejaVu Sans", "text.parse_math": False, "figure.constrained_layout.use": True,
     "svg.hashsalt": "feedrate", "savefig.dpi": 150,
 }  # fmt: skip
-_SHARED: dict[str, Any] = {}  # by the processes of a pool
+_SHARED: dict[str, Any] = {}  # the tables and the folder, which forks inherit
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
@@ -72,26 +72,19 @@ def draw(tables: Tables, out: Path, processes: int = 1) -> None:
 
     Several processes are forks, which inherit the tables: only a program without threads may ask for them.
     """
-    shared = {"tables": with_others(tables), "out": out}
+    _SHARED.update(tables=with_others(tables), out=out)
     with style():
         if processes == 1:
-            for name in charts.every():
-                _write(name, **shared)
+            list(map(_write, charts.every()))
             return
-        forked = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(processes, forked, _SHARED.update, (shared,)) as pool:
-            list(pool.map(_write_shared, charts.every()))
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+            list(pool.map(_write, charts.every()))
 
 
-def _write_shared(name: str) -> None:
-    """Write one chart, in a process of the pool."""
-    _write(name, **_SHARED)
-
-
-def _write(name: str, tables: Tables, out: Path) -> None:
+def _write(name: str) -> None:
     """Write one chart."""
-    chart = charts.load(name)
-    figure = picture(chart, tables)
+    chart, out = charts.load(name), _SHARED["out"]
+    figure = picture(chart, _SHARED["tables"])
     with whole_file(out / f"{name}.svg", "wb") as file:
         figure.savefig(file, format="svg", metadata=_NO_METADATA)
     with whole_file(out / f"{name}.png", "wb") as file:

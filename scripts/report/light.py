@@ -5,7 +5,7 @@ stays blank (`url::kMaxURLChars`).
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -27,38 +27,33 @@ def lightened(
     left out, and the page says so. Where the tables alone are too large, it is a page that names the full report.
     """
     charts = {name: {**chart, "csv": ""} for name, chart in parts["charts"].items()}
-    files = [_left_out(file, parts["light_of"]) for file in parts["downloads"]]
-    bare = {**parts, "charts": charts, "figures": {}, "downloads": files}
+    left_out = [_left_out(file, parts["light_of"]) for file in parts["downloads"]]
+    bare = {**parts, "charts": charts, "figures": {}, "downloads": left_out}
     room = LIMIT - len(page(bare, False).encode())
     if room < 0:
         return page(bare, True)
-    named = {file["name"]: file["address"] for file in parts["downloads"]}
-    kept, room = _fitting([(("file", KEPT), named[KEPT])], room)
-    drawn = {name: chart for name, chart in parts["charts"].items() if chart["rows"]}
-    shown, room = _fitting(((name, picture_address(pictures[name])) for name in drawn), room)
-    offered = {("csv", name): chart["csv"] for name, chart in drawn.items()}
-    offered |= {("file", file["name"]): file["address"] for file in parts["downloads"] if file["address"]}
-    small = ((key, address) for key, address in offered.items() if len(address) <= FILE_LIMIT)
-    others = sorted((one for one in small if one[0] not in kept), key=lambda one: len(one[1]))
-    held = kept | _fitting(others, room)[0]
-    for name, chart in charts.items():
-        chart["csv"] = held.get(("csv", name), "")
-    bare["downloads"] = [
-        whole if ("file", whole["name"]) in held else left
-        for whole, left in zip(parts["downloads"], files, strict=True)
-    ]
-    return page({**bare, "figures": shown}, False)
-
-
-def _fitting(addresses: Iterable[tuple[Any, str]], room: int) -> tuple[dict[Any, str], int]:
-    """Return those addresses that fit into some bytes, one after the other, and the bytes that are left."""
-    found = {}
-    for key, address in addresses:
+    drawn = {name: chart["csv"] for name, chart in parts["charts"].items() if chart["rows"]}
+    files = {file["name"]: file["address"] for file in parts["downloads"] if file["address"]}
+    small = {("csv", name): address for name, address in drawn.items()}
+    small |= {("file", name): address for name, address in files.items() if name != KEPT}
+    small = {key: address for key, address in small.items() if len(address) <= FILE_LIMIT}
+    held = {}
+    for key, address in [
+        (("file", KEPT), files[KEPT]),
+        *((("picture", name), picture_address(pictures[name])) for name in drawn),
+        *sorted(small.items(), key=lambda one: len(one[1])),
+    ]:
         needed = len(address.encode()) + 300  # the element around it
         if needed <= room:
-            found[key] = address
+            held[key] = address
             room -= needed
-    return found, room
+    for name, chart in charts.items():
+        chart["csv"] = held.get(("csv", name), "")
+    bare["figures"] = {name: held["picture", name] for name in drawn if ("picture", name) in held}
+    bare["downloads"] = [
+        file if ("file", file["name"]) in held else _left_out(file, parts["light_of"]) for file in parts["downloads"]
+    ]
+    return page(bare, False)
 
 
 def _left_out(file: Mapping[str, Any], full: str) -> dict[str, Any]:

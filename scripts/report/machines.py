@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scripts.report.config import code_text
 from scripts.report.groups import machine_text
 from scripts.report.others import data_text
-from scripts.report.verdict_texts import asked, place, rank_text, runs_text
+from scripts.report.verdict_texts import asked, interval_text, place, rank_text
 from scripts.tables.columns import number_text, scenarios
 from scripts.tables.groups import first_of
 
@@ -136,9 +136,7 @@ def _step(tables: Tables) -> str:
 
 def speed_and_rank(row: Row) -> str:
     """Return the speed of a result with its interval, and its rank on its machine."""
-    ends = (row["interval_low"], row["interval_high"])
-    interval = runs_text(row) if ends[0] is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
-    return f"{number_text(row['items_per_second'])} items/s ({interval}), rank {rank_text(row)}"
+    return f"{number_text(row['items_per_second'])} items/s ({interval_text(row)}), rank {rank_text(row)}"
 
 
 def machine_lines(tables: Tables) -> Iterator[str]:

@@ -49,8 +49,8 @@ class Unit(NamedTuple):
 
 
 def unit_of(corpus: Mapping[str, Any]) -> Unit:
-    """Return what the data of a corpus consists of; of records from before there were kinds it is audio."""
-    item = sample.from_json(corpus["sample"]) if "sample" in corpus else sample.audio(corpus["samples"])
+    """Return what the data of a corpus consists of."""
+    item = sample.from_json(corpus["sample"])
     sizes = ((item.dtype, item.bytes), (item.stored, item.stored_bytes))
     named = {"audio": "16-bit samples", "image": "decoded images"}
     return Unit(sizes if item.dtype != item.stored else sizes[:1], named.get(item.kind, f"arrays of {item.stored}"))

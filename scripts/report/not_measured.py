@@ -110,7 +110,7 @@ def _of_a_gpu(tables: Tables) -> Iterator[tuple[str, str, str]]:
 
 
 def _takes(tables: Tables, name: str) -> str:
-    measure = tables["dataset"]["measure"] or {}
+    measure = tables["dataset"]["measure"]
     if name in _PRESETS:
         measure = measure | _preset(_PRESETS[name]).get("measure", {})
     minutes = measure.get("minutes", "none")

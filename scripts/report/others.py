@@ -34,7 +34,7 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
     given, dataset = asked(tables, "machines"), tables["dataset"]["dataset"]
     check_folders("report.machines", [folder for _, folder in machine_folders(given)], dataset)
     found: list[dict[str, Any]] = []
-    for name, folder in machine_folders(given):
+    for title, folder in machine_folders(given):
         key = f"report.machines: {folder}"
         host = Path(folder, "host.json")
         if host.is_file():  # first of all: tables of another protocol may have other columns
@@ -43,8 +43,13 @@ def _machines(tables: Tables) -> list[dict[str, Any]]:
         hint = "Make them there with this version, by snakemake, and copy them again"
         other = _read(key, folder, f"{hint}; or take the folder out of the list.")
         check_items(key, tables, other)
-        _check_other(key, other, [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)])
-        found.append({"name": name, "folder": folder, "tables": other})
+        for name, same in [("this session itself", tables), *((one["folder"], one["tables"]) for one in found)]:
+            if same_runs(other, same):
+                raise UserError(
+                    f"{key}: found the very runs of {name}, allowed is each machine once. Take it out of the list, or "
+                    "name the folder of another machine."
+                )
+        found.append({"name": title, "folder": folder, "tables": other})
     return found
 
 
@@ -99,11 +104,6 @@ def _item_text(corpus: Mapping[str, Any]) -> str:
     return f"{corpus.get('seconds', 'unknown')} s at {corpus.get('sample_rate', 'unknown')} Hz"
 
 
-def _check_other(key: str, tables: Tables, others: Iterable[tuple[str, Tables]]) -> None:
-    """Refuse a copy of tables that are there already: no machine stands beside itself."""
-    for name, other in others:
-        if tables["runs"] and (tables["host"], tables["runs"]) == (other["host"], other["runs"]):
-            raise UserError(
-                f"{key}: found the very runs of {name}, allowed is each machine once. Take it out of the list, or "
-                "name the folder of another machine."
-            )
+def same_runs(tables: Tables, other: Tables) -> bool:
+    """Return whether tables are a copy of others: no machine, and no session, stands beside itself."""
+    return bool(tables["runs"]) and (tables["host"], tables["runs"]) == (other["host"], other["runs"])

@@ -39,8 +39,6 @@ def main(arguments: argparse.Namespace) -> None:
         rows = [row for row in rows if wanted in (None, row[column])]
     row = rows[0]
     text = placed_program(row, tables["tiers"])
-    if text is None:
-        raise UserError(f"{row['loader']}: found no program in its records, which are older. Measure it again.")
     print(text, end="")
     print(f"{row['loader']} on {row['tier']}, {settings_text(row)}", file=sys.stderr)
     for path in companions(text):

@@ -183,7 +183,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "takes_columns": (*TAKES, *_more_columns(ranking)),
         "goals": goals,
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
-        "now": (tables["dataset"]["report"] or {}).get("now"),
+        "now": tables["dataset"]["report"].get("now"),
         "holding": holding(best, tables["parts"]),
         "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["waiting"])],
         "least_percent": LEAST_PERCENT,
@@ -217,7 +217,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "disturbed_runs": sum(row["disturbed"] or 0 for row in ranking),
         "kept_text": kept_text(tables["dataset"]),
         "measured_runs": sum(row["runs"] or 0 for row in ranking),
-        "measure": facts(tables["dataset"]["measure"] or {}),
+        "measure": facts(tables["dataset"]["measure"]),
         "config": config_text(tables["dataset"]["config"]),
         "code": code_text(tables["host"]["commits"]),
         "page_commit": commit(),
@@ -240,15 +240,8 @@ def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a verdict with the `program` to paste, or with `no_program`, why there is none."""
-    row = goal["row"]
-    goal = {**goal, "program": "", "no_program": ""}
-    if row is None:
-        return goal
-    program = placed_program(row, tables["tiers"])
-    if program is None:
-        return goal | {"no_program": "Its records hold no program: they were written before records did."}
-    return goal | {"program": program}
+    """Return a verdict with the `program` to paste; empty without a result."""
+    return {**goal, "program": placed_program(goal["row"], tables["tiers"]) if goal["row"] else ""}
 
 
 def choice_heading(verdict: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ COMPANIONS = PROJECT / "scripts" / "loaders" / "_ring"
 WIDTH = 118  # of the comments, in columns
 
 
-def snippet(row: Mapping[str, Any]) -> str | None:
-    """Return the program of a result, a row of `best` or `ranking`; None where its record holds none.
+def snippet(row: Mapping[str, Any]) -> str:
+    """Return the program of a result, a row of `best` or `ranking` with a speed.
 
     Of a loader in a file of the user's own it is a comment that says so.
     """
@@ -21,20 +21,17 @@ def snippet(row: Mapping[str, Any]) -> str | None:
     if declared.get("own_file"):
         text = f"{row['loader']} is your own loader: {declared['own_file']} is its program."
         return textwrap.fill(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n"
-    return declared.get("program")
+    return declared["program"]
 
 
-def placed_program(row: Mapping[str, Any], tiers: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the `snippet` of a result below a comment that says where its data was; None where there is no snippet.
+def placed_program(row: Mapping[str, Any], tiers: Iterable[Mapping[str, Any]]) -> str:
+    """Return the `snippet` of a result below a comment that says where its data was.
 
     The workflow's copies on a tier need not last.
     """
-    program = snippet(row)
-    if program is None:
-        return None
     path = next((tier["path"] for tier in tiers if tier["tier"] == row["tier"]), None)
     where = " ".join(f"tier {row['tier']}{f', {path}' if path else ''}".split())  # one line, whatever the path
-    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n{program}"
+    return f"# Measured on {where}: copy the folder that `data` names there, and name the copy.\n{snippet(row)}"
 
 
 def companions(program: str) -> list[Path]:

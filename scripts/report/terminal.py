@@ -11,7 +11,7 @@ from scripts.report.confidence import confidence
 from scripts.report.kept import kept_text
 from scripts.report.machines import machine_lines
 from scripts.report.others import read_baseline, with_others
-from scripts.report.verdict_texts import FEW_RUNS, Caution, asked, choice_text, rank_text, runs_text
+from scripts.report.verdict_texts import FEW_RUNS, Caution, asked, choice_text, interval_text, rank_text
 from scripts.report.verdict_texts import place as place_of
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import number_text, scenarios, settings_text
@@ -76,7 +76,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         rank_text(row),
         *names,
         number_text(row["items_per_second"]),
-        _between(row),
+        interval_text(row, " - "),
         "-" if percent is None else number_text(percent, 2),
         BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
         number_text(row["first_batch_seconds"]) or "-",
@@ -87,12 +87,6 @@ def _settings(row: Row) -> str:
     """Return the slug without what the scenario's name says: the device, task, cache and step."""
     said = {row["device"], row["task"], row["cache"], *([f"step{row['step_ms']:g}"] if row["step_ms"] else [])}
     return "-".join(part for part in row["slug"].split("-") if part.replace("_", ".") not in said)
-
-
-def _between(row: Row) -> str:
-    if row["interval_low"] is None:
-        return runs_text(row)
-    return f"{number_text(row['interval_low'])} - {number_text(row['interval_high'])}"
 
 
 def _caveats(best: Sequence[Row]) -> list[str]:

@@ -68,16 +68,20 @@ def rank_text(row: Row) -> str:
 
 def speed_text(row: Row) -> str:
     """Return a result's speed, its share of the bound, and what the bottleneck is, in two or three sentences."""
-    text = f"{number_text(row['items_per_second'])} items/s ({_between(row)}){_of_bound(row)}. "
+    return f"{number_text(row['items_per_second'])} items/s ({_between(row)}){_of_bound(row)}. {bottleneck_text(row)}"
+
+
+def bottleneck_text(row: Row) -> str:
+    """Return what a result's bottleneck is, or why it has none, in a sentence."""
     if not row["bottleneck"]:
         why = "it is looked for in candidates (`measure.bottlenecks`) whose loader has parts that can be left out"
-        return f"{text}The bottleneck is not known: {why}."
+        return f"The bottleneck is not known: {why}."
     if row["bottleneck"] == "none":
-        return f"{text}No part of its work takes {LEAST_PERCENT:g} % of the time."
+        return f"No part of its work takes {LEAST_PERCENT:g} % of the time."
     if row["bottleneck"] == "unclear":
-        return f"{text}The bottleneck is inconclusive: no part stands out for sure."
+        return "The bottleneck is inconclusive: no part stands out for sure."
     share = percent_text(row["bottleneck_percent"])
-    return f"{text}Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
+    return f"Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
 
 
 def _of_bound(row: Row) -> str:
@@ -98,13 +102,17 @@ def runs_text(row: Row) -> str:
     return "1 run" if row["runs"] == 1 else f"{row['runs']} runs"
 
 
+def interval_text(row: Row, between: str = " to ") -> str:
+    """Return the ends of a speed's interval; where there is none, of how many runs it is."""
+    if row["interval_low"] is None:
+        return runs_text(row)
+    return f"{number_text(row['interval_low'])}{between}{number_text(row['interval_high'])}"
+
+
 def _between(row: Row) -> str:
     if row["interval_low"] is None:
         return "a single run" if row["runs"] == 1 else runs_text(row)
-    return (
-        f"{100 * CONFIDENCE:g} % interval {number_text(row['interval_low'])} to {number_text(row['interval_high'])} of "
-        f"{row['runs']} runs"
-    )
+    return f"{100 * CONFIDENCE:g} % interval {interval_text(row)} of {row['runs']} runs"
 
 
 def choice_text(verdict: Mapping[str, Any]) -> str:
@@ -168,19 +176,17 @@ def times_text(low: float, high: float) -> str:
     return f"{number_text(low)} to {number_text(high)} times"
 
 
-def _size(tables: Tables, row: Row) -> int | None:
-    """Return the bytes of a result's format; None where it was not written."""
-    return next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+def _taking(tables: Tables, row: Row) -> str:
+    """Return what a result's format takes, such as ``328 MB as memmap``; empty where it was not written."""
+    size = next((one["bytes"] for one in tables["formats"] if one["format"] == row["format"]), None)
+    return f"{bytes_text(size)} as {row['format']}" if size else ""
 
 
 def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
     """Yield what one has to know before one acts on a result, each as one or two sentences."""
     if row["declared"]["preloads"]:
-        size = _size(tables, row)
-        took = f", {bytes_text(size)} as {row['format']}" if size else ""
-        took += (
-            f", {bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)" if row["pss_peak_bytes"] else ""
-        )
+        peak = row["pss_peak_bytes"] and f"{bytes_text(row['pss_peak_bytes'])} with all else at its peak (PSS)"
+        took = "".join(f", {what}" for what in (_taking(tables, row), peak) if what)
         text = f"{row['loader']} holds the whole set in memory{took}: the set must fit, and storage has no part in it."
         yield Caution("preloads", text)
     if not in_random_order(row):
@@ -188,8 +194,7 @@ def cautions(tables: Tables, row: Row) -> Iterator[Caution]:
         text = f"{row['loader']}'s order is not quite random: {order}. Note it where neighbours in a shard are alike."
         yield Caution("order", text)
     if in_memory(tables, row["tier"]):
-        size = _size(tables, row)
-        took = f" ({bytes_text(size)} as {row['format']})" if size else ""
+        took = f" ({taken})" if (taken := _taking(tables, row)) else ""
         text = f"The files on {row['tier']} are in memory{took}, beside what the loader takes: they must fit."
         yield Caution("in-memory", text)
     if row["emulated"]:
@@ -284,8 +289,8 @@ def kind_of(tables: Tables) -> str:
 
 
 def asked(tables: Tables, key: str) -> Any:
-    """Return what the config says below `report`; None where the plan is older than that section."""
-    return (tables["dataset"]["report"] or {}).get(key)
+    """Return what the config says below `report`."""
+    return tables["dataset"]["report"].get(key)
 
 
 def had_now(tables: Tables, row: Row) -> Row | None:

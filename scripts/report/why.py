@@ -5,10 +5,9 @@ from typing import Any
 
 from scripts.common.statistics import Comparison
 from scripts.common.text import percent_text
-from scripts.common.vocabulary import BOTTLENECKS, PARTS
-from scripts.report.verdict_texts import contrasted, key, place, times_text
+from scripts.common.vocabulary import PARTS
+from scripts.report.verdict_texts import bottleneck_text, contrasted, key, place, times_text
 from scripts.report.verdicts import compared
-from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import number_text
 
 MOST_PARTS = 4  # of a batch's time in a sentence
@@ -45,17 +44,7 @@ def text(tables: Tables, row: Row) -> str:
             f"{PARTS[part['part']].text.partition(':')[0]} {percent_text(part['percent'])}" for part in parts
         )
         took += f" Of that, which may overlap: {shares}."
-    return " ".join(filter(None, (took, _held(row), _waited(tables, row))))
-
-
-def _held(row: Row) -> str:
-    if not row["bottleneck"]:
-        return "Its bottleneck was not looked for, or no part of it can be left out."
-    if row["bottleneck"] == "none":
-        return f"No part takes {LEAST_PERCENT:g} % of the time."
-    if row["bottleneck"] == "unclear":
-        return "The bottleneck is inconclusive: no part stands out for sure."
-    return f"The bottleneck is {BOTTLENECKS[row['bottleneck']].text}."
+    return " ".join(filter(None, (took, bottleneck_text(row), _waited(tables, row))))
 
 
 def _waited(tables: Tables, row: Row) -> str:

@@ -9,51 +9,29 @@ import pytest
 
 from scripts.report.hero import Axis, hero
 from scripts.report.model import feeds_text, fits_text, needs_text
-from tests.support import browser
-from tests.support.made_runs import Made, session
-from tests.support.report_pages import report_of, tables_of
 
 HOSTILE = "<script>alert(1)</script>"
-LOADERS, WORKERS = 25, range(10)
 WIDTHS = (390, 1000, 1600)
 UNFOLD = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+REPORTS = ("campaign_page", "large_page")
 
 
 @pytest.fixture(scope="module")
-def campaign_page(tmp_path_factory):
+def campaign_page(measured):
     """The report of an experiment in which everything there is was measured."""
-    browser.program()
-    return written(tmp_path_factory.mktemp("session"), **session(3))
+    return written(measured)
 
 
 @pytest.fixture(scope="module")
-def campaign_tables(tmp_path_factory):
-    """The tables of the same."""
-    return tables_of(tmp_path_factory.mktemp("tables"), **session(3))
-
-
-@pytest.fixture(scope="module")
-def large_page(tmp_path_factory):
+def large_page(large):
     """The report of 500 results, some of which have odd names."""
-    browser.program()
-    warning = dict.fromkeys(("code", "seen", "cause", "hint"), HOSTILE)
-    names = [HOSTILE, "a" * 90, "ünïcode 音声 🎧", "\"quoted\" & 'single'", "${alert(1)}{{ 7 * 7 }}"]
-    names += [f"loader_{number}" for number in range(LOADERS - len(names))]
-    made = [
-        Made(name, tier, [100.0 + 7 * place + workers], workers=workers, warnings=[warning] if not workers else [])
-        for place, name in enumerate(names)
-        for tier in ("ram", HOSTILE)
-        for workers in WORKERS
-    ]
-    made[-1] = Made(names[-1], HOSTILE, ["failed"], workers=9, problems=[HOSTILE])
-    made[-2] = Made(names[-1], HOSTILE, ["skipped"], workers=8, reason=HOSTILE)
-    return written(tmp_path_factory.mktemp("large"), made=made, bounds={("cpu", 32): [400.0]})
+    return written(large)
 
 
-def written(root: Path, **made) -> Path:
-    """Return the path of a report of made runs."""
-    path = root / "index.html"
-    path.write_text(report_of(root, drawn=True, **made)[2], encoding="utf-8")
+def written(report) -> Path:
+    """Return the path of a report that is (tables, figures folder, HTML)."""
+    path = report[1].parent / "index.html"
+    path.write_text(report[2], encoding="utf-8")
     return path
 
 
@@ -69,29 +47,29 @@ def values(page, column):
     return cells.evaluate_all("cells => cells.map(cell => cell.dataset.value)")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_chart_is_drawn_and_fits(visit, campaign_page, width):
-    there = visit(campaign_page, width)
+@pytest.mark.parametrize("report", REPORTS)
+def test_every_chart_is_drawn_and_nothing_is_wider_than_any_screen(visit, request, report):
+    there = visit(request.getfixturevalue(report), 1440)
+    page = there.page
+    assert page.evaluate("document.documentElement.scrollHeight") <= 8000
+    assert len(page.inner_text("body").split()) <= 3000
+    there.unfold()
+    wide = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 1000})
+        wide[width] = page.evaluate("document.documentElement.scrollWidth")
+    assert [width for width in WIDTHS if wide[width] > width] == []
     there.draw_all()
-    sizes = there.page.evaluate("() => [...document.querySelectorAll('figure img')].map(one => one.naturalWidth)")
-    assert len(sizes) > 8 and min(sizes) > 100
-    assert there.page.evaluate("document.documentElement.scrollWidth") <= width
+    sizes = page.evaluate("() => [...document.querySelectorAll('figure img')].map(one => one.naturalWidth)")
+    assert sizes and min(sizes) > 100
 
 
 def test_the_first_screen_answers(visit, campaign_page):
-    there = visit(campaign_page, 1280)
-    page = there.page
+    assert campaign_page.stat().st_size < 2_000_000
+    page = visit(campaign_page, 1280).page
     page.set_viewport_size({"width": 1280, "height": 800})
     rows = page.locator("#hero tbody tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().bottom)")
     assert len(rows) == 4 and sum(bottom <= 800 for bottom in rows) >= len(rows) / 2
-
-
-@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
-def test_folded_it_is_short(visit, request, report):
-    assert request.getfixturevalue(report).stat().st_size < (2_000_000 if report == "campaign_page" else 3_000_000)
-    page = visit(request.getfixturevalue(report), 1440).page
-    assert page.evaluate("document.documentElement.scrollHeight") <= 8000
-    assert len(page.inner_text("body").split()) <= 3000
 
 
 ASKED = (  # batch, step in ms, GB of data, GB of memory, MB/s of storage
@@ -103,12 +81,16 @@ ASKED = (  # batch, step in ms, GB of data, GB of memory, MB/s of storage
 )
 
 
-@pytest.mark.parametrize("given", ASKED)
-def test_the_form_does_the_arithmetic_of_the_program(visit, campaign_tables, campaign_page, given):
+def test_the_form_does_the_arithmetic_of_the_program(visit, measured, campaign_page):
     page = visit(campaign_page).page
+    for given in ASKED:
+        check_the_form(page, measured[0], given)
+
+
+def check_the_form(page, tables, given):
     for name, value in zip(("batch", "step", "gb", "ram", "mbps"), given, strict=True):
         page.fill(f"#model-{name}", "" if value is None else str(value))
-    tables = {**campaign_tables}
+    tables = {**tables}
     keys = ("batch", "step_ms", "gigabytes", "ram_gigabytes", "storage_mbps")
     asked = dict(zip(keys, given, strict=True))
     tables["dataset"] = {**tables["dataset"], "report": {**tables["dataset"]["report"], **asked}}
@@ -163,9 +145,14 @@ def test_tabs_choose_the_columns_by_keyboard_too(visit, campaign_page):
     assert "Evidence" in shown_heads() and "p99" not in shown_heads()
 
 
-def test_the_rows_that_are_shown_are_copied_as_csv(visit, campaign_page):
+def test_rows_that_are_shown_and_programs_are_copied(visit, campaign_page):
     page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
+    page.evaluate(UNFOLD)
+    page.locator(".copy").first.click()
+    page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#program-first")
     page.get_by_label("Text").fill("torch WAV")
+    page.evaluate("document.getElementById('announcer').textContent = ''")
     page.get_by_role("button", name="Copy as CSV").click()
     page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
     rows = list(csv.reader(page.evaluate("navigator.clipboard.readText()").splitlines()))
@@ -189,16 +176,6 @@ def test_a_click_on_a_head_sorts(visit, campaign_page):
     assert shown(page) == sorted(shown(page), key=lambda name: name.split()[0])
 
 
-def test_rows_without_a_number_stand_last(visit, large_page):
-    page = visit(large_page).page
-    button = page.locator("#all-results thead th").filter(has_text="Items/s").first.locator("button")
-    for _ in range(2):
-        button.click()
-        cells = values(page, 4)
-        assert cells[-2:] == ["", ""]
-        assert "" not in cells[:-2]
-
-
 def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
     page = visit(campaign_page).page
     rows = page.locator("#all-results tbody tr").count()
@@ -219,16 +196,11 @@ def test_filters_show_what_fits_and_say_how_many(visit, campaign_page):
     assert 0 < len(shown(page)) < rows
 
 
-def test_programs_are_copied(visit, campaign_page):
-    page = visit(campaign_page, permissions=["clipboard-read", "clipboard-write"]).page
-    page.evaluate(UNFOLD)
-    page.locator(".copy").first.click()
-    page.wait_for_function("() => document.getElementById('announcer').textContent.includes('copied')")
-    assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#program-first")
-
-
 def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
     page = visit(campaign_page).page
+    assert not page.locator("#program-2").is_visible()
+    page.evaluate("location.hash = 'program-2'")
+    page.locator("#program-2").wait_for(state="visible")
     page.evaluate(UNFOLD)
     page.locator("#figure-cold").scroll_into_view_if_needed()
     for name, beginning in (("cold.csv", b"scenario,loader"), ("trace.json", b'{"displayTimeUnit":"ms"')):
@@ -237,24 +209,6 @@ def test_figures_and_tables_are_downloaded(visit, campaign_page, tmp_path):
         found.value.save_as(tmp_path / name)
         assert found.value.suggested_filename == name
         assert (tmp_path / name).read_bytes().startswith(beginning)
-
-
-def test_an_address_within_opens_what_it_points_to(visit, campaign_page):
-    page = visit(campaign_page).page
-    assert not page.locator("#program-2").is_visible()
-    page.evaluate("location.hash = 'program-2'")
-    page.locator("#program-2").wait_for(state="visible")
-
-
-def test_it_prints(visit, campaign_page):
-    there = visit(campaign_page)
-    assert there.page.locator("figure .picture:visible").count() >= 1
-    there.page.emulate_media(media="print")
-    assert there.page.locator("figure .picture:visible").count() >= 1
-    assert there.page.locator("summary:visible, form:visible, nav:visible").count() == 0
-    paper = there.page.pdf()
-    assert paper.startswith(b"%PDF")
-    assert len(paper) > 100_000
 
 
 def test_without_scripts_it_is_a_document(visit, campaign_page):
@@ -273,26 +227,22 @@ def test_without_scripts_it_is_a_document(visit, campaign_page):
 
 
 def test_five_hundred_results_with_odd_names(visit, large_page):
-    assert large_page.stat().st_size < 5_000_000
+    assert large_page.stat().st_size < 3_000_000
     there = visit(large_page)
-    there.page.on("dialog", lambda dialog: there.complaints.append(f"dialog: {dialog.message}"))
-    assert there.page.locator("#all-results tbody tr").count() == LOADERS * 2 * len(WORKERS)
-    there.draw_all()
-    there.page.get_by_role("button", name="Show all").click()
-    there.page.get_by_label("Text").fill(HOSTILE)
-    assert len(shown(there.page)) > len(WORKERS)
-    assert there.page.locator("h1, td, th, p").filter(has_text=HOSTILE).count() > 10
-    assert there.page.evaluate("document.scripts.length") == there.page.evaluate(
-        "document.querySelectorAll('body > script').length"
-    )
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_serious_stands_in_the_way_of_any_reader(visit, campaign_page, scheme):
-    there = visit(campaign_page, color_scheme=scheme, bypass_csp=True)
-    there.draw_all()
-    there.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    assert there.barriers() == []
+    page = there.page
+    page.on("dialog", lambda dialog: there.complaints.append(f"dialog: {dialog.message}"))
+    assert page.locator("#all-results tbody tr").count() == 500
+    button = page.locator("#all-results thead th").filter(has_text="Items/s").first.locator("button")
+    for _ in range(2):
+        button.click()
+        cells = values(page, 4)
+        assert cells[-2:] == ["", ""], "rows without a number stand last"
+        assert "" not in cells[:-2]
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_label("Text").fill(HOSTILE)
+    assert len(shown(page)) > 10
+    assert page.locator("h1, td, th, p").filter(has_text=HOSTILE).count() > 10
+    assert page.evaluate("document.scripts.length === document.querySelectorAll('body > script').length")
 
 
 A4_INNER_PIXELS = {"upright": 703, "across": 1031}
@@ -318,19 +268,16 @@ def pages_of(paper: Path) -> list[str]:
     return text.split("\f")[:-1]
 
 
-@pytest.mark.parametrize("layout", A4_INNER_PIXELS)
-@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
-def test_on_paper_no_table_and_no_code_is_cut_off(visit, request, layout, report):
-    page = visit(request.getfixturevalue(report), A4_INNER_PIXELS[layout]).page
-    page.emulate_media(media="print")
-    found = [one for one in page.evaluate(WIDER) if one["across"] == (layout == "across")]
-    assert found
-    assert [one for one in found if one["over"] > 0 or one["below"] > 0] == []
-
-
-@pytest.mark.parametrize("report", ["campaign_page", "large_page"])
-def test_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, report):
+@pytest.mark.parametrize("report", REPORTS)
+def test_on_paper_nothing_is_cut_off_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, report):
     page = visit(request.getfixturevalue(report)).page
+    page.emulate_media(media="print")
+    assert page.locator("figure .picture:visible").count() >= (report == "campaign_page")
+    assert page.locator("summary:visible, form:visible, nav:visible").count() == 0
+    for layout, width in A4_INNER_PIXELS.items():
+        page.set_viewport_size({"width": width, "height": 1000})
+        found = [one for one in page.evaluate(WIDER) if one["across"] == (layout == "across")]
+        assert found and [one for one in found if one["over"] > 0 or one["below"] > 0] == []
     page.pdf(path=tmp_path / "report.pdf", format="A4", prefer_css_page_size=True)
     pages = [" ".join(text.split()) for text in pages_of(tmp_path / "report.pdf")]
     assert len(pages) <= 10
@@ -342,11 +289,9 @@ def test_no_page_is_blank_and_heads_are_repeated(visit, request, tmp_path, repor
     assert [text for text in results if "Verified" not in text or "Runs" not in text] == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_scrolls_tables_below_a_caption_that_stays(visit, campaign_page, scheme):
-    page = visit(campaign_page, 390, color_scheme=scheme).page
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_a_phone_scrolls_tables_below_a_caption_that_stays(visit, campaign_page):
+    page = visit(campaign_page, 390).page
+    page.evaluate(UNFOLD)
     around = page.locator(".scroll:has(> #all-results)")
     around.evaluate("one => { one.scrollLeft = 300; }")
     assert around.evaluate("one => one.scrollLeft") == 300

@@ -66,12 +66,17 @@ def test_no_two_have_one_place():
     assert orders == sorted(set(orders))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_without_data_it_says_what_it_would_need(drawn, tmp_path_factory, name):
+@pytest.fixture(scope="module")
+def nothing(tmp_path_factory):
+    """The tables of a loader that failed, and of no format."""
     tables = tables_of(tmp_path_factory.mktemp("none"), [Made("a", "ram", ["failed"])])
-    tables["formats"] = [{**row, "bytes": None, "seconds": None} for row in tables["formats"]]
-    assert charts.load(name).rows(tables) == []
-    [text] = drawn(name, tables).axes[0].texts
+    return {**tables, "formats": [{**row, "bytes": None, "seconds": None} for row in tables["formats"]]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_data_it_says_what_it_would_need(drawn, nothing, name):
+    assert charts.load(name).rows(nothing) == []
+    [text] = drawn(name, nothing).axes[0].texts
     assert charts.load(name).NEEDS.replace("`", "") in " ".join(text.get_text().split())
 
 

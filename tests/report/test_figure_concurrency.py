@@ -48,36 +48,27 @@ def cells(axis):
 
 def test_each_cell_has_its_number_and_the_fastest_loader_stands_first(panels):
     found, note, _ = panels([*grid("slow"), *grid("fast", speed=500.0)])
-    assert list(found) == ["fast, CPU, ram", "slow, CPU, ram"]
+    assert list(found) == ["fast, CPU, ram", "slow, CPU, ram"] and note == ""
     assert found["slow, CPU, ram"] == {(1, 32): "132", (1, 64): "164", (2, 32): "232", (2, 64): "264"}
-    assert found["fast, CPU, ram"][2, 64] == "1,064"
-    assert note == ""
 
 
-def test_tiers_have_panels_of_their_own_in_the_order_of_the_plan(panels):
-    found, note, _ = panels([*grid("a", "ram"), *grid("a", "disk", speed=50.0), *grid("b", "ram")])
-    assert list(found) == ["a, CPU, disk", "a, CPU, ram", "b, CPU, ram"] and found["a, CPU, disk"][2, 32] == "132"
-    assert note == ""
+def test_tiers_and_devices_have_panels_and_what_there_is_no_room_for_is_named(panels):
+    made = [*grid("a", "ram"), *grid("a", "disk", speed=50.0), *grid("a", device="cuda", speed=50.0)]
+    found, note, _ = panels(
+        [*made, *(one for place in range(16) for one in grid(f"b_{place:02d}", speed=9.0 - place / 9))]
+    )
+    assert list(found)[:2] == ["a, CPU, disk", "a, CPU, ram"] and found["a, CPU, disk"][2, 32] == "132"
+    assert "a, CUDA, ram" in found and len(found) == 18
+    assert note == "Not drawn here: b_15, CPU, ram."
 
 
-def test_what_there_is_no_room_for_is_named(panels):
-    found, note, _ = panels([one for number in range(20) for one in grid(f"loader_{number:02d}", speed=999.0 - number)])
-    assert len(found) == 18
-    assert note == "Not drawn here: loader_18, CPU, ram; loader_19, CPU, ram."
-
-
-def test_speeds_of_one_magnitude_share_a_linear_scale(panels):
-    _, _, figure = panels([*grid("a"), *grid("b", speed=150.0)])
-    assert not isinstance(figure.axes[0].collections[0].norm, LogNorm)
-    assert figure.axes[-1].get_ylabel() == "items per second"
-
-
-def test_speeds_that_span_much_share_a_logarithmic_scale(panels):
-    found, _, figure = panels([*grid("a"), *grid("b", speed=9000.0)])
+@pytest.mark.parametrize(("speed", "logarithmic"), [(150.0, False), (9000.0, True)])
+def test_speeds_that_span_much_share_a_logarithmic_scale(panels, speed, logarithmic):
+    found, _, figure = panels([*grid("a"), *grid("b", speed=speed)])
     assert list(found) == ["b, CPU, ram", "a, CPU, ram"]
     norms = [axis.collections[0].norm for axis in figure.axes[:2]]
-    assert norms[0] is norms[1] and isinstance(norms[0], LogNorm)
-    assert "logarithmic" in figure.axes[-1].get_ylabel()
+    assert norms[0] is norms[1] and isinstance(norms[0], LogNorm) == logarithmic
+    assert ("logarithmic" in figure.axes[-1].get_ylabel()) == logarithmic
 
 
 def test_of_several_results_the_fastest_and_without_a_speed_a_dash(panels):
@@ -89,11 +80,6 @@ def test_of_several_results_the_fastest_and_without_a_speed_a_dash(panels):
     assert cells_of_a[4, 64] == "-" and cells_of_a[4, 32] == "432"
     assert cells_of_a[1, 32] == "132"
     assert note == "-: no verified speed."
-
-
-def test_devices_have_panels_of_their_own(panels):
-    found, _, _ = panels([*grid("a"), *grid("a", device="cuda", speed=50.0)])
-    assert list(found) == ["a, CPU, ram", "a, CUDA, ram"]
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,6 @@ def made(loader, speed, factors=STEADY, tier="disk", **more):
 
 
 NOW = made("torchaudio", 10.0, format="wav", trials=explained(10.0, 60000.0, decode=70.0))
-LARGE = [
-    made(f"loader_{n}", 100.0 + n, STEADY[:2], t, workers=w)
-    for n in range(25)
-    for t in ("ram", "disk")
-    for w in range(10)
-]
 SCENES = {  # what was measured
     "clear": [made("ring", 900.0), made("soundfile", 80.0), NOW],
     "tied": [made("ring", 900.0), made("memmap", 901.0, CLOSE), NOW],
@@ -33,7 +27,6 @@ SCENES = {  # what was measured
     "missing": [Made("ring", "disk", [None])],
     "skipped": [Made("ring", "disk", ["skipped"]), Made("b", "ram", ["skipped"])],
     "failed": [Made("ring", "disk", ["failed"] * 3), Made("b", "disk", ["failed"] * 3)],
-    "large": LARGE,
 }
 NAMES = {
     "script": "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">",
@@ -88,8 +81,8 @@ def renamed(tables, name):
 
 
 @pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize("scene", ["clear", "tied", "noisy", "failed"])
-def test_odd_names_are_text_in_every_form(pages, scene, names):
+@pytest.mark.parametrize("scene", ["noisy", "failed"])
+def test_odd_names_are_text(pages, scene, names):
     html = pages(scene, names).html
     assert html.count("<h1") == 1
     page = Page(html)

@@ -1,7 +1,6 @@
 """The light page: what Snakemake's report shows of ours, as a data address in an iframe."""
 
 import re
-import subprocess
 from html import unescape
 from xml.etree import ElementTree
 
@@ -10,23 +9,12 @@ import pytest
 from scripts.report import light as light_page
 from scripts.report import render_report
 from tests.support import browser
-from tests.support.made_runs import Made, session
-from tests.support.programs import program_line
+from tests.support.made_runs import Made
 from tests.support.report_pages import Page, links, report_of, section
 from tests.support.report_pages import sections as sections_of
 
 FULL = "report/index.html"
 LONGEST_ADDRESS = 2 * 1024 * 1024  # of what Chromium opens
-
-
-def five_hundred():
-    """Return the runs of 500 results."""
-    return [
-        Made(f"loader_{number}", tier, [100.0 + 7 * number + workers + repeat for repeat in range(2)], workers=workers)
-        for number in range(25)
-        for tier in ("ram", "disk")
-        for workers in range(10)
-    ]
 
 
 def light_of(report):
@@ -36,22 +24,9 @@ def light_of(report):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """The report of an experiment in which everything there is was measured."""
-    return report_of(tmp_path_factory.mktemp("usual"), drawn=True, **session(3))
-
-
-@pytest.fixture(scope="module")
 def usual(measured):
     """Its light and its full page."""
     return light_of(measured), measured[2]
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """The light and the full page of 500 results."""
-    report = report_of(tmp_path_factory.mktemp("large"), five_hundred(), {("cpu", 32): [400.0] * 2}, drawn=True)
-    return light_of(report), report[2]
 
 
 def below_the_limit(html):
@@ -115,14 +90,14 @@ def test_tables_that_are_too_large_leave_a_page_that_says_so(measured, monkeypat
 
 
 def test_five_hundred_results_stay_below_the_limit(large):
-    light, full = large
+    light, full = light_of(large), large[2]
     assert below_the_limit(light)
     assert "500 rows" in Page(light).words
     assert tables_of(light) == tables_of(full)
 
 
 def test_without_any_result(tmp_path):
-    light = light_of(report_of(tmp_path, [Made("a", "ram", ["failed"])], drawn=True))
+    light = light_of(report_of(tmp_path, [Made("a", "ram", ["failed"])]))
     assert Page(light).open == []
     assert below_the_limit(light)
 
@@ -143,16 +118,6 @@ def test_a_picture_is_that_of_the_file(measured):
         assert len(text) < 0.8 * len(svg)
 
 
-def test_by_hand(measured, tmp_path):
-    tables, figures, full = measured
-    folder = figures.parent / "tables"
-    out, light = tmp_path / "index.html", tmp_path / "light.html"
-    command = [*program_line("render_report"), "--tables", folder, "--figures", figures]
-    subprocess.run([*command, "--out", out, "--light", light], check=True)
-    assert out.read_text(encoding="utf-8") == full
-    assert light.read_text(encoding="utf-8") == render_report.render(tables, figures, folder, light_of=str(out))
-
-
 def framed(root, html):
     """Return the path of a page that shows HTML as Snakemake's report does."""
     common = pytest.importorskip("snakemake.report.common")
@@ -163,29 +128,20 @@ def framed(root, html):
     return frame
 
 
-@pytest.mark.parametrize("of", ["usual", "large", "too large"])
-def test_snakemakes_report_shows_it(chromium, measured, tmp_path, monkeypatch, request, of):
-    if of == "too large":
-        monkeypatch.setattr(light_page, "LIMIT", 100_000)
-        html, heading = light_of(measured), "too large"
-    else:
-        html, heading = request.getfixturevalue(of)[0], {"usual": " on ram", "large": " on tier disk"}[of]
-    there = browser.Visit(chromium, framed(tmp_path, html))
+def test_snakemakes_report_shows_it(chromium, tmp_path, usual):
+    there = browser.Visit(chromium, framed(tmp_path, usual[0]))
     frame = there.page.frame_locator("iframe")
-    assert heading in frame.locator("h1").inner_text(timeout=10_000)
-    if of != "too large":
-        head = frame.locator("#all-results thead th").filter(has_text="Items/s").first
-        head.locator("button").click()
-        assert head.get_attribute("aria-sort") == "ascending"
-        frame.locator("details").evaluate_all("folded => folded.forEach(one => { one.open = true; })")
-        for picture in frame.locator("figure img").all():
-            picture.scroll_into_view_if_needed()
-            assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 100
-        frame.locator("nav a").last.click()
-        assert frame.locator("#downloads").is_visible()
+    assert " on ram" in frame.locator("h1").inner_text(timeout=10_000)
+    head = frame.locator("#all-results thead th").filter(has_text="Items/s").first
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    frame.locator("details").evaluate_all("folded => folded.forEach(one => { one.open = true; })")
+    decode = "images => Promise.all(images.map(one => one.decode().then(() => one.naturalWidth)))"
+    assert min(frame.locator("figure img").evaluate_all(decode)) > 100
+    frame.locator("nav a").last.click()
+    assert frame.locator("#downloads").is_visible()
     there.close()
-    assert there.complaints == []
-    assert there.foreign == []
+    assert there.complaints == [] and there.foreign == []
 
 
 def test_the_full_report_would_be_blank_there(chromium, tmp_path, usual):

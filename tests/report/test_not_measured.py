@@ -82,21 +82,13 @@ HOST = {
 
 def test_the_card_says_all_that_decides_a_loaders_speed(bare):
     tables = {**bare[0], "host": {**bare[0]["host"], "hosts": [{"runs": 3, "host": HOST}]}}
-    assert machine_card(tables) == [
-        ("CPU", "Example CPU 9000"),
-        ("cores", "32 logical, 16 used here, 8 physical of these"),
-        ("caches", "L2 1.05 MB, L3 33.6 MB"),
-        ("SMT", "on"),
-        ("NUMA nodes", "2"),
-        ("governor", "performance"),
-        ("RAM", "64.0 GB"),
-        ("transparent huge pages", "madvise"),
-        ("storage, disk", "ext4, posix, nvme0n1, Example SSD, none"),
-        ("GPU", "Example GPU, driver 550.54.15"),
-        ("kernel", "Linux 6.1.0, glibc 2.36, Python 3.11.7"),
-        ("commit", "0123456789ab"),
-        ("measured", "2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z"),
-    ]
+    card = dict(machine_card(tables))
+    assert card["cores"] == "32 logical, 16 used here, 8 physical of these"
+    assert (card["GPU"], card["storage, disk"]) == (
+        "Example GPU, driver 550.54.15",
+        "ext4, posix, nvme0n1, Example SSD, none",
+    )
+    assert "not known" not in card.values()
     without = {**HOST, "gpus": [], "governor": None}
     card = dict(machine_card({**tables, "host": {**tables["host"], "hosts": [{"runs": 3, "host": without}]}}))
     assert (card["governor"], dict(card)["GPU"]) == ("not known", "driver 550.54.15")

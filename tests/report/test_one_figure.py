@@ -10,8 +10,7 @@ from scripts.report import charts, render_report
 from scripts.report.terminal import ranking_lines, verdict_lines
 from scripts.report.verdicts import verdicts
 from scripts.tables.columns import number_text
-from tests.support.made_runs import session
-from tests.support.report_pages import report_of, section
+from tests.support.report_pages import section
 
 TWICE = {"speed", "interval", "bound", "bottleneck", "memory", "cpu"}  # in the verdict or the chart, and in the table
 
@@ -50,12 +49,6 @@ def different(found):
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Tables, figures folder and page of an experiment in which everything there is was measured."""
-    return report_of(tmp_path_factory.mktemp("session"), **session(3))
-
-
-@pytest.fixture(scope="module")
 def found(measured):
     """The figures of its page."""
     return figures(measured[2])
@@ -77,25 +70,6 @@ def test_a_figure_that_differs_is_found(measured):
     html = render_report.render({**tables, "ranking": ranking}, pictures)
     first = verdicts(tables)[0]["row"]
     assert named("speed", first) in different(figures(html))
-
-
-def test_sentences_say_the_figures_of_the_table(measured, found):
-    """Of each goal: speed, interval, share of the bound and of the bottleneck."""
-    tables, _, html = measured
-    words, checked = section(html, "goals"), 0
-    for goal in verdicts(tables):
-        row = goal["row"]
-        assert goal["reason"] in words
-        if named("speed", row) in found:
-            [speed], [interval] = ({*found[named(kind, row)]} for kind in ("speed", "interval"))
-            assert f"{speed} items/s (95 % interval {interval} of {row['runs']} runs)" in goal["reason"]
-            assert (
-                found[named("bound", row)][0] in goal["reason"] and found[named("bottleneck", row)][0] in goal["reason"]
-            )
-            checked += 1
-    assert checked >= 3
-    fact = verdicts(tables)[0]
-    assert fact["fact"] == f"{found[named('speed', fact['row'])][0]} items/s" and fact["fact"] in words
 
 
 def test_how_many_times_faster_is_the_same_in_all_places(measured):

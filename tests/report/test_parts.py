@@ -10,30 +10,14 @@ import pytest
 from matplotlib import pyplot as plt
 
 from scripts.report import charts, downloads, draw_figures, names, render_report
-from scripts.report.charts._common import key
-from scripts.tables.columns import read_tables, settings_text
-from tests.support.made_runs import Made, session
+from scripts.tables.columns import read_tables
+from tests.support.made_runs import Made
 from tests.support.report_pages import links, report_of, row_of, rows_in, section
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """Tables, figures folder and report of an experiment in which everything there is was measured three times."""
-    return report_of(tmp_path_factory.mktemp("session"), **session(3))
 
 
 def test_figures_come_with_their_numbers(measured):
     files = links(measured[2])
     assert {f"{name}.csv" for name, chart in charts.every().items() if chart.rows(measured[0])} < files.keys()
-    throughput = rows_in(files["throughput.csv"])
-    speeds = [row["items_per_second"] for row in throughput if row["loader"] == "dali_npy" and row["repeat"]]
-    assert speeds == [
-        str(run["items_per_second"])
-        for row in measured[0]["best"]
-        if row["loader"] == "dali_npy" and row["task"] not in ("train", "lightning")
-        for run in measured[0]["runs"]
-        if key(run) == key(row)
-    ]
     assert len(rows_in(files["runs.csv"])) == len(measured[0]["runs"])
     assert len(rows_in(files["ranking.csv"])) == len(measured[0]["ranking"])
 
@@ -86,66 +70,21 @@ def test_rungs_of_the_ladder_begin_where_the_last_one_ended(measured):
     assert "ladder.csv" in links(html)
 
 
-def test_a_ladder_without_any_speed_is_a_table_alone(measured):
-    html = render_report.render({**measured[0], "ladder": [ladder_step(1, None, status="failed")]}, measured[1])
-    assert "failed" in row_of(html, "ladder", "change 1")
-    assert "ladder.csv" not in links(html)
-
-
-def test_cold_rows_say_their_share_of_the_warm_speed(measured):
-    rows = [
-        row for row in charts.load("cold").rows(measured[0]) if (row["loader"], row["tier"]) == ("dali_npy", "disk")
-    ]
-    assert [row["cache"] for row in rows] == ["warm", "cold", "limited"]
-    assert [round(row["of_warm_percent"]) for row in rows] == [100, 28, 54]
-
-
-def test_spans_are_of_the_best_results_as_far_as_there_is_room(measured, monkeypatch):
-    best = measured[0]["best"]
+def test_spans_are_of_the_two_results_that_are_drawn(measured):
+    best = [row for row in measured[0]["best"] if row["scenario"] == "CPU"]
     spans = [
         {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": "read"}
         | {"start_ms": 1.0, "end_ms": 3.5}
-        for row in best[:3]
+        for row in reversed(best)
         for track in ("main", "worker 1")
     ]
-    monkeypatch.setattr(charts.load("timeline"), "MOST_SPANS", 5)
-    tables = {**measured[0], "spans": list(reversed(spans))}
-    rows = charts.load("timeline").rows(tables)
-    recommended = next(row for row in best if (row["loader"], row["tier"]) == ("lazy_memmap", "ram"))
-    drawn = {row["run"]: row["why"] for row in rows}
-    assert len(drawn) == 2 and all(drawn.values()), "beside what is drawn the third does not fit"
-    assert drawn[f"lazy_memmap, ram, {settings_text(recommended)}"] == "Recommended"
+    rows = charts.load("timeline").rows({**measured[0], "spans": spans})
+    assert list(dict.fromkeys((row["loader"], row["tier"], row["why"]) for row in rows)) == [
+        ("lazy_memmap", "ram", "Recommended"),
+        ("torchaudio", "ram", "What you have now"),
+    ]
     assert {(row["track"], row["track_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
-    assert {row["milliseconds"] for row in rows} == {2.5}
-    assert {row["runs"] for row in rows} == {3}
-
-
-def with_spans(tables, count=2):
-    """Return the tables with the spans of the best results: of the first by the main process alone."""
-    spans = [
-        {**{name: row[name] for name in ("loader", "tier", "slug")}, "track": track, "batch": 0, "phase": phase}
-        | {"start_ms": 1.0, "end_ms": 3.5}
-        for place, row in enumerate(tables["best"][:count])
-        for track, phase in (("main", "wait"), *([("worker 1", "read")] if place else []))
-    ]
-    return {**tables, "spans": spans}
-
-
-def test_the_best_result_stands_first_also_where_its_workers_are_not_noted(measured):
-    rows = charts.load("timeline").rows(with_spans(measured[0]))
-    assert rows[0]["run"].startswith(f"{measured[0]['best'][0]['loader']}, {measured[0]['best'][0]['tier']}, ")
-    assert {row["track"] for row in rows if row["run"] == rows[0]["run"]} == {"main"}
-
-
-def test_runs_with_the_same_settings_in_words_are_called_by_their_slugs(measured):
-    tables = with_spans(measured[0], 1)
-    first = tables["best"][0]
-    twin = {**first, "slug": f"{first['slug']}-twin"}
-    spans = [*tables["spans"], *({**span, "slug": twin["slug"]} for span in tables["spans"])]
-    rows = charts.load("timeline").rows({**tables, "best": [], "ranking": [first, twin], "spans": spans})
-    assert list(dict.fromkeys(row["run"] for row in rows)) == [
-        f"{one['loader']}, {one['tier']}, {one['slug']}" for one in (first, twin)
-    ]
+    assert {row["milliseconds"] for row in rows} == {2.5} and {row["runs"] for row in rows} == {len(best)}
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(0.001, "seconds"), (1, "minutes"), (1000, "hours")])

@@ -15,7 +15,7 @@ from unittest import mock
 import yaml
 
 from scripts import loaders
-from scripts.common import plugins
+from scripts.common import plugins, sample
 from scripts.common.errors import UserError
 from scripts.common.ledger import write_ledger
 from scripts.common.published import read_published
@@ -80,7 +80,10 @@ def form() -> str:
     """Return what the page says of a model that is typed in: what it needs, whether its data fits, what feeds it."""
     pcm, model = 320_000, Model(64, 15.0, 300.0, 25.0, 100.0)
     image = {"key": "image", "dtype": "float32", "shape": [3, 224, 224], "stored": "uint8", "decoding": ""}
-    audio, images = unit_of({"samples": pcm // 2}), unit_of({"sample": {**image, "kind": "image"}})
+    audio, images = (
+        unit_of({"sample": sample.audio(pcm // 2).as_json()}),
+        unit_of({"sample": {**image, "kind": "image"}}),
+    )
     models = [model, *(model._replace(**{name: None}) for name in ("gigabytes", "storage_mbps"))]
     lines = [needs_text(model, audio), needs_text(model, images)]
     lines += [fits_text(one, audio, pcm) for one in (*models, model._replace(gigabytes=20.0))]

@@ -66,17 +66,24 @@ class Visit:
         self.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
 
     def draw_all(self) -> None:
-        """Open what is folded, bring every picture into view, and wait until it is drawn."""
+        """Open what is folded, and wait until every picture is drawn."""
         self.unfold()
-        for figure in self.page.query_selector_all("figure img"):
-            figure.scroll_into_view_if_needed()
-        self.page.wait_for_function("() => [...document.querySelectorAll('figure img')].every(one => one.naturalWidth)")
+        self.page.evaluate(
+            "() => Promise.all([...document.querySelectorAll('figure img')].map("
+            "one => { one.loading = 'eager'; return one.decode(); }))"
+        )
 
     def barriers(self) -> list[tuple[str, str]]:
-        """Return what axe finds that stands seriously in the way of a reader; skips the test without axe."""
+        """Return what axe finds that stands seriously in the way of a reader, of contrast in dark mode too.
+
+        Skips the test without axe.
+        """
         name = "axe_playwright_python.sync_playwright"
         axe = pytest.importorskip(name, reason="axe-playwright-python is not installed")
-        found = axe.Axe().run(self.page, options={"resultTypes": ["violations"]}).response["violations"]
+        found = []
+        for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            self.page.emulate_media(color_scheme=scheme)
+            found += axe.Axe().run(self.page, options={"resultTypes": ["violations"], **rules}).response["violations"]
         serious = [one for one in found if one["impact"] in ("serious", "critical")]
         return [(one["id"], one["nodes"][0]["html"][:120]) for one in serious]
 

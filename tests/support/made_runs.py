@@ -350,7 +350,7 @@ def _write_preparation(root: Path, planned: Mapping[str, Any]) -> None:
     results, dataset = root / "results", planned["dataset"]
     corpus = {
         **{"sample_rate": 16000, "seconds": 10, "samples": 160000, "classes": 12, "rejected": 3},
-        **{"unavailable": 8, "failed": 2},
+        **{"unavailable": 8, "failed": 2, "sample": audio(160000).as_json()},
         **{"items": {"train": 461, "validation": 51}, "ids_hash": "0123456789abcdef", "audio_seconds": 4800.0},
     }
     write_json(results / "corpus" / dataset / "corpus.json", corpus)

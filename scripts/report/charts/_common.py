@@ -1,6 +1,6 @@
 """What the rows of charts have in common, and their colours."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.vocabulary import TRAINING, ranks_of
@@ -12,7 +12,6 @@ INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours
 DARK = "#6e7781"  # legible on light and on dark paper
 # seaborn's palette for the colour-blind without its yellow and its pale pink, which white paper swallows
 COLOURS = ("#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#949494", "#ca9161", "#56b4e9")
-LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
@@ -64,9 +63,3 @@ def lines_of(rows: Rows, column: str) -> Rows:
     """
     lines = [first_of(same, column) for same in grouped(rows, "scenario", "tier", "loader").values()]
     return [line[value] for line in lines if len(line) > 1 for value in sorted(line)]
-
-
-def far_apart(values: Iterable[float | None]) -> bool:
-    """Return whether an axis has to be logarithmic for the least of these values to be seen."""
-    found = [value for value in values if value]
-    return bool(found) and max(found) > LOG_FROM * min(found)

@@ -1,6 +1,6 @@
 """Lines of values against a number, with points: a line for each loader (or format), of one group at a time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import PAPER, Axes, Figure, Row, Rows, Tables, group_of, grouped, lines_of, results
@@ -62,7 +62,7 @@ def _fastest_first(rows: Rows) -> dict[str, Rows]:
 
 def draw_panels(
     rows: Rows, by: str, x: str, y: str, mark: Callable[[Row], bool | None], words: Callable[[Rows], str],
-    finish: Callable[[Axes, Rows], None], which: str = "fastest", what: str = "loaders", notes: Iterable[str] = (),
+    finish: Callable[[Axes, Rows], None], which: str = "fastest", what: str = "loaders",
 ) -> Figure:  # fmt: skip
     """Return a panel for each group with a line for each value of `by`; the look of a name is the same in all.
 
@@ -89,5 +89,5 @@ def draw_panels(
         place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.03), "alignment": "left"}
         axis.legend(handles=handles, fontsize=8, handlelength=3, **place)
     limit = paper.limit_note(paper.MOST_LINES, max(map(len, lines.values())), which, what)
-    paper.footnote(figure, [*lost, *limit, *notes])
+    paper.footnote(figure, [*lost, *limit])
     return figure

@@ -1,6 +1,6 @@
 """Values of results by loader, a track for each tier: every run as a point, the result, its interval, the bound."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from scripts.report.charts import _print as paper
@@ -37,30 +37,27 @@ def best_rows(tables: Tables, column: str, best: Callable[..., float], also: Seq
     found = []
     for group in grouped(results, "scenario").values():
         if any(row[column] is not None for row in group):
-            entries = ((row, about(row, tiers) | {"status": row["status"]}, also) for row in group)
-            found += with_runs(tables, entries, column, best)
+            entries = [(row, about(row, tiers) | {"status": row["status"]}) for row in group]
+            found += with_runs(tables, entries, column, best, also)
     return found
 
 
 def with_runs(
-    tables: Tables,
-    results: Iterable[tuple[Row, dict[str, Any], Sequence[str]]],
-    column: str,
-    best: Callable[..., float],
-) -> Rows:
-    """Return a row for each (result, what is common to its rows, columns that it has besides), and one for each run.
+    tables: Tables, results: Sequence[tuple[Row, dict[str, Any]]], column: str, best: Callable[..., float],
+    also: Sequence[str],
+) -> Rows:  # fmt: skip
+    """Return a row for each (result, what is common to its rows) with the columns `also`, and one for each run.
 
     `place` is that of the loader, the best first and those without a value last.
     """
-    results = list(results)
     values: dict[str, list[float]] = {}
-    for row, common, _ in results:
+    for row, common in results:
         values.setdefault(common["loader"], []).extend([] if row[column] is None else [row[column]])
     sign = -1 if best is max else 1
     order = sorted(values, key=lambda name: (not values[name], sign * best(values[name], default=0), name))
     runs = grouped((run for run in tables["runs"] if run[column] is not None), "loader", "tier", "slug")
     found = []
-    for row, common, also in results:
+    for row, common in results:
         common = {**common, "place": order.index(common["loader"])}
         found.append({**common, "repeat": None, column: row[column], **{name: row[name] for name in also}})
         if row[column] is not None:
@@ -68,8 +65,11 @@ def with_runs(
     return found
 
 
-def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
-    """Return a panel for each scenario, in it a row per loader, within that a track per tier (and way of training)."""
+def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS, notes: Sequence[str] = ()) -> Figure:
+    """Return a panel for each scenario, in it a row per loader, within that a track per tier (and way of training).
+
+    A result of which there are no runs is a point itself. Its `words`, where a row has some, stand behind its number.
+    """
     groups = grouped(rows, "scenario")
     most = max(_LEAST_ROWS, most // len(groups))
     shown = {panel: [row for row in found if row["place"] < most] for panel, found in groups.items()}
@@ -82,14 +82,19 @@ def draw(rows: Rows, column: str, label: str, most: int = _MOST_ROWS) -> Figure:
         _bound_lines(axis, found)
         paper.name_axis(axis, loaders[panel])
         paper.number_axis(axis, label)
-    handles = [*paper.tier_handles(rows), paper.handle("result", **paper.TICK)]
+        if any("words" in row for row in found):
+            paper.room_for_words(axis)
+    handles = paper.tier_handles(rows)
+    if any(row["repeat"] is not None for row in rows):
+        handles.append(paper.handle("result", **paper.TICK))
     if any(row.get("bound") in _ROW_BOUNDS for row in rows):
         handles.append(paper.handle("bound of the row", **paper.TICK | {"markeredgecolor": DARK}))
     point = {"color": INK, "linestyle": "", "marker": "o", "markersize": 6}
     ways = [way for way in WAYS if any(row.get("way") == way for row in rows)]
     handles += [paper.handle(way, **point, **({"markerfacecolor": PAPER} if _hollow(way) else {})) for way in ways]
     paper.legend(figure, handles)
-    paper.footnote(figure, paper.limit_note(most, max(len(_loaders(found)) for found in groups.values())))
+    limit = paper.limit_note(most, max(len(_loaders(found)) for found in groups.values()))
+    paper.footnote(figure, [*limit, *notes])
     return figure
 
 
@@ -118,21 +123,25 @@ def _panel(axis: Axes, rows: Rows, column: str, tracks: list[tuple[int, bool]]) 
             words = f"{paper.plain(row['tier'])}: {row['status']}"
             axis.annotate(words, (0.01, y), xycoords=("axes fraction", "data"), va="center", size=8)
             continue
-        values = [run[column] for run in runs[row["place"], row["tier_number"], row["slug"]]]
-        ends = [row["interval_low"], row["interval_high"]] if row.get("interval_low") else [min(values), max(values)]
+        values = [run[column] for run in runs.get((row["place"], row["tier_number"], row["slug"]), ())]
+        ends = values or [row[column]]
+        ends = [row["interval_low"], row["interval_high"]] if row.get("interval_low") else [min(ends), max(ends)]
         look = paper.point_look(row["tier_number"])
         fill = {"color": look["color"], "linewidth": 0}
         if _hollow(row.get("way", "")):
             fill = {"facecolor": PAPER, "edgecolor": look["color"], "linewidth": 1.2}
-        axis.scatter(values, [y] * len(values), s=30, marker=look["marker"], alpha=0.6, zorder=3, **fill)
         axis.plot(ends, [y, y], color=INK, linewidth=1, marker="|", markersize=5, zorder=4)
-        axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+        if values:
+            axis.scatter(values, [y] * len(values), s=30, marker=look["marker"], alpha=0.6, zorder=3, **fill)
+            axis.plot([row[column]] * 2, [y - half, y + half], color=INK, linewidth=1.4, zorder=4)
+        else:
+            axis.plot(row[column], y, zorder=5, **look)
         end, bound = max(*values, *ends), _bound(row)
         if bound:
             axis.plot([bound] * 2, [y - half, y + half], color=DARK, linewidth=2.4, zorder=4)
             if end < bound < max(1.3 * end, end + 0.12 * largest):
                 end = bound  # which the number would cover
-        paper.number_at(axis, row[column], end, y)
+        axis.annotate(f"{number_text(row[column])} {row.get('words', '')}".rstrip(), (end, y), **paper.LABEL)
 
 
 def _bound(row: Row) -> float | None:

@@ -5,28 +5,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 from typing import Any
 
-from scripts.report.charts._common import COLOURS, INK, PAPER, Axes, Figure, Rows, far_apart, grouped
-from scripts.tables.columns import number_text
+from scripts.report.charts._common import COLOURS, INK, PAPER, Axes, Figure, Rows, grouped
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 3)))
 MOST_LINES = len(COLOURS)  # in one panel
 MOST_ROWS = 14  # of loaders in one panel
 MOST_PANELS = 8  # below each other
+LOG_FROM = 100  # a linear axis shows no difference among values this many times smaller than its end
 TICK = {"color": INK, "marker": "|", "markersize": 10, "markeredgewidth": 1.2, "linestyle": ""}
 LABEL = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "size": 8, "zorder": 5}
 LABEL |= {"bbox": {"boxstyle": "square,pad=0.1", "facecolor": PAPER, "linewidth": 0}}
-_BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def plain(text: str) -> str:
     """Return a name on one line, short enough for a figure."""
     return textwrap.shorten("".join(sign if sign.isprintable() else " " for sign in text), 40, placeholder="...")
-
-
-def byte_unit(largest: float) -> tuple[str, float]:
-    """Return the unit in which so many bytes are best shown, and how many bytes it is."""
-    return next((unit for unit in _BYTES if largest >= unit[1]), _BYTES[-1])
 
 
 def point_look(number: int) -> dict[str, Any]:
@@ -104,21 +98,29 @@ def name_axis(axis: Axes, names: Sequence[str]) -> None:
     axis.grid(axis="y", visible=False)
 
 
-def number_axis(axis: Axes, label: str, size: float = 1.0, values: Iterable[float] = ()) -> None:
+def number_axis(axis: Axes, label: str, values: Iterable[float] = ()) -> None:
     """Begin the x axis at 0, or scale it by logarithms where the values span too much, and say so.
 
-    `size` is what is written as 1; the values are those in the axis where none are given.
+    The values are those in the axis where none are given.
     """
     drawn = [float(x) for line in axis.lines for x in line.get_xdata()]
     values = [value for value in values or drawn if value > 0]
-    logarithmic = far_apart(values)
+    logarithmic = max(values) > LOG_FROM * min(values)
     if logarithmic:
         axis.set_xlim(min(values) / 2, max(values) * 3)
-        log_axis(axis, "x", size)
+        log_axis(axis, "x")
     else:
         axis.set_xlim(0, max(values) * 1.15)
-        axis.xaxis.set_major_formatter(plain_numbers(size))
+        axis.xaxis.set_major_formatter(plain_numbers())
     axis.set_xlabel(f"{label} (logarithmic scale)" if logarithmic else label)
+
+
+def byte_axes(figure: Figure) -> None:
+    """Write the numbers of the x axes, which are bytes, in MB, GB and the like."""
+    from matplotlib.ticker import EngFormatter
+
+    for axis in figure.axes:
+        axis.xaxis.set_major_formatter(EngFormatter("B"))
 
 
 def room_for_words(axis: Axes) -> None:
@@ -127,14 +129,14 @@ def room_for_words(axis: Axes) -> None:
     axis.set_xlim(low, high * (high / low) ** 0.35 if axis.get_xscale() == "log" else high * 1.25)
 
 
-def plain_numbers(size: float = 1.0) -> Any:
-    """Return what writes an axis's numbers, in units of `size`: 1,400 and 0.02."""
-    from matplotlib.ticker import FuncFormatter
+def plain_numbers() -> Any:
+    """Return what writes an axis's numbers: 1,400 and 0.02."""
+    from matplotlib.ticker import StrMethodFormatter
 
-    return FuncFormatter(lambda value, _: f"{value / size:,.10g}")
+    return StrMethodFormatter("{x:,.10g}")
 
 
-def log_axis(axis: Axes, name: str, size: float = 1.0) -> None:
+def log_axis(axis: Axes, name: str) -> None:
     """Scale the axis `name` (x or y) by logarithms, with plain numbers on it; its limits are set already."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
@@ -142,7 +144,7 @@ def log_axis(axis: Axes, name: str, size: float = 1.0) -> None:
     axis.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
     side = axis.xaxis if name == "x" else axis.yaxis
     side.set_major_locator(LogLocator(subs=(1,) if high > 1e4 * low else (1, 3) if high > 30 * low else (1, 2, 5)))
-    side.set_major_formatter(plain_numbers(size))
+    side.set_major_formatter(plain_numbers())
     side.set_minor_formatter(NullFormatter())
     side.set_minor_locator(NullLocator())
 
@@ -191,8 +193,3 @@ def nothing(needs: str) -> Figure:
     text = "\n".join(textwrap.wrap(f"Nothing to draw. It would need {needs.replace('`', '')}.", 90))
     axis.text(0.5, 0.5, text, ha="center", va="center", size=11)
     return figure
-
-
-def number_at(axis: Axes, value: float, x: float, y: float) -> None:
-    """Write a number behind the place `x`."""
-    axis.annotate(number_text(value), (x, y), **LABEL)

@@ -19,6 +19,7 @@ CAPTION = (
 NEEDS = "a format whose writing was timed and a loader of it with a verified speed from a warm cache"
 _LEAST_EPOCHS, _MOST_EPOCHS = 100.0, 1e6  # that the axis ends at
 _STEPS = (1, 1.5, 2, 3, 4, 5, 7)  # of a power of ten
+_EPOCHS = [step * 10**power for power in range(7) for step in _STEPS]
 _UNITS = (("hours", 3600), ("minutes", 60))  # and their seconds
 
 
@@ -40,11 +41,12 @@ def rows(tables: Tables) -> Rows:
     for group in grouped(known, "device", "tier").values():
         cheapest = min(group, key=lambda row: (row["prepare_seconds"], row["epoch_seconds"], row["format"]))
         end = max(3 * (row["break_even_epochs"] or 0) for row in group)
-        epochs = [step * 10**power for power in range(7) for step in _STEPS]
-        last = next(number for number in epochs if number >= min(_MOST_EPOCHS, max(_LEAST_EPOCHS, end)))
+        last = next(number for number in _EPOCHS if number >= min(_MOST_EPOCHS, max(_LEAST_EPOCHS, end)))
         for row in sorted(group, key=lambda row: row is not cheapest):
             crossing = row["break_even_epochs"] or 0
-            numbers = {number for number in epochs if number <= last} | ({crossing} if 1 <= crossing <= last else set())
+            numbers = {number for number in _EPOCHS if number <= last} | (
+                {crossing} if 1 <= crossing <= last else set()
+            )
             common = {"group": place(row), **{name: row[name] for name in names}, "unit": unit}
             found += [
                 {**common, "epochs": number, "spent": _seconds(row, number) / size, "pays": number == crossing}

@@ -22,7 +22,7 @@ def rows(tables: Tables) -> Rows:
 
     The fastest of a cold cache first. `room_percent` is how much of the data a limited cache had room for.
     """
-    share = (tables["dataset"]["measure"] or {}).get("limited_share")
+    share = tables["dataset"]["measure"].get("limited_share")
     found = []
     for row, common in results(tables, "best"):
         room = 100 * share if share is not None and row["cache"] == "limited" else None

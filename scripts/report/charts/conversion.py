@@ -2,6 +2,7 @@
 
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import COLOURS, PAPER, Figure, Rows, Tables
+from scripts.tables.columns import number_text
 
 TITLE = "Conversion cost by format"
 QUESTION = "What does a format cost?"
@@ -23,10 +24,10 @@ def rows(tables: Tables) -> Rows:
 def draw(rows: Rows) -> Figure:
     """Return the picture: a bar per format."""
     figure, [axis] = paper.grid(1, 1, 1.1 + 0.36 * len(rows), 0)
-    axis.barh(range(len(rows)), [row["seconds"] for row in rows], color=COLOURS[0], edgecolor=PAPER)
-    for number, row in enumerate(rows):
-        paper.number_at(axis, row["seconds"], row["seconds"], number)
+    seconds = [row["seconds"] for row in rows]
+    bars = axis.barh(range(len(rows)), seconds, color=COLOURS[0], edgecolor=PAPER)
+    axis.bar_label(bars, map(number_text, seconds), padding=6, size=8)
     paper.name_axis(axis, [row["format"] for row in rows])
-    axis.set(xlabel="seconds to write all items", xlim=(0, (rows[-1]["seconds"] or 1) * 1.2))
+    axis.set(xlabel="seconds to write all items", xlim=(0, (seconds[-1] or 1) * 1.2))
     axis.xaxis.set_major_formatter(paper.plain_numbers())
     return figure

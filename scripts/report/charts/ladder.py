@@ -1,6 +1,5 @@
 """The ladder of optimisations: a waterfall of items/s from step to step; bars of one length are one gain in times."""
 
-import math
 import textwrap
 from typing import Any
 
@@ -28,6 +27,7 @@ _LOOKS = {  # by gain: colour and hatch
 }
 _WIDTH = 36  # characters in a line beside or within the axis
 _ACROSS = 72  # characters of a number that fit across the axis
+_REASON = {"xycoords": ("axes fraction", "data"), "va": "center", "size": 8}
 _LEAST_SPAN = 10  # of the scale, in times: fewer have no tick
 
 
@@ -69,11 +69,10 @@ def draw(rows: Rows) -> Figure:
     axis.set_xlim(left, left * max((max(speeds) / left) ** (1 / (1 - room)), _LEAST_SPAN))
     paper.log_axis(axis, "x")
     for y, row in enumerate(rows):
-        start = row["before"] or left
         if row["items_per_second"] is None:
-            _reason(axis, y, row["label"], start)
+            axis.annotate("\n".join(_lines(row["label"], 3)), (0.01, y), **_REASON)
         else:
-            _bar(axis, y, row, start)
+            _bar(axis, y, row, row["before"] or left)
     names = ["\n".join([*_lines(row["ladder_step"], 2), paper.plain(row["loader"])]) for row in rows]
     paper.name_axis(axis, [""] * len(rows))
     axis.set_yticklabels(names)
@@ -101,15 +100,6 @@ def _bar(axis: Axes, y: int, row: Row, start: float) -> None:
     if row["interval_low"] is not None:
         axis.plot([row["interval_low"], row["interval_high"]], [y, y], color=INK, linewidth=1.2, zorder=4)
     axis.annotate(row["label"], (max(start, speed, row["interval_high"] or 0), y), **paper.LABEL)
-
-
-def _reason(axis: Axes, y: int, label: str, speed: float) -> None:
-    """Write why a step has no speed beside the place of the last speed, on the side with more room."""
-    low, high = map(math.log, axis.get_xlim())
-    align = {"ha": "left", "xytext": (6, 0)}
-    if math.log(speed) - low > (high - low) / 2:
-        align = {"ha": "right", "xytext": (-6, 0)}
-    axis.annotate("\n".join(_lines(label, 3)), (speed, y), **paper.LABEL | align)
 
 
 def _lines(text: str, most: int) -> list[str]:

@@ -1,8 +1,7 @@
 """How evenly batches come: a row per loader with the time of half of its batches, of 99 in 100, and of the slowest."""
 
-from scripts.report.charts import _print as paper
 from scripts.report.charts import _strips
-from scripts.report.charts._common import DARK, INK, Axes, Figure, Row, Rows, Tables, group_of, grouped, key, results
+from scripts.report.charts._common import Figure, Rows, Tables, group_of, grouped, key, results
 from scripts.tables.columns import number_text
 
 TITLE = "Time between batches"
@@ -31,7 +30,7 @@ def rows(tables: Tables) -> Rows:
     `batches` are those that were timed; `step_ms` is the user's own (`report.step_ms`), None where none is given.
     """
     found = {result: _times(same) for result, same in grouped(tables["latencies"], "loader", "tier", "slug").items()}
-    step_ms = (tables["dataset"]["report"] or {}).get("step_ms")
+    step_ms = tables["dataset"]["report"].get("step_ms")
     shown = [
         {**common, "group": group_of(row), **found[key(row)], "step_ms": step_ms}
         for row, common in results(tables, "best")
@@ -46,36 +45,18 @@ def _times(quantiles: Rows) -> dict[str, float]:
 
 
 def draw(rows: Rows) -> Figure:
-    """Return the picture: a panel per scenario and tier, a row per loader."""
-    groups, lost = paper.first_panels(rows, "group")
-    counts = [len(found) for found in groups.values()]
-    shown = [found[: paper.MOST_ROWS] for found in groups.values()]
-    figure, axes = paper.scenarios(groups, [0.8 + 0.29 * len(found) for found in shown])
-    step_ms = rows[0]["step_ms"]
-    ends = [row[column] for found in shown for row in found for column in _MARKS] + ([step_ms] if step_ms else [])
-    for axis, found in zip(axes, shown, strict=True):
-        for y, row in enumerate(found):
-            _dumbbell(axis, y, row)
-        if step_ms:
-            axis.axvline(step_ms, color=INK, linestyle="--", linewidth=1.2, zorder=1)
-        paper.name_axis(axis, [row["loader"] for row in found])
-        axis.set_xlim(min(ends) / 1.5, max(ends) * 1.5)
-        paper.log_axis(axis, "x")
-        paper.room_for_words(axis)
-    axes[-1].set_xlabel("milliseconds from one batch to the next (logarithmic scale), less is better")
-    handles = [paper.handle(words, **paper.point_look(number)) for number, (_, words) in enumerate(_MARKS.values())]
-    step = paper.handle(f"your step, {step_ms:,g} ms", color=INK, linestyle="--", linewidth=1.2) if step_ms else None
-    paper.legend(figure, [*handles, *([step] if step else [])])
-    few = sorted({paper.plain(row["loader"]) for row in rows if row["batches"] < _FEW_BATCHES})
+    """Return the picture: a panel per scenario and tier, a row per loader with its three times."""
+    kinds = [words for _, words in _MARKS.values()]
+    points = [
+        {**row, "kind": words, "milliseconds": row[column]} for row in rows for column, (_, words) in _MARKS.items()
+    ]
+    few = sorted({_strips.paper.plain(row["loader"]) for row in rows if row["batches"] < _FEW_BATCHES})
     notes = [f"Fewer than {_FEW_BATCHES} batches, so that p99 is hardly known: {', '.join(few)}."] if few else []
-    paper.footnote(figure, [*lost, *paper.limit_note(paper.MOST_ROWS, max(counts), "steadiest"), *notes])
-    return figure
+    step_ms = rows[0]["step_ms"]
+    look = {"which": "steadiest", "notes": notes, "line": (step_ms, f"your step, {step_ms:,g} ms") if step_ms else None}
+    label = "milliseconds from one batch to the next, less is better"
+    return _strips.draw(points, "milliseconds", "kind", kinds, label, _words, **look)
 
 
-def _dumbbell(axis: Axes, y: int, row: Row) -> None:
-    """Draw a result: its three times, connected, and their numbers behind them."""
-    times = [row[column] for column in _MARKS]
-    axis.plot([times[0], times[-1]], [y, y], color=DARK, linewidth=1.6, zorder=2)
-    for number, value in enumerate(times):
-        axis.plot(value, y, zorder=3, **paper.point_look(number))
-    axis.annotate(", ".join(map(number_text, times)), (times[-1], y), **paper.LABEL)
+def _words(points: Rows) -> str:
+    return ", ".join(number_text(row["milliseconds"]) for row in points)

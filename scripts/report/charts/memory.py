@@ -46,7 +46,7 @@ def _words(rows: Rows) -> str:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device and tier."""
-    unit, size = _strips.paper.byte_unit(max(row["pss_peak_bytes"] for row in rows))
-    label = f"{unit} of memory at most (PSS of all processes), less is better"
-    look = {"words": _words, "which": "that need least", "size": size}
-    return _strips.draw(rows, "pss_peak_bytes", "count", _counts(rows), label, **look)
+    label = "memory at most (PSS of all processes), less is better"
+    figure = _strips.draw(rows, "pss_peak_bytes", "count", _counts(rows), label, _words, "that need least")
+    _strips.paper.byte_axes(figure)
+    return figure

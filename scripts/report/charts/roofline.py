@@ -37,6 +37,6 @@ def _kinds(rows: Rows) -> list[str]:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per device and tier."""
-    label = "% of the bound that applies (dashed), more is better"
-    which = "nearest to a bound"
-    return _strips.draw(rows, "percent_of_bound", "kind", _kinds(rows), label, which=which, end=100.0)
+    label = "% of the bound that applies, more is better"
+    look = {"which": "nearest to a bound", "line": (100.0, "the bound")}
+    return _strips.draw(rows, "percent_of_bound", "kind", _kinds(rows), label, **look)

@@ -1,7 +1,7 @@
 """Whether the data set fits into memory: the bytes of each format against the RAM of the machine."""
 
-from scripts.report.charts import _print as paper
-from scripts.report.charts._common import INK, Figure, Rows, Tables
+from scripts.report.charts import _strips
+from scripts.report.charts._common import Figure, Rows, Tables
 from scripts.tables.columns import bytes_text, number_text
 
 TITLE = "Size of the data set against memory"
@@ -32,18 +32,20 @@ def rows(tables: Tables) -> Rows:
 
 def draw(rows: Rows) -> Figure:
     """Return the picture: a point per format."""
+    points = [
+        {**row, "group": "", "loader": row["format"], "place": place, "kind": "the data set"}
+        for place, row in enumerate(rows)
+    ]
     ram = rows[0]["ram_bytes"]
-    unit, size = paper.byte_unit(max(rows[-1]["bytes"], ram or 0))
-    figure, [axis] = paper.grid(1, 1, 1.3 + 0.3 * len(rows), 0)
-    if ram:
-        axis.axvline(ram, color=INK, linestyle="--", linewidth=1.4, label=f"RAM of the machine, {bytes_text(ram)}")
-        figure.legend(loc="outside upper left")
-    else:
-        paper.footnote(figure, ["How much memory the machine has is not known: no run has noted it."])
-    for y, row in enumerate(rows):
-        axis.plot(row["bytes"], y, **paper.point_look(0))
-        share = f", {number_text(row['of_ram_percent'], 2)} % of RAM" if ram else ""
-        axis.annotate(f"{bytes_text(row['bytes'])}{share}", (row["bytes"], y), **paper.LABEL)
-    paper.name_axis(axis, [row["format"] for row in rows])
-    paper.number_axis(axis, unit, size)
+    notes = [] if ram else ["How much memory the machine has is not known: no run has noted it."]
+    look = {"which": "smallest", "what": "formats", "notes": notes}
+    look |= {"line": (ram, f"RAM of the machine, {bytes_text(ram)}") if ram else None}
+    figure = _strips.draw(points, "bytes", "kind", ["the data set"], "size of the data set", _words, **look)
+    _strips.paper.byte_axes(figure)
     return figure
+
+
+def _words(points: Rows) -> str:
+    [row] = points
+    share = f", {number_text(row['of_ram_percent'], 2)} % of RAM" if row["ram_bytes"] else ""
+    return f"{bytes_text(row['bytes'])}{share}"

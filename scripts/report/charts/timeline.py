@@ -1,7 +1,6 @@
 """The first batches of an epoch: what the main process and its workers did with them, and when, as tracks."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +34,6 @@ CAPTION = (
     "reads by threads or by a library of its own, which are not noted."
 )
 NEEDS = "the spans of a run: `timeline: candidates` below `measure` in config.yaml notes them"
-MOST_SPANS = 4_000  # in the rows: of as many runs, the best first, as fit
 _MAIN = "main"
 _MOST_WORKERS = 8  # of one result in the picture
 _NARROW = 0.03  # of the axis: in a bar below that a batch's number has no place
@@ -55,35 +53,26 @@ Key = tuple[str, str, str]  # loader, tier and slug
 
 
 def rows(tables: Tables) -> Rows:
-    """Return the spans of results, the best first; of each up to where a worker is through with what was noted.
+    """Return the spans of the two results in the picture, each up to where a worker is through with what was noted.
 
-    `why` says why a result is one of the two in the picture, and is blank for the others. Those two are always here,
-    of the others as many as fit into MOST_SPANS; `runs` counts all. `within` marks what the main process does while it
-    waits for a batch; those spans come after the waiting.
+    `why` says why a result is one of the two. `within` marks what the main process does while it waits for a batch;
+    those spans come after the waiting. trace.json, beside it in the page, has the spans of all results.
     """
     spans = grouped(tables["spans"], "loader", "tier", "slug")
-    ranked = {key(row): row for row, _ in results(tables, "ranking") if key(row) in spans}
-    found = {key(row): row for row in (*tables["best"], *tables["ranking"]) if key(row) in ranked}
-    if not ranked:
+    noted = {key(row): row for row, _ in results(tables, "ranking") if key(row) in spans}
+    if not noted:
         return []
-    why, names, room = _chosen(tables, ranked), _names(found), MOST_SPANS
-    kept = set()
-    for result in dict.fromkeys([*why, *found]):
-        room -= len(spans[result])
-        if room < 0 and result not in why:
-            break
-        kept.add(result)
     return [
         {
-            **{"run": names[result], "why": why.get(result, ""), "runs": len(found)},
-            **{name: row[name] for name in ("scenario", "loader", "tier", "slug")},
-            **{"settings": settings_text(row), "track_number": _track_number(span["track"])},
+            **{"why": why, "runs": len(noted)},
+            **{name: noted[result][name] for name in ("scenario", "loader", "tier", "slug")},
+            **{"settings": settings_text(noted[result]), "track_number": _track_number(span["track"])},
             **{name: span[name] for name in ("track", "batch", "phase", "start_ms")},
             **{"end_ms": min(span["end_ms"], end), "within": _within(span)},
             "milliseconds": min(span["end_ms"], end) - span["start_ms"],
         }
-        for result, row in found.items()
-        if result in kept and (end := _end(spans[result]))
+        for result, why in _chosen(tables, noted).items()
+        if (end := _end(spans[result]))
         for span in sorted(spans[result], key=_within)
         if span["start_ms"] < end
     ]
@@ -97,7 +86,7 @@ def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
     from scripts.report.verdicts import verdicts  # which needs NumPy
 
     pair = contrasted(verdicts(tables)[0])
-    found = {key(row): why for why, row in pair if key(row) in noted}
+    found = {key(row): why for why, row in pair if key(row) in noted}  # what is recommended first
     scenario = pair[0][1]["scenario"] if pair else None
     same = [row for row in noted.values() if row["scenario"] == scenario] or list(noted.values())
     same.sort(key=lambda row: -row["items_per_second"])
@@ -115,17 +104,6 @@ def _end(spans: Rows) -> float:
     return min((end for track, end in last.items() if track != _MAIN), default=last.get(_MAIN, 0.0)) or 1.0
 
 
-def _names(found: Mapping[Key, Row]) -> dict[Key, str]:
-    """Return what each result is called: its settings in words, or its slug where others are called so too."""
-    several = len({row["scenario"] for row in found.values()}) > 1
-    names = {
-        result: ", ".join([*result[:2], *([row["scenario"]] if several else []), settings_text(row)])
-        for result, row in found.items()
-    }
-    counts = Counter(names.values())
-    return {result: name if counts[name] == 1 else ", ".join(result) for result, name in names.items()}
-
-
 def _within(span: Row) -> bool:
     return span["track"] == _MAIN and span["phase"] not in ("wait", "step")
 
@@ -140,9 +118,8 @@ def draw(rows: Rows) -> Figure:
 
     The axis ends at `_LONGEST` times the shorter of the two timelines.
     """
-    drawn = [row for row in rows if row["why"] and row["track_number"] <= _MOST_WORKERS]
-    drawn.sort(key=lambda row: row["why"] in (NOW, _SLOWEST))
-    runs = grouped(drawn, "run")
+    drawn = [row for row in rows if row["track_number"] <= _MOST_WORKERS]
+    runs = grouped(drawn, "why")
     heights = [1.0 + 0.3 * len({row["track"] for row in found}) for found in runs.values()]
     ends = [max(row["end_ms"] for row in found) for found in runs.values()]
     figure, axes = paper.scenarios(runs, heights)
@@ -152,7 +129,7 @@ def draw(rows: Rows) -> Figure:
     looks = {phase: look for phase, look in LOOK.items() if any(row["phase"] == phase for row in drawn)}
     paper.legend(figure, [paper.patch(label, **_look(phase)) for phase, (_, _, label) in looks.items()])
     notes = [f"{drawn[0]['scenario']}. An epoch of its own after the timed ones; the numbers are batches."]
-    most = max(row["track_number"] for row in rows if row["why"])
+    most = max(row["track_number"] for row in rows)
     notes += [f"The first {_MOST_WORKERS} of up to {most} workers are drawn."] if most > _MOST_WORKERS else []
     notes += [f"The axis ends at {_LONGEST} times the shorter timeline."] if max(ends) > _LONGEST * min(ends) else []
     notes += [f"{len(runs)} of {rows[0]['runs']} runs are drawn here."] if len(runs) < rows[0]["runs"] else []

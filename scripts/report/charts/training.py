@@ -24,16 +24,12 @@ def rows(tables: Tables) -> Rows:
     tiers, found = tiers_of(tables), []
     for device, group in sorted(grouped(fastest.values(), "device").items()):
         trained = [
-            (
-                result,
-                about(result, tiers) | {"scenario": device.upper(), "way": way},
-                ("interval_low", "interval_high"),
-            )
+            (result, about(result, tiers) | {"scenario": device.upper(), "way": way})
             for row in sorted(group, key=lambda row: tiers.index(row["tier"]))
             for task, way in _METHODS.items()
             if (result := results.get((row["loader"], row["tier"], f"{row['slug']}-{task}")))
         ]
-        found += _dots.with_runs(tables, trained, "items_per_second", max)
+        found += _dots.with_runs(tables, trained, "items_per_second", max, ("interval_low", "interval_high"))
     return found
 
 
