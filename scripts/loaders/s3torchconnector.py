@@ -130,7 +130,6 @@ class InOrder(Items):
 
         super().__init__(request)
         self.wanted = Split(request).wanted
-        self.reader = None  # of the object that is read
         self.epoch = RawValue("q", 0)  # which begins, seen by workers that live for many epochs
 
     def objects(self, _client):
@@ -143,21 +142,22 @@ class InOrder(Items):
 
     def item_of(self, reader):
         """Return an item with its labels, read from its object."""
-        self.reader = reader
-        return self[int(reader.key.rpartition("/")[2].removesuffix(".npy"))]
-
-    def item(self, position):
-        """Return what `reader` gives."""
         import torch
 
+        position = int(reader.key.rpartition("/")[2].removesuffix(".npy"))
         wanted = self.wanted(position)
         data = torch.empty(self.sample.shape, dtype=getattr(torch, self.sample.dtype))
         try:
-            self.reader.seek(wanted.first)
-            read_into(self.reader.readinto, memoryview(data.numpy()).cast("B"))
+            reader.seek(wanted.first)
+            read_into(reader.readinto, memoryview(data.numpy()).cast("B"))
         except Exception as error:
             pause(error, wanted, ATTEMPTS, ())  # the library has tried again itself
-        return data
+        return {
+            self.sample.key: data,
+            "target": self.target[position],
+            "labels": self.labels[position],
+            "item": self.index[position],
+        }
 
 
 def open_epochs(request):

@@ -28,8 +28,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from scripts.machine import devices
 from scripts.machine.own_group import CGROUP, own_groups, text_of, used_bytes
 
@@ -210,6 +208,8 @@ def _try_out(folders: Sequence[str]) -> None:
 
 def _forget_the_dead(parent: Path) -> None:
     """Remove groups whose maker was killed before it could; one that holds a process stays."""
+    import psutil
+
     for folder in parent.glob("feedrate-*"):
         maker = re.fullmatch(r"feedrate-(\d+)-[0-9a-f]{8}", folder.name)
         if maker and not psutil.pid_exists(int(maker[1])):

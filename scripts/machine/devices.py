@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 from scripts.common.vocabulary import RAM
 from scripts.machine.copies import nearest_existing
 from scripts.machine.own_group import CGROUP, PROC, memory_left, text_of
@@ -168,6 +166,8 @@ def cached_below(path: Path, proc: Path = PROC, sys: Path = SYS) -> str:
 
 def available_ram(proc: Path = PROC, cgroup: Path = CGROUP) -> int:
     """Return the bytes of RAM that can still be taken without swapping, by the machine and by this process's limits."""
+    import psutil
+
     available, left = psutil.virtual_memory().available, memory_left(proc, cgroup)
     return available if left is None else min(available, left)
 

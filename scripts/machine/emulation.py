@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.errors import UserError
-from scripts.common.schema import problems
 
 OWN = {  # limits of a user's own: the kernel takes whole bytes and whole reads a second
     "type": "object",
@@ -50,6 +49,8 @@ def limits(options: Mapping[str, Any]) -> dict[str, Any] | None:
     wanted = options.get("emulate")
     if wanted is None:
         return None
+    from scripts.common.schema import problems
+
     schema = OWN if isinstance(wanted, Mapping) else {"enum": list(PRESETS)}
     if wrong := problems({"emulate": wanted}, {"properties": {"emulate": schema}}):
         raise UserError(

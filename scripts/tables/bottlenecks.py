@@ -5,7 +5,6 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
-from scripts.common.rounds import critical
 from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import PARTS
 from scripts.tables.groups import names_of
@@ -79,6 +78,8 @@ def _stands_out(part: str, rounds: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _surely_more(one: Sequence[float], other: Sequence[float]) -> bool:
+    from scripts.common.rounds import critical
+
     differences = [left - right for left, right in zip(one, other, strict=True)]
     half = critical(2, len(differences) - 1, TWO_SIDED) * stdev(differences) / sqrt(len(differences))
     return mean(differences) - half > 0

@@ -1,6 +1,7 @@
 """Tiers: every kind keeps its contract; the device behind a path is found in planted machines; fio really reads."""
 
 import functools
+import inspect
 import json
 import os
 import subprocess
@@ -241,6 +242,17 @@ def test_a_loop_device_that_caches_its_own_file_is_never_cold(machine, direct, c
 def test_hidden_storage_is_told(kind, count):
     description = {"kind": kind, "path": "/data", "filesystem": "ext4", "device": "vda"}
     assert len(devices.hidden(description)) == count
+
+
+@pytest.mark.parametrize("name", plugins.names("tiers"))
+def test_every_kind_keeps_the_contract(name):
+    kind = plugins.load("tiers", name)
+    assert plugins.describe(kind)
+    assert all("description" in schema for schema in kind.OPTIONS.values())
+    for function in ("check", "location", "place", "profile"):
+        assert callable(getattr(kind, function)) and getattr(kind, function).__doc__
+    assert list(inspect.signature(kind.place).parameters) == ["options", "source", "location"]
+    assert list(inspect.signature(kind.profile).parameters) == ["options", "item_bytes", "readers", "seconds"]
 
 
 @pytest.fixture
