@@ -4,6 +4,8 @@ Set-up installs it (envs/feedrate.sh). Without set-up type, in the project's fol
 """
 
 import argparse
+import os
+import sys
 from importlib import import_module
 from typing import NamedTuple
 
@@ -60,7 +62,11 @@ def main() -> None:
     """Do what the verb says."""
     given = parser().parse_args()
     arguments = parser_of(given.verb).parse_args(given.rest)
-    import_module(VERBS[given.verb].module).main(arguments)
+    try:
+        import_module(VERBS[given.verb].module).main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `feedrate ... | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -92,3 +92,23 @@ def test_it_is_that_of_the_checkout_at_any_depth(installed, tmp_path, below):
 def test_outside_of_a_checkout_it_says_so(installed, tmp_path):
     done = subprocess.run([installed, "--help"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and f"found no checkout of feedrate in {tmp_path}" in done.stderr
+
+
+MUCH = """
+import argparse
+from scripts import feedrate
+class Verb:
+    parser = argparse.ArgumentParser
+    main = lambda _: print("x" * 10**6)
+feedrate.import_module = lambda _: Verb
+feedrate.main()
+"""
+
+
+def test_who_reads_no_further_sees_no_traceback():
+    """As by `feedrate VERB | head`."""
+    command = [sys.executable, "-c", MUCH, "ranking"]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")
