@@ -11,6 +11,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+COPY_BYTES = 4 * 1024 * 1024
 
 
 def nearest_existing(path: Path) -> Path:
@@ -51,7 +52,7 @@ def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[No
 
 
 def copy_tree(source: Path, destination: Path) -> None:
-    """Copy the files and folders below `source` into the existing folder `destination`, by plain writes.
+    """Copy the files and folders below `source` into the existing folder `destination`, by plain reads and writes.
 
     The copy is real: no reflink or hard link that would share the source's blocks, and no holes where there are zeros,
     so that reading it reads from the destination's device. Symbolic links are followed.
@@ -60,7 +61,8 @@ def copy_tree(source: Path, destination: Path) -> None:
         target = destination / Path(folder).relative_to(source)
         target.mkdir(exist_ok=True)
         for name in sorted(names):
-            shutil.copyfile(Path(folder, name), target / name)
+            with open(Path(folder, name), "rb") as old, open(target / name, "wb") as new:
+                shutil.copyfileobj(old, new, COPY_BYTES)
 
 
 def flush_tree(path: Path) -> None:
