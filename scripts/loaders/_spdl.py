@@ -7,6 +7,7 @@ and nothing is built again between epochs. What a pipeline is given can be pickl
 Imports SPDL inside functions, since loaders are named where it is not installed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -105,7 +106,7 @@ class Batches(Items):
         return batches_of(self._order(), self.request.batch_size)
 
 
-class ReadBatch:
+class ReadBatch(ABC):
     """Reads a batch in a thread, each item straight into its row of the batch's tensor: `read`, of a subclass.
 
     Called with positions, int64 (batch,), it returns (data (batch, ...), positions). The tensor is in shared memory
@@ -140,9 +141,9 @@ class ReadBatch:
             return gpu.empty_pinned(shape, getattr(torch, dtype))
         return torch.from_numpy(np.empty(shape, dtype))  # NumPy asks for huge pages, torch does not
 
+    @abstractmethod
     def read(self, positions: Any, rows: Any) -> None:
         """Write the items at `positions`, int64 (n,), into `rows`, an array (n, ...)."""
-        raise NotImplementedError
 
 
 @contextmanager
