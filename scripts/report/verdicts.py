@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from scripts.common import rounds
-from scripts.common.choice import Compared
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
 from scripts.common.vocabulary import COLD
+from scripts.decide import rounds
+from scripts.decide.choice import Compared
 from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
@@ -136,7 +136,7 @@ def compared(tables: Tables, row: Row) -> Compared:
     """Return the comparison of a result with the best ones of its scenario, all at once.
 
     Whatever a report says of how many times faster one is than another comes from here. By themselves they compare as
-    their ranks are made, and over all tiers where a warm cache holds the files of each (common/choice.py).
+    their ranks are made, and over all tiers where a warm cache holds the files of each (decide/choice.py).
     """
     beside = _with_speed(one for one in tables["best"] if one["scenario"] == row["scenario"])
     settings = _with_speed(one for one in tables["ranking"] if one["scenario"] == row["scenario"])
