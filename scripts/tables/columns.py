@@ -252,6 +252,8 @@ _RANKING = (
     Column("slower_low", float, doc="its interval, by ratios within rounds; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
     *_of_runs("median", "au_percent minimum_step_ms step_limit_ms asked_step_ms asked_au_percent"),
+    Column("step_wait_ms", float, doc="placeholder"),
+    Column("step_check_points", float, doc="placeholder"),
     Column("step_au_percent", float, heading="AU at your step", format=percent_text,
            doc="AU at `report.step_ms`; see `step_au_from`"),
     Column("step_au_low", float, doc="its lower end, by the speed's interval"),
@@ -478,7 +480,7 @@ def taken(table: str, **sources: Any) -> dict[str, Any]:
     return {column.name: column.value(**sources) for column in TABLES[table].columns if column.of}
 
 
-DOCUMENTS = ("dataset", "host", "declared")  # JSON files beside the tables
+DOCUMENTS = ("dataset", "host", "declared", "verdict")  # JSON files; the verdict is made of all else
 RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and tensors, one a line
 
 
@@ -529,20 +531,21 @@ def _present(folder: Path, name: str) -> Path:
     return path
 
 
-def read_tables(folder: Path) -> dict[str, Any]:
-    """Return all tables (lists of rows) and documents (`dataset`, `host`, `declared`) of `folder` by name.
+def read_tables(folder: Path, documents: Iterable[str] = DOCUMENTS) -> dict[str, Any]:
+    """Return all tables (lists of rows) and the `documents` of `folder` by name.
 
-    Results have a `scenario` beside their columns, and what their loader `declared` when it was measured.
+    Results have an `id` and a `scenario` beside their columns, and what their loader `declared` when it was measured.
     """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
         row["scenario"] = panel_of(row)
-    for name in DOCUMENTS:
+    for name in documents:
         path = _present(folder, f"{name}.json")
         with reading(path, "make_tables", delete=folder):
             tables[name] = read_json(path)
     for row in (*tables["ranking"], *tables["best"]):
-        row["declared"] = tables["declared"][result_key(row)]
+        row["id"] = result_key(row)
+        row["declared"] = tables["declared"][row["id"]]
     return tables
 
 
