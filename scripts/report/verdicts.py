@@ -12,8 +12,8 @@ from scripts.common.choice import Compared
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD
+from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
@@ -35,7 +35,6 @@ from scripts.report.verdict_texts import (
 )
 from scripts.tables.columns import bytes_text, number_text, scenario_order, scenarios
 from scripts.tables.groups import first_of
-from scripts.tables.step_au import MEASURED
 
 OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
 _NO_ANSWER = {
