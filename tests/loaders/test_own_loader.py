@@ -327,7 +327,7 @@ def test_the_plan_holds_it(tmp_path):
 
 WRONG = [
     ({"file": "nowhere.py"}, EXAMPLE, "is no file"),
-    ({"name": "ring"}, EXAMPLE, "loader of feedrate's own"),
+    ({"name": "ring"}, EXAMPLE, "one of feedrate's loaders"),
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
     ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),

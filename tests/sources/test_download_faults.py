@@ -387,7 +387,7 @@ def test_a_stop_ends_the_call_and_the_next_one_goes_on(tube: Tube, tmp_path: Pat
     assert reason.startswith("bot check") and "cookies" in reason and "type the same command" in reason
     assert {asked.id for asked in tube.requests} == {"", *download.ids[:5]}, "asked for after the stop"
     counted = download.count()
-    assert counted.status == 2 and reason in counted.output and "5 not asked for" in counted.output
+    assert counted.status == 2 and reason in counted.output and "5 not tried" in counted.output
     assert not (tmp_path / "clips.json").exists()
     assert download.count("4").status == 0, "what is there is enough"
     assert (tmp_path / "store" / "ended-early" / "0000").read_bytes() == b"x"
