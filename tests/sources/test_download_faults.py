@@ -770,7 +770,7 @@ def test_a_proxy_that_refuses_does_not_show_its_password(tube: Tube, tmp_path: P
 def test_a_secret_in_the_config_is_refused_and_not_shown(tube: Tube, tmp_path: Path):
     download = Download(tmp_path / "set", tube, made_ids(3), options={"yt_dlp": ["--password", PROXY]})
     done = download.prepare()
-    assert done.status == 2 and "config is recorded" in done.output and "Traceback" not in done.output
+    assert done.status == 2 and "results record the config" in done.output and "Traceback" not in done.output
     assert_hidden(download, [done])
 
 
