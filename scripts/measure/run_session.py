@@ -94,8 +94,8 @@ class Session:
             found = next((one for one in reversed(every) if one.name == self.name), None)
         if found is None:
             raise UserError(
-                f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "
-                "that is there. Measure it first: leave --explain out."
+                f"--session {self.name}: found no measurements of this plan; allowed is a session that was measured. "
+                "Measure it first: leave --explain out."
             )
         return found
 
