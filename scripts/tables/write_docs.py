@@ -21,6 +21,9 @@ ranks are compared with each other.
 The same folder has `records.jsonl.gz` (every raw record, one per line, see [run.schema.json](run.schema.json)),
 `dataset.json` (data set and config) and `host.json` (machines, versions and commits).
 
+The column *from* says where a value comes from: the plan, the settings, a field of the record, or the median or largest
+over a result's runs. Where it is blank, the value is computed.
+
 `python -m scripts.tables.write_docs` generates this page from `scripts/tables/columns.py`. To add a column, see
 [extending.md](extending.md#a-column-one-line-of-what-is-recorded).
 """
