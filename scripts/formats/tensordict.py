@@ -1,7 +1,7 @@
 """TorchRL's LazyMemmapStorage, one per split: memory-mapped tensors of data and labels, nothing left to decode.
 
-The folder holds what `LazyMemmapStorage.dumps` leaves, without a pickle: `audio.memmap` float32 (n, 1, samples),
-`target.memmap`, `labels.memmap` and `item.memmap`, raw rows without a header, and `meta.json` and
+The folder holds what `LazyMemmapStorage.dumps` leaves, without a pickle. `audio.memmap`, float32 (n, 1, samples),
+`target.memmap`, `labels.memmap` and `item.memmap` are raw rows without a header. Beside them are `meta.json` and
 `storage_metadata.json`.
 
 Reopen it without a copy as a storage, where `folder` is a pathlib.Path; another `scratch_dir` copies everything:

@@ -1,8 +1,8 @@
 """WebDataset tar shards of the corpus's files, such as 16-bit WAV: few large files, read front to back.
 
 The folder holds `shard-000000.tar`, ... of consecutive items, whose counts differ by at most one. An item is two
-members, numbered by its position: `000000000.wav` (or `.jpg`, `.png`, `.npy`), the corpus's file byte for byte, and
-`000000000.json` with `item`, its index in the manifest, and `classes`, the target first.
+members, numbered by its position. `000000000.wav` (or `.jpg`, `.png`, `.npy`) is the corpus's file byte for byte.
+`000000000.json` has `item`, its index in the manifest, and `classes`, the target first.
 """
 
 import io
