@@ -36,10 +36,10 @@ A format is the folder `results/formats/DATASET/FORMAT/`, with a folder for each
   index in the manifest; `target.npy`, int64 (n,), is the first class. `labels.npy`, float32 (n, classes), is multi-hot.
 - Values are little-endian.
 
-Bytes are without headers and padding. With `shards: yes` the number of files grows with the workers that read them.
+Bytes are without headers and padding; of encoded images they are those of the pixels. With `shards: yes` the number of files grows with the workers that read them.
 
-| format | bytes of an item | shards | written with |
-|---|---|---|---|
+| format | what it is | bytes of an item | shards | written with |
+|---|---|---|---|---|
 """
 
 
@@ -51,9 +51,11 @@ def lines() -> Iterator[str]:
         example, sample = EXAMPLES[plugins.kinds(module)[0]]
         size = f"{module.BYTES_PER_ITEM(sample):,} ({example})"
         shards = "yes" if module.READERS else "no"
-        yield f"| [`{name}`](#{name}) | {size} | {shards} | {', '.join(getattr(module, 'REQUIRES', ()))} |\n"
+        required = ", ".join(getattr(module, "REQUIRES", ()))
+        yield f"| [`{name}`](#{name}) | {plugins.describe(module)} | {size} | {shards} | {required} |\n"
     for name, module in formats.items():
-        yield f"\n## {name}\n\n{(module.__doc__ or '').strip()}\n"
+        _, _, layout = (module.__doc__ or "").strip().partition("\n\n")
+        yield f"\n## {name}\n\n{layout}\n"
 
 
 def loaders() -> str:
