@@ -36,7 +36,8 @@ A format is the folder `results/formats/DATASET/FORMAT/`, with a folder for each
   index in the manifest; `target.npy`, int64 (n,), is the first class. `labels.npy`, float32 (n, classes), is multi-hot.
 - Values are little-endian.
 
-Bytes are without headers and padding; of encoded images they are those of the pixels. With `shards: yes` the number of files grows with the workers that read them.
+Bytes are without headers and padding; of encoded images they are those of the pixels. With `shards: yes` the number
+of files grows with the workers that read them.
 
 | format | what it is | bytes of an item | shards | written with |
 |---|---|---|---|---|
