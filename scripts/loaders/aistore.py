@@ -1,4 +1,4 @@
-"""AIStore's SDK in a DataLoader: an object an item, or a batch of objects by one request (GetBatch).
+"""AIStore's SDK in a DataLoader: one object per item, or a batch of objects by one request (GetBatch).
 
 `get: object` asks for items one by one, by `in_flight` threads in each worker; `get: batch` for all of a batch at once,
 which the cluster sends as one archive. The SDK is proven against a stand-in that answers as AIStore does. No cluster
