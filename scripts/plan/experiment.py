@@ -276,19 +276,25 @@ class Plan:
         )
 
     def settled(self, run: Result) -> bool:
-        """Return whether nothing is left to measure of a result: a session that is shown has it, or it has no proof."""
-        bases, shown = self._measured_so_far
+        """Return whether nothing is left to measure of a result: it has its sessions, or it has no proof."""
+        return self.sessions_left(run) == 0
+
+    def sessions_left(self, run: Result) -> int:
+        """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven."""
+        bases, alike = self._measured_so_far
         proof = bases.proof(vars(run))
         if proof and proof["status"] != "ok":
-            return True
-        session = shown.get(run.group)
-        return session is not None and run.id in session.results and bool(session.rounds(run.id))
+            return 0
+        had = sum(run.id in one.results and bool(one.rounds(run.id)) for one in alike.get(run.group, ()))
+        return max(0, self.config["measure"]["sessions"] - had)
 
     @cached_property
-    def _measured_so_far(self) -> tuple[facts.Bases, dict[str, facts.Session]]:
-        """What is proven, and the sessions that are shown."""
+    def _measured_so_far(self) -> tuple[facts.Bases, dict[str, list[facts.Session]]]:
+        """What is proven, and of each group the sessions that are shown, with those like them that did not end."""
         rows = {"dataset": self.dataset, "results": [vars(run) for run in self.results]}
-        return facts.Bases(rows, self.project), facts.shown_by_group(rows, self.project)
+        every, shown = facts.sessions(self.project, self.dataset), facts.shown_by_group(rows, self.project)
+        alike = {group: [one for one in every if one.same == found[0].same] for group, found in shown.items()}
+        return facts.Bases(rows, self.project), alike
 
     @cached_property
     def proofs(self) -> dict[str, Result]:

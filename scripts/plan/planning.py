@@ -29,8 +29,8 @@ from scripts.plan.leftovers import remove_from_ram
 from scripts.plan.planned import ROWS, Planned
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
-MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks", "timeline")
-MEASURED_BY += ("step_limit_ms", "seed")  # keys of `measure` that say how a session goes
+MEASURED_BY = ("sessions", "minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
+MEASURED_BY += ("timeline", "step_limit_ms", "seed")  # keys of `measure` that say how a session goes
 
 
 def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -> "Planning":
@@ -112,8 +112,12 @@ class Planning(Planned):
         """Return whether sessions of all, which have ended, hold the results of a loader as the plan asks for them."""
         shown = facts.shown_by_group(self.content, self.root, {result.id for result in self.of_loader(loader)})
         hashes = facts.Bases(self.content, self.root).hashes(result.id for result in self.of_loader(loader))
-        held = {one for group, session in shown.items() for one in facts.matching(session, hashes)}
-        ended = all(session.name == group and session.state["ended"] for group, session in shown.items())
+        held = {one for sessions in shown.values() for one in facts.matching(sessions[0], hashes)}
+        wanted = self.config["measure"]["sessions"]
+        ended = all(
+            len(sessions) >= wanted and all(one.name == group and one.state["ended"] for one in sessions)
+            for group, sessions in shown.items()
+        )
         return bool(hashes) and held == hashes.keys() and ended
 
     def session_digest(self, name: str) -> str:
