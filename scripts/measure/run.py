@@ -476,7 +476,7 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "epoch-start-of-proof",
             f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
             "an epoch is too long for a window to go on until the next",
-            f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}' and the rest of yours",
+            f"measure longer windows: the same command with measure='{{seconds: {epoch:.0f}}}' behind --config",
         )
     ]
 

@@ -40,7 +40,8 @@ def check(statuses: Counter[str], stops: Counter[str], min_clips: str) -> None:
     if min_clips != "all" and not enough:
         raise UserError(
             f"min_clips: found {min_clips}, and of {asked:,} clips {fetched:,} could be fetched. Set it to at most "
-            f"{fetched} in config.yaml, or ask again for those that failed: snakemake --forcerun fetch_clips"
+            f"{fetched} in config.yaml. To ask again for those that failed, type the same command with --forcerun "
+            "fetch_clips at its end."
         )
 
 
@@ -52,8 +53,8 @@ def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
     raise UserError(
         f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Look into the "
         "ledgers; correct what they name (files and labels of a folder), or the data set's entry in config.yaml (its "
-        "address first, where it has one), and only then type: snakemake --forcerun fetch_clips; a download asks again "
-        "for what is gone where ask_again names the kind."
+        "address first, where it has one), and only then type the same command with --forcerun fetch_clips at its "
+        "end; a download asks again for what is gone where ask_again names the kind."
     )
 
 
@@ -72,7 +73,8 @@ def main() -> None:
     write_json(arguments.out, {**counts, "reasons": dict(kinds.most_common(COMMONEST))})
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number))
     if statuses["failed"]:
-        print(f"To ask again for the {statuses['failed']:,} that failed: snakemake --forcerun fetch_clips")
+        failed = f"the {statuses['failed']:,} that failed"
+        print(f"To ask again for {failed}, type the same command with --forcerun fetch_clips at its end.")
 
 
 if __name__ == "__main__":

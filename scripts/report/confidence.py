@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scripts.common.statistics import CLOSE
 from scripts.common.vocabulary import TRAINING
-from scripts.report.commands import lengthened, of_session, typed
+from scripts.report.commands import command, lengthened
 from scripts.report.verdict_texts import in_memory, runs_text
 from scripts.tables.drift import DRIFT_PERCENT
 
@@ -86,8 +86,8 @@ def _shared(tables: Tables, verdict: Mapping[str, Any]) -> str:
     tied = {row["tier"] for row in (verdict["row"], *verdict["ties"])}
     if tables["dataset"]["measure"].get("ram_copies") != "one" or not any(in_memory(tables, tier) for tier in tied):
         return _longer(tables, verdict["row"], 3.0)
-    command = typed(of_session(tables), "measure='{ram_copies: all}'")
-    return f"Copies in RAM are there one after the other, so that they never are. Where all fit, type: `{command}`"
+    together = command(tables, "measure='{ram_copies: all}'")
+    return f"Copies in RAM are there one after the other, so that they never are. Where all fit, type: `{together}`"
 
 
 def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
@@ -96,5 +96,5 @@ def _longer(tables: Tables, row: Mapping[str, Any], factor: float) -> str:
     timed = isinstance(minutes, int | float) and row["task"] not in TRAINING
     if factor > MOST_TIMES or (timed and factor * minutes > MOST_MINUTES):
         return "The machine is too noisy for this question: measure when it is idle."
-    length, command = lengthened(tables, row, max(1.5, factor))
-    return f"About {length} would settle it: `{command}`"
+    length, longer = lengthened(tables, row, max(1.5, factor))
+    return f"About {length} would settle it: `{longer}`"

@@ -35,7 +35,7 @@ LACKING = {
     "records below results/runs, and type the same command.",
     "step": "The tables hold no training step. Write `step_ms: 20`, or that of your model, below `report` in "
     "config.yaml, and type the same command.",
-    "preparation": "No format's conversion was timed. Type snakemake --forcerun write_format.",
+    "preparation": "No format's conversion was timed. Type the same command with --forcerun write_format at its end.",
 }
 
 Row = Mapping[str, Any]

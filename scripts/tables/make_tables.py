@@ -151,6 +151,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "rejected_kinds": len(reasons),
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "given": plan["given"],
+        "call_options": plan.get("call_options", []),
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
         "presets": plan["presets"],
