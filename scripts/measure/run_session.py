@@ -26,15 +26,15 @@ from statistics import median
 from typing import Any
 
 from scripts.common import facts, sample
-from scripts.common.choice import Compared
 from scripts.common.counting import Name, Run, run_of
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import COLD, TRAINING, ranks_of
+from scripts.decide.choice import Compared
+from scripts.decide.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.text import percent_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS
+from scripts.decide.rounds import FINAL_ERROR, Table
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report.verdict_texts import key, place
 from scripts.report.verdicts import speeds_of
 from scripts.tables.columns import number_text

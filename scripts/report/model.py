@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
-from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import OBJECTS
+from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT, au_percent, bare, works_ahead
 from scripts.report.verdict_texts import asked, au_text, in_memory
-from scripts.tables.step_au import MEASURED, bare
 
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
 

@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Any
 
 from scripts.common.published import Published, PublishedRow, published_names, read_published
-from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.vocabulary import TASKS, ranks_of
+from scripts.decide.rounds import FINAL_ERROR, Table
 from scripts.report.shown import tier_text
 from scripts.report.verdict_texts import asked, key, kind_of
 from scripts.report.verdicts import speeds_of

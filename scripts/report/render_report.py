@@ -22,9 +22,9 @@ from markupsafe import Markup
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
 from scripts.common.text import duration_text, percent_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.versions import commit
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, PARTS, SPLIT
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.changes import changes, machines

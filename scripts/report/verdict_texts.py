@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, CONFIDENCE, FEW, Comparison
 from scripts.common.text import percent_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, RAM, RANDOM
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import bytes_text, number_text, settings_text
 

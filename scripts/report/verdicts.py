@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from scripts.common import rounds
-from scripts.common.choice import Compared
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, compare
 from scripts.common.text import duration_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import COLD
+from scripts.decide import rounds
+from scripts.decide.choice import Compared
+from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
@@ -35,7 +35,6 @@ from scripts.report.verdict_texts import (
 )
 from scripts.tables.columns import bytes_text, number_text, scenario_order, scenarios
 from scripts.tables.groups import first_of
-from scripts.tables.step_au import MEASURED
 
 OVER_TIERS = "Their files are in memory on every tier, so that loaders are compared over all tiers together. "
 _NO_ANSWER = {
@@ -137,7 +136,7 @@ def compared(tables: Tables, row: Row) -> Compared:
     """Return the comparison of a result with the best ones of its scenario, all at once.
 
     Whatever a report says of how many times faster one is than another comes from here. By themselves they compare as
-    their ranks are made, and over all tiers where a warm cache holds the files of each (common/choice.py).
+    their ranks are made, and over all tiers where a warm cache holds the files of each (decide/choice.py).
     """
     beside = _with_speed(one for one in tables["best"] if one["scenario"] == row["scenario"])
     settings = _with_speed(one for one in tables["ranking"] if one["scenario"] == row["scenario"])

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.vocabulary import SCENARIO_KEYS, ranks_of
+from scripts.decide.rounds import FINAL_ERROR, Table
 from scripts.tables.groups import first_of, grouped, key_of
 
 Row = dict[str, Any]

@@ -7,10 +7,10 @@ from operator import itemgetter
 from typing import Any
 
 from scripts.common.counting import Run, counting
-from scripts.common.rounds import FINAL_ERROR, Center, Table
 from scripts.common.statistics import median_of, outliers
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
+from scripts.decide.rounds import FINAL_ERROR, Center, Table
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
 from scripts.tables.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.rounds import compare
+from scripts.decide.rounds import compare
 from scripts.tables.groups import RESULT, grouped, names_of
 
 LEAST_GAPS = 20  # between batches, in a run: with fewer a half is chance

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scripts.common.counting import Name
-from scripts.common.rounds import FINAL_ERROR, Speeds, Table
 from scripts.common.statistics import CLOSE, Comparison
+from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
 
 LEAST_ON_TIER = 2  # runs: single ones distinguish nothing
 
