@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -34,6 +34,7 @@ from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
 from scripts.common.vocabulary import COLD, TRAINING, ranks_of
 from scripts.decide.choice import Compared
+from scripts.decide.sessions import Round
 from scripts.decide.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
@@ -110,8 +111,8 @@ class Session:
         rows = [row for row in self.plan.content["results"] if row["group"] in groups]
         return sum(self.bases.proof(row) is None or self.bases.of(row) is not None for row in rows)
 
-    def known(self, sessions: Iterable[facts.Session]) -> dict[str, dict[int, Run]]:
-        """Return the runs that sessions have already, by result and round.
+    def known(self, sessions: Sequence[facts.Session]) -> dict[str, dict[int, Run]]:
+        """Return the runs that sessions have already, by result and round; the rounds of several are of type Round.
 
         A result of which one delivered wrong data stays failed. What failed otherwise is tried again.
         """
@@ -122,7 +123,8 @@ class Session:
                 record = session.record(result, file)
                 self.again.discard(result)
                 if record["items_per_second"]:
-                    found.setdefault(result, {})[round_number] = run_of(record)
+                    number = Round(session.folder.name, round_number)
+                    found.setdefault(result, {})[number if len(sessions) > 1 else round_number] = run_of(record)
                     self._note_start(result, round_number, record)
                 elif facts.wrong_data(record):
                     self.failed.add(result)

@@ -13,6 +13,7 @@ from scripts.common.text import duration_text
 from scripts.common.vocabulary import COLD
 from scripts.decide import rounds
 from scripts.decide.choice import Compared
+from scripts.decide.sessions import Round
 from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
@@ -151,12 +152,12 @@ def _from_memory(tables: Tables, row: Row) -> bool:
     return row["cache"] not in COLD and local and not row["emulated"]
 
 
-def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
+def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[Round, float]]:
     """Return {name: {round: items per second}} of results, of the runs that count."""
     speeds: dict[Name, dict[int, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
-            speeds[key(run)][run["repeat"]] = run["items_per_second"]
+            speeds[key(run)][Round(run["session"], run["repeat"])] = run["items_per_second"]
     return speeds
 
 
