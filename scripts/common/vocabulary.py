@@ -144,6 +144,7 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
+NOT_WARM = "not-warm"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
@@ -152,6 +153,7 @@ REASONS = {  # why a run has no speed: `reason_code` of a record, beside the wor
     ),
     VERIFICATION: Term("verification", about="wrong data was delivered"),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
+    NOT_WARM: Term("not warm", about="its bytes came from a device, where they were to be in memory"),
     ERROR: Term("error", about="an exception ended it"),
     "crashed": Term("crash", about="the process crashed"),
     "out-of-memory": Term("out of memory", about="the kernel killed the process"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scripts.common import sample
-from scripts.common.counting import Name
+from scripts.common.counting import Name, Round
 from scripts.common.vocabulary import COLD, RAM, RANDOM
 from scripts.tables.columns import scenario_order, scenarios
 
@@ -49,12 +49,12 @@ def with_speed(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["items_per_second"]]
 
 
-def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[int, float]]:
+def speeds_of(tables: Tables, rows: Iterable[Row]) -> dict[Name, dict[Round, float]]:
     """Return {name: {round: items per second}} of results, of the runs that count."""
-    speeds: dict[Name, dict[int, float]] = {key(one): {} for one in rows}
+    speeds: dict[Name, dict[Round, float]] = {key(one): {} for one in rows}
     for run in tables["runs"]:
         if run["counts"] and key(run) in speeds:
-            speeds[key(run)][run["repeat"]] = run["items_per_second"]
+            speeds[key(run)][Round(run["session"], run["repeat"])] = run["items_per_second"]
     return speeds
 
 

@@ -72,6 +72,7 @@ def _answer(tables: Tables, device: str) -> dict[str, Any]:
     now = row and _against(tables, table, row, able)
     explain = (found["choice"], of_goals[0]["id"], now and now["id"])
     return found | {
+        "sessions": row["sessions"] if row else 0,
         "now": now,
         "confidence": confidence(tables, found, row),
         "candidates": [_candidate(one, *able[one["id"]]) for one in fast] if able else [],

@@ -69,8 +69,8 @@ def read_index(folder: Path) -> Index:
             return Index(**{**found, "objects": tuple(StoredObject(**one) for one in found["objects"])})
     except FileNotFoundError:
         raise UserError(
-            f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. Place it again: "
-            "snakemake --forcerun place_on_TIER, with the name of its tier."
+            f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. To place it again, "
+            "type the same command with --forcerun place_on_TIER at its end, with the name of its tier."
         ) from None
 
 

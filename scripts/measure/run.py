@@ -20,7 +20,7 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
+from scripts.common.vocabulary import NOT_WARM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import control_groups, device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
@@ -106,7 +106,7 @@ def measure(
         files = changed.words(written, request.location.path)
         return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
-        return without_speed(record, "failed", run.problem)
+        return without_speed(record, "failed", run.problem, NOT_WARM if run.cache == "warm" else None)
     if asked.mode != "epochs":
         return record
     record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
@@ -476,7 +476,7 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "epoch-start-of-proof",
             f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
             "an epoch is too long for a window to go on until the next",
-            f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}' and the rest of yours",
+            f"measure longer windows: the same command with measure='{{seconds: {epoch:.0f}}}' behind --config",
         )
     ]
 

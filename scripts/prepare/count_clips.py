@@ -40,7 +40,8 @@ def check(statuses: Counter[str], stops: Counter[str], min_clips: str) -> None:
     if min_clips != "all" and not enough:
         raise UserError(
             f"min_clips: found {min_clips}, allowed are the {fetched:,} of {asked:,} clips that came. Set it to at "
-            f"most {fetched} in config.yaml, or try those that failed again: snakemake --forcerun fetch_clips"
+            f"most {fetched} in config.yaml. To try those that failed again, type the same command with --forcerun "
+            "fetch_clips at its end."
         )
 
 
@@ -51,8 +52,8 @@ def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
     reasons = "; ".join(f"{kind} ({number})" for kind, number in kinds.most_common(3))
     raise UserError(
         f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Correct "
-        "what the ledgers name, or the data set's entry in config.yaml (its address first). Then type: snakemake "
-        "--forcerun fetch_clips. A download tries what is gone again where ask_again names its kind."
+        "what the ledgers name, or the data set's entry in config.yaml (its address first). Then type the same command "
+        "with --forcerun fetch_clips at its end. A download tries what is gone again where ask_again names its kind."
     )
 
 
@@ -71,7 +72,8 @@ def main() -> None:
     write_json(arguments.out, {**counts, "reasons": dict(kinds.most_common(COMMONEST))})
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number))
     if statuses["failed"]:
-        print(f"To try the {statuses['failed']:,} that failed again: snakemake --forcerun fetch_clips")
+        failed = f"the {statuses['failed']:,} that failed"
+        print(f"To try {failed} again, type the same command with --forcerun fetch_clips at its end.")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def open_corpus(path: Path) -> Corpus:
     if not (path / "corpus.json").is_file():
         raise UserError(
             f"--corpus {path}: found no corpus.json; allowed is a folder that index_corpus has written. "
-            "Type `snakemake --cores 1 FOLDER/corpus.json` with that folder to make it."
+            "Type `snakemake results/corpus/DATASET/corpus.json --config dataset=DATASET` to make it."
         )
     return Corpus(path)
 
@@ -56,7 +56,7 @@ def not_installed(name: str, module: ModuleType) -> str | None:
                 return f"not installed: {library} ({error})"
             raise UserError(
                 f"format {name!r} needs {library}, which cannot be imported ({error}). "
-                "Use the project's environments: snakemake --use-conda."
+                "Use the project's environments: type the same command with --use-conda at its end."
             ) from error
     return None
 

@@ -24,7 +24,7 @@ LACKING = {
     "no_memory": "No run could measure its memory; `pss_reason` in its record says why.",
     "no_step": "Your training step is not known. Write `step_ms: 20`, or what yours takes, below `report`.",
     "none_keeps_up": "No loader is known to keep up with your step. Try more workers, or a faster tier.",
-    "no_preparation": "No format's conversion was timed. Type `snakemake --forcerun write_format`.",
+    "no_preparation": "No conversion was timed. Type the same command with --forcerun write_format at its end.",
 }
 CAUTIONS = {
     "preloads": "It holds the whole data set in memory{size}: the set must fit.",
@@ -112,7 +112,8 @@ def how_sure(answer: Row) -> str:
         return text
     if answer["why"] == "keeps_up" and most > 1:
         return f"{text} Others read up to {_faster(most)}, which your step does not need."
-    return f"{text} Within this session nothing is more than {_faster(most)}." if answer["ties"] else text
+    within = "Within this session" if answer["sessions"] == 1 else f"Over {answer['sessions']} sessions"
+    return f"{text} {within} nothing is more than {_faster(most)}." if answer["ties"] else text
 
 
 def gain(tables: Tables, answer: Row) -> str:

@@ -168,7 +168,9 @@ _SHARED = {
         Column("interval_low", float,
                doc="in items/s: 95 % interval by the scatter of its own runs; blank of fewer than three"),
         Column("interval_high", float, doc="its upper end"),
-        Column("repeat", int, "plan: repeat", heading="Round", doc="number of the round of the run, from 0"),
+        Column("session", of="plan: session", doc="folder of the session that made the run"),
+        Column("repeat", int, "plan: repeat", heading="Round", doc="number of the round of the run, from 0; sessions "
+               "that measure the same go on counting"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
         Column("reason", doc="why there is no value, or a remark"),
         Column("reason_code", doc="why there is no speed, as in `runs.csv`"),
@@ -268,6 +270,10 @@ _RANKING = (
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
     Column("disturbed", int, doc="those of `runs` that something else slowed down"),
     Column("left_out", int, doc="ok runs that do not count, since others disturbed them too much"),
+    Column("sessions", int, heading="Sessions", doc="sessions that `runs` are of; intervals of several are over them"),
+    Column("between_sessions_percent", float, heading="Between sessions", format="{:.1f} %", doc="standard deviation "
+           "of its speed between sessions, beside the others and beyond the scatter of rounds; blank of one session"),
+    Column("all_between_sessions_percent", float, doc="the same of all results of the scenario together"),
     *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_items cores_used faults_per_batch"),
     replace(_SHARED["steady_items_per_second"], of="", doc="`items_per_second` without epoch starts: times the median "
             "of what that made of a run"),
@@ -287,7 +293,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared("batch_lifetime repeat"),
+        *_shared("batch_lifetime session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),

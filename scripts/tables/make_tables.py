@@ -139,7 +139,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
     `sessions` are those that the tables show, `kept` what else was measured once: nothing deletes that.
     """
-    shown = list(dict.fromkeys(shown_by_group(plan, root).values()))
+    shown = list(dict.fromkeys(one for sessions in shown_by_group(plan, root).values() for one in sessions))
     reasons: Counter[str] = Counter()
     rejected = Path(root, "results", "corpus", plan["dataset"], "rejected.csv")
     if rejected.is_file():
@@ -153,6 +153,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "rejected_kinds": len(reasons),
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "given": plan["given"],
+        "call_options": plan.get("call_options", []),
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
         "presets": plan["presets"],

@@ -285,7 +285,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, fault):
     first, tried = again(text, 0)
     assert tried and first["status"] == "failed" and first["reason"].startswith(reason)
     assert "; tried once, on ram with cpu-b32-w0: the other runs" in first["reason"]
-    assert "type: snakemake results/mine.json --forcerun prove_loader, with the --config" in first["reason"]
+    assert "type: snakemake results/mine.json --forcerun prove_loader, then the rest" in first["reason"]
     second, tried = again(text, 1, batch_size=4)
     assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
     assert (first["reason_code"] == "verification") == (fault == "wrong data") and second["reason_code"] == "not-tried"

@@ -223,7 +223,7 @@ def read_selection(folder: Path) -> Selection:
     except (FileNotFoundError, TypeError, ValueError):
         raise UserError(
             f"{folder}: found no selection.json, or a damaged one; needed is the folder that prepare_clips wrote. "
-            "Try: snakemake --forcerun prepare_clips"
+            "Type the same command with --forcerun prepare_clips at its end."
         ) from None
 
 
