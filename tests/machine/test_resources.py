@@ -13,6 +13,7 @@ import pytest
 
 from scripts.common import serving
 from scripts.machine import cores, devices, host, own_group
+from tests.support.programs import PROJECT
 
 pytestmark = pytest.mark.alone
 BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint(time.process_time(), flush=True)\n"
@@ -34,6 +35,33 @@ def test_work_of_children_counts_while_they_run_and_after_they_have_ended():
     assert burned - 0.1 <= used["cpu_seconds"] <= burned + own + 0.3, "by their own accounts; an end costs some more"
     assert used["cpu_seconds_per_1000_items"] == pytest.approx(2 * used["cpu_seconds"])
     assert used["cores"] == pytest.approx(used["cpu_seconds"] / (after.wall_seconds - before.wall_seconds))
+
+
+HELPER = """
+import os, psutil, time
+from scripts.machine import host, server_process
+server_process.keep_orphans()
+before = host.look(time.perf_counter)
+told, done = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        while time.process_time() < 0.4: pass
+        os.write(done, b".")
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+os.read(told, 1)
+used = host.resources(before, host.look(time.perf_counter), items=1)
+print(used["cpu_seconds"], flush=True)
+psutil.Process().children()[0].kill()
+"""
+
+
+def test_the_work_of_a_helper_counts_that_has_left_its_session_and_lost_its_parent():
+    told = subprocess.run([sys.executable, "-c", HELPER], capture_output=True, check=True, cwd=PROJECT)
+    assert float(told.stdout) >= 0.4
 
 
 def test_pages_that_are_touched_are_faults():

@@ -166,11 +166,13 @@ def server(placed):
     made.close()
 
 
-def done(placed, folder: Path, first: str, minutes=None, server=None, **more) -> tuple[launch.Ended, Sampler]:
-    """Do the proof of a loader that does `first`; return how it ended, and who looked at it."""
+def done(
+    placed, folder: Path, first: str, minutes=None, server=None, mode="proof", **more
+) -> tuple[launch.Ended, Sampler]:
+    """Do the proof of a loader that does `first`, or what `mode` says; return how it ended, and who looked at it."""
     (folder / "mine.py").write_text(WHOLE.format(first=first))
     location = location_of(placed / "memmap").as_json()
-    result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
+    result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode=mode, threads=1)
     result = replace(result, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
     asked = launch.Job(one_run.completed_result(one_run.loader_of(result), result), 1, **more)
     watch = Sampler(gpu=False)
@@ -209,6 +211,40 @@ def test_an_interpreter_joins_its_groups_and_has_its_environment(placed, tmp_pat
     found, _ = done(placed, tmp_path, first, groups=[str(tmp_path)], environment={"ASKED": "so"})
     assert found.status == 0 and found.record["status"] == "ok"
     assert (tmp_path / "cgroup.procs").read_text() == "0\n"
+
+
+DAEMON = """
+import os, pathlib, subprocess, sys, time
+number = pathlib.Path({number!r})
+work = "import os, pathlib, sys, time\\nheld = bytearray(os.urandom(60_000_000))\\n"
+work += "pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\\nwhile True: pass"
+if os.fork() == 0:
+    os.setsid()
+    if {program}:
+        subprocess.Popen([sys.executable, "-c", work, str(number)], env={{}}, start_new_session=True)
+    elif os.fork() == 0:
+        sys.argv = ["", str(number)]
+        exec(work)
+    os._exit(0)
+os.wait()
+while not (number.exists() and number.read_text()):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["fork", "interpreter"])
+@pytest.mark.parametrize("program", [True, False], ids=["program", "forked"])
+def test_a_helper_that_leaves_its_tree_is_seen_with_it_and_ends_with_it(placed, tmp_path, server, fork, program):
+    """By two forks, a session of its own and an empty environment."""
+    number = tmp_path / "number"
+    first = f"exec({DAEMON.format(number=str(number), program=program)!r}, {{}})"
+    found, watch = done(placed, tmp_path, first, 5, server if fork else None, mode="epochs")
+    assert found.record["status"] == "ok"
+    began, ended = (found.record["sampled"][edge] for edge in ("begin", "end"))
+    inside = [sample for sample in watch.samples if began <= sample.time <= ended]
+    assert {sample.processes for sample in inside} == {2}
+    assert min(sample.private_bytes for sample in inside) > 60_000_000
+    until(lambda: not psutil.pid_exists(int(number.read_text())), 5)
 
 
 def test_a_server_that_is_killed_is_another_one_for_the_next_job(placed, tmp_path, server):
