@@ -4,7 +4,7 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +32,7 @@ FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
 FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read when they are first needed
 THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
 SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
+AT_WORK_SHARE = 0.005  # of the wall time, from which a thread counts as one that works
 OTHERS_PERCENT = 5.0  # CPU time of others, of the cores allowed, above which a run is flagged as disturbed
 
 
@@ -99,6 +100,7 @@ class Moment:
     cores: Mapping[int, tuple[float, float]]  # seconds of each that any process worked, that the hypervisor withheld
     allowed: frozenset[int]  # cores that the process tree may use
     quota: Quota | None
+    threads: Mapping[tuple[int, int], float]  # CPU seconds of each thread of the tree, by (process, thread)
     own_seconds: float
     served_seconds: float  # of the servers of the storage that is measured, which share this machine with it
     read_bytes: int  # that this process tree has had fetched from block devices
@@ -134,7 +136,7 @@ def look(
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(number).cpu_times()
             served += used.user + used.system
-    own, read, faults = 0.0, 0, [0, 0]
+    own, read, faults, threads = 0.0, 0, [0, 0], {}
     top = psutil.Process(root)
     tree = [top, *top.children(recursive=True)]
     for process in tree:
@@ -143,6 +145,7 @@ def look(
             own += used.user + used.system + used.children_user + used.children_system  # of those that have ended
             read += process.io_counters().read_bytes
             faults = [sum(pair) for pair in zip(faults, _faults(process.pid), strict=True)]
+            threads |= {(process.pid, one.id): one.user_time + one.system_time for one in process.threads()}
         except (psutil.Error, FileNotFoundError, ProcessLookupError):
             continue
     frequency, swap = psutil.cpu_freq(), psutil.swap_memory()
@@ -151,6 +154,7 @@ def look(
         cores=used_by_core(proc),
         allowed=cores_of(process.pid for process in tree),
         quota=quota(proc, cgroup),
+        threads=threads,
         own_seconds=own,
         served_seconds=served,
         read_bytes=read,
@@ -204,6 +208,16 @@ def resources(before: Moment, after: Moment, items: int) -> dict[str, float]:
         "stolen_percent": stolen_percent(before, after),
         **{name: last - first for name, first, last in traffic},
     }
+
+
+def threads_at_work(before: Moment, after: Moment, beside: Collection[int]) -> int:
+    """Return how many threads of the tree, of all its processes, worked between two moments, without those `beside`.
+
+    That is, used 0.5 % of a core. What libraries start and leave waiting is not counted.
+    """
+    least = AT_WORK_SHARE * (after.wall_seconds - before.wall_seconds)
+    used = {key: seconds - before.threads.get(key, 0.0) for key, seconds in after.threads.items()}
+    return sum(seconds > least for (_, thread), seconds in used.items() if thread not in beside)
 
 
 def others_percent(before: Moment, after: Moment) -> float:

@@ -144,6 +144,7 @@ class _Run:
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
+        self.consuming = threads_here()  # before the loader is opened
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
@@ -207,6 +208,7 @@ class _Run:
         wanted, times, sink = self.wanted, Times(), self._sink()
         proven = checksums.load(wanted.checksums)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
+        self.consuming = threads_here()
         start = self.clock()
 
         def first_batch() -> None:
@@ -416,6 +418,8 @@ class _Run:
         record, items = self.record, self.request.world * max(1, sum(epoch.items for epoch in times.epochs))
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
         record["resources"] = host.resources(**self.moments, items=items)
+        if self.request.world == 1:
+            record["resources"]["loader_threads"] = host.threads_at_work(**self.moments, beside=self.consuming)
         record["warnings"] = host.disturbance(**self.moments)
         record["warnings"] += start_of_proof(record)
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
@@ -451,6 +455,11 @@ class _Run:
         parts = Explanation(self._opened, self._sink, self.clock, cold, lift)
         found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
         self.record["bottleneck_trials"] = found if found["without"] else None
+
+
+def threads_here() -> frozenset[int]:
+    """Return the threads of this process."""
+    return frozenset(map(int, os.listdir("/proc/self/task")))
 
 
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:

@@ -199,6 +199,9 @@ _SHARED = {
         Column("memory_samples", int, "record: memory.samples", "Memory readings",
                doc="of the process tree's resident memory within the timed part"),
         Column("threads_peak", int, "record: memory.threads_peak", "Threads", "{}", "most threads of the process tree"),
+        Column("loader_threads", int, "record: resources.loader_threads", doc="threads that worked for the loader in "
+               "the timed part, those of its worker processes included: each used 0.5 % of a core, and was not there "
+               "before the loader was opened; blank of several ranks"),
         Column("open_files_peak", int, "record: memory.open_files_peak", "Open files", "{}",
                "most open files of the process tree"),
         Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
@@ -273,7 +276,7 @@ _RANKING = (
             "of what that made of a run"),
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
+    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
     *_of_runs("largest", "works_outside"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
@@ -314,7 +317,7 @@ TABLES = {
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
         *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_items_per_second rank_spread_percent"),
         *_shared("sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",

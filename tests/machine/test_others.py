@@ -29,7 +29,13 @@ def planted(folder, busy: dict[int, float], stolen: dict[int, float], shown=rang
 def percent(folder, busy, own=0.0, stolen=(), quota=None, used=0.0, served=0.0, **how) -> tuple[float, float]:
     """Return (others_percent, stolen_percent) of ten seconds in which cores worked so many seconds each."""
     before = host.Moment(
-        **{"cores": planted(folder, {}, {}, **how), "allowed": ALLOWED, "own_seconds": 5.0, "served_seconds": 0.0},
+        **{
+            "cores": planted(folder, {}, {}, **how),
+            "allowed": ALLOWED,
+            "threads": {},
+            "own_seconds": 5.0,
+            "served_seconds": 0.0,
+        },
         **{"read_bytes": 0, "minor_faults": 0, "major_faults": 0, "wall_seconds": 100.0, "load_1m": 0.0},
         **{"cpu_mhz": None, "quota": quota and cores.Quota(quota, 50.0)},
     )
@@ -73,6 +79,15 @@ def test_with_a_quota_others_take_what_they_leave_too_few_cores_for(tmp_path):
 def test_what_shares_a_quota_takes_of_it_wherever_it_runs(tmp_path):
     assert percent(tmp_path, {8: WALL, 9: WALL}, own=WALL, quota=2.0, used=2 * WALL)[0] == pytest.approx(50)
     assert percent(tmp_path, {8: WALL}, own=WALL, quota=2.0, used=WALL)[0] == 0
+
+
+def test_threads_at_work_are_those_that_used_the_cpu_and_were_not_there_before():
+    threads = {(1, 1): 5.0, (1, 2): 5.0}
+    before = host.Moment({}, frozenset(), None, threads, 0, 0, 0, 0, 0, wall_seconds=0.0, load_1m=0, cpu_mhz=None)
+    used = {(1, 1): 15.0, (1, 2): 5.0, (1, 3): 0.04, (1, 4): 0.06, (9, 9): 8.0, (9, 10): 0.0}
+    after = dataclasses.replace(before, threads=used, wall_seconds=WALL)
+    assert host.threads_at_work(before, after, beside={1}) == 2
+    assert host.threads_at_work(before, after, beside=set()) == 3
 
 
 def test_cores_that_a_container_numbers_anew_are_all_its_own(tmp_path):
