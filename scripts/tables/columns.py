@@ -21,6 +21,7 @@ from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
     LIFETIMES,
+    ORDERS,
     PARTS,
     PHASES,
     REASONS,
@@ -212,7 +213,15 @@ _SHARED = {
                "of the answers to them"),
         Column("works_outside", bool, doc="whether others were at work beside every run of the result, and not beside "
                "most others: something that is no process of its own works for it, and its CPU time is not in the row"),
-        Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
+        Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
+        Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
+        Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
+        Column("order_spread_percent", float, "record: order.spread_percent", doc="how far apart in the data set items "
+               "are that come one after the other, of what a random order gives: 100"),
+        Column("order_neighbours_percent", float, "record: order.neighbours_percent",
+               doc="how many that come one after the other follow each other in the data set"),
+        Column("order_repeated_percent", float, "record: order.repeated_percent", doc="how many that come one after "
+               "the other were as near in an epoch before, beyond chance"),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_items_per_second", float, records.ceiling, "In-memory ceiling",
                doc="of the consumer alone, right before and after what is timed; blank where it was not measured"),
@@ -241,12 +250,13 @@ OF_RANKS = (  # columns of results of several processes
     *("slowest_rank_items_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
     *("sharing", "repeated_items", "missing_items", "cores_of_rank"),
 )
+OF_ORDER = "order_declared order_measured order_spread_percent order_neighbours_percent order_repeated_percent"
 _RANKING = (
     Column("rank", int, heading="Rank", doc="within one scenario: 1 + the results that are surely faster; blank "
            "without a speed, and of a single run"),
     Column("rank_high", int, doc="the number of results less those that are surely slower"),
     *_RESULT,
-    *_shared("batch_lifetime runs"),
+    *_shared(f"batch_lifetime {OF_ORDER} runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
     replace(_SHARED["items_per_second"], doc="as of the mean round"),
     *_shared("lowest highest interval_low interval_high"),
@@ -291,7 +301,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("A row a run, and one for each result without any.", (
         *_RESULT,
-        *_shared("batch_lifetime repeat"),
+        *_shared(f"batch_lifetime {OF_ORDER} repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
