@@ -144,6 +144,7 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
+NOT_LEADING = "not-leading"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
@@ -151,6 +152,11 @@ REASONS = {  # why a run has no speed: `reason_code` of a record, beside the wor
         "an earlier run of the same call showed that the user's own file is broken",
     ),
     VERIFICATION: Term("verification", about="wrong data was delivered"),
+    NOT_LEADING: Term(
+        "not leading",
+        "not measured from a cold cache: it does not lead from a warm one",
+        "measure.cold is leaders; with all it is measured",
+    ),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
     ERROR: Term("error", about="an exception ended it"),
     "crashed": Term("crash", about="the process crashed"),

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import Session, shown_by_group, wrong_data
+from scripts.common.facts import Session, not_leading, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
@@ -66,7 +66,7 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
             continue
         session = sessions.get(row["group"])
         runs = list(_runs(row, session, root)) if session else []
-        yield from runs or [(row, None)]
+        yield from runs or [({**row, "not_leading": session is not None and not_leading(row, session)}, None)]
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:
