@@ -80,8 +80,8 @@ def guide_workers(loader: Any) -> int:
     """Return the number of workers (threads of a library that has threads) that a loader's guide would take here.
 
     A loader whose guide names a number says `GUIDE_WORKERS = 4`. For all others it is the number of cores that this
-    process may use: the most that PyTorch's DataLoader suggests (it warns above that, docs.pytorch.org/docs/stable/data.html),
-    and what DALI, SPDL and FFCV are for: a thread a core.
+    process may use: the most that PyTorch's DataLoader suggests (docs.pytorch.org/docs/stable/data.html: it warns above
+    that), and a thread a core in DALI, SPDL and FFCV.
     """
     return getattr(loader, "GUIDE_WORKERS", None) or cores_allowed()
 

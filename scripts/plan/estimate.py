@@ -53,8 +53,8 @@ class Estimate:
         size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
         cold = ", then those that lead from a cold cache" if self.leaders_cold else ""
         return (
-            f"{loading}Results: {self.left:,} of {self.results:,} to measure{cold}, about {in_words(self.minutes)}, of which "
-            f"{in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
+            f"{loading}Results: {self.left:,} of {self.results:,} to measure{cold}, about {in_words(self.minutes)}, of "
+            f"which {in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
         )
 
 
