@@ -1,5 +1,7 @@
 """Which records of a plan count: proofs that failed, runs in order, what was found out besides, control runs."""
 
+import shutil
+
 import pytest
 
 from scripts.common import facts
@@ -152,3 +154,16 @@ def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
     assert sorted(row["items_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
     assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["protocol"]}]
     assert len(list((tmp_path / "results").rglob("sessions/*/ram/*/*/[01].json"))) == 6
+
+
+@pytest.mark.parametrize("ended", ["time", ""])
+def test_what_was_not_measured_cold_since_it_does_not_lead_is_a_row_that_says_so(tmp_path, ended):
+    plan = planned(tmp_path, *(Made("a", "disk", [100.0, 90.0], cache=cache) for cache in ("warm", "cold")))
+    warm, cold = plan["results"]
+    cold["if_leads"] = warm["id"]
+    shutil.rmtree(record_path(tmp_path, cold).parent)
+    [state] = (tmp_path / "results" / "runs").rglob("session.json")
+    write_json(state, read_json(state) | {"ended": ended})
+    make_tables(plan, tmp_path, tmp_path / "tables")
+    [row] = [row for row in read_tables(tmp_path / "tables")["ranking"] if row["cache"] == "cold"]
+    assert (row["status"], row["reason_code"]) == (("skipped", "not-leading") if ended else ("missing", ""))
