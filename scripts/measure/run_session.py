@@ -38,7 +38,7 @@ from scripts.measure import one_run
 from scripts.measure.race import Limits, Race, leading
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
-from scripts.plan.results import COLD_RUNS, Result
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
 
 BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
@@ -177,12 +177,14 @@ class Session:
         return [result for result, run in self.results.items() if run.if_leads not in self.results]
 
     def _cold_of_leaders(self, race: Race) -> list[str]:
-        """Return the results from a cold cache that are measured: of what leads a warm race, each loader's fastest."""
+        """Return the results from a cold cache that are measured: of the loaders that lead a warm race the fastest."""
         cold = {run.if_leads: result for result, run in self.results.items() if run.if_leads}
         middle, found = middles(race), []
         for _, leaders in race.leaders():
-            fastest = {self.results[path].loader: path for path in sorted(leaders, key=middle.__getitem__)}
-            found += [cold[path] for path in fastest.values() if path in cold]
+            fastest: dict[str, str] = {}
+            for path in sorted(leaders, key=middle.__getitem__, reverse=True):
+                fastest.setdefault(self.results[path].loader, path)
+            found += [cold[path] for path in fastest.values() if path in cold][:COLD_LEADERS]
         return found
 
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:

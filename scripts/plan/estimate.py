@@ -11,7 +11,7 @@ from scripts.common import plugins
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT, TRAINING
 from scripts.plan.experiment import Plan, Result
-from scripts.plan.results import COLD_RUNS
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
@@ -23,7 +23,6 @@ DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any 
 QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 of its window (measure/window.py)
 FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
-LEADERS = 4  # loaders that lead, of which a result is measured from a cold cache
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
@@ -90,7 +89,7 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_byt
     every = [result for result in plan.results if result.group == group and not result.if_leads]
     found = [result for result in left if result.group == group]
     cold = [_run_seconds(plan, one, epoch_bytes) for one in plan.results if one.group == group and one.if_leads]
-    cold = sum(sorted(cold)[-LEADERS:]) if found else 0.0
+    cold = sum(sorted(cold)[-COLD_LEADERS:]) if found else 0.0
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
         first_round = (sum(_run_seconds(plan, result, epoch_bytes) for result in found) + cold) / 60

@@ -53,11 +53,14 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
 
     These hold most of the results, or most of those in `of`.
 
-    A result whose proof failed has that as its only run, one that was never run a row without a record. What was
+    A result whose proof failed has that as its only run, one that was never run a row without a record; none is of
+    further settings of a loader that was measured from a cold cache since it leads. What was
     found out about a result besides (its trials) is in the record of its first run. `repeat` and `path` of a row
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     sessions = shown_by_group(plan, root, of)
+    cold = [row for row in plan["results"] if row.get("if_leads") and row["group"] in sessions]
+    led = {_same_loader(row) for row in cold if sessions[row["group"]].rounds(row["id"])}
     for row in plan["results"]:
         proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
@@ -66,7 +69,13 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
             continue
         session = sessions.get(row["group"])
         runs = list(_runs(row, session, root)) if session else []
-        yield from runs or [({**row, "not_leading": session is not None and not_leading(row, session)}, None)]
+        absent = session is not None and not_leading(row, session)
+        if runs or not (absent and _same_loader(row) in led):
+            yield from runs or [({**row, "not_leading": absent}, None)]
+
+
+def _same_loader(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*(row[key] for key in ("loader", "tier", "task", "cache", "step_ms")), row["settings"]["device"])
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:

@@ -158,12 +158,17 @@ def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ended", ["time", ""])
 def test_what_was_not_measured_cold_since_it_does_not_lead_is_a_row_that_says_so(tmp_path, ended):
-    plan = planned(tmp_path, *(Made("a", "disk", [100.0, 90.0], cache=cache) for cache in ("warm", "cold")))
-    warm, cold = plan["results"]
-    cold["if_leads"] = warm["id"]
-    shutil.rmtree(record_path(tmp_path, cold).parent)
+    """One a loader: none is of other settings of one that leads."""
+    made = [(loader, workers, cache) for loader in "ab" for workers in (0, 2) for cache in ("warm", "cold")]
+    plan = planned(tmp_path, *(Made(one, "disk", [9.0, 8.0], workers=w, cache=cache) for one, w, cache in made))
+    for warm, cold in zip(plan["results"][::2], plan["results"][1::2], strict=True):
+        cold["if_leads"] = warm["id"]
+    for cold in plan["results"][3::2]:  # all but the first one of "a"
+        shutil.rmtree(record_path(tmp_path, cold).parent)
     [state] = (tmp_path / "results" / "runs").rglob("session.json")
     write_json(state, read_json(state) | {"ended": ended})
     make_tables(plan, tmp_path, tmp_path / "tables")
-    [row] = [row for row in read_tables(tmp_path / "tables")["ranking"] if row["cache"] == "cold"]
-    assert (row["status"], row["reason_code"]) == (("skipped", "not-leading") if ended else ("missing", ""))
+    rows = [row for row in read_tables(tmp_path / "tables")["ranking"] if row["cache"] == "cold"]
+    found = sorted((row["loader"], row["status"], row["reason_code"]) for row in rows)
+    left_out = [("b", "skipped", "not-leading")] * 2 if ended else [(one, "missing", "") for one in "abb"]
+    assert found == sorted([("a", "ok", ""), *left_out])
