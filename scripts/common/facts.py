@@ -144,6 +144,12 @@ def wrong_data(record: Mapping[str, Any]) -> bool:
     return record["status"] == "failed" and bool((record["verification"] or {}).get("problems"))
 
 
+def not_leading(row: Mapping[str, Any], session: Session) -> bool:
+    """Return whether a session that ended left a result out, since the one that it depends on does not lead."""
+    needed = row.get("if_leads")
+    return bool(needed and session.state["ended"] and session.rounds(needed)) and not session.rounds(row["id"])
+
+
 def trials_name(before: Path | None) -> str:
     """Return the name of the record that comes after the trials `before`."""
     return f"{TRIALS}{int(before.stem.removeprefix(TRIALS)) + 1 if before else 0}.json"

@@ -152,7 +152,7 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
-NOT_WARM = "not-warm"
+NOT_WARM, NOT_LEADING = "not-warm", "not-leading"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
@@ -160,6 +160,11 @@ REASONS = {  # why a run has no speed: `reason_code` of a record, beside the wor
         "an earlier run of the same call showed that your own file is broken",
     ),
     VERIFICATION: Term("verification", about="wrong data was delivered"),
+    NOT_LEADING: Term(
+        "not leading",
+        "not measured from a cold cache: it does not lead from a warm one",
+        "measure.cold is leaders; with all it is measured",
+    ),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
     NOT_WARM: Term("not warm", about="its bytes came from a device, where they were to be in memory"),
     ERROR: Term("error", about="an exception ended it"),

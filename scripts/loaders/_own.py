@@ -22,6 +22,7 @@ DEFAULTS = {
     "ENV": isolated.DEFAULT,
     "REQUIRES": ("torch",),
     "SETTINGS": SETTINGS,
+    "GUIDE_WORKERS": None,
     "OPTIONS": {},
     "STAGES": (),
     "LIFETIME": NEXT,

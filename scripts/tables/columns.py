@@ -357,6 +357,8 @@ TABLES = {
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
+        Column("fits_cache", bool, doc="whether the measured split fits into the last-level caches of the cores "
+               "allowed; blank: unknown"),
         Column("items", int, "record: items", "Items", doc="of both splits"),
         replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),
@@ -386,6 +388,8 @@ TABLES = {
         *_shared("device batch_size tier"),
         Column("formats", heading="Formats", doc="formats whose items have this size, separated by commas"),
         Column("readers", int, heading="Readers", doc="number of readers at once"),
+        Column("pool_bytes", int, doc="of an in-memory ceiling: the batches that it streams"),
+        Column("fits_cache", bool, doc="whether these fit into the last-level caches; blank: unknown"),
         *_shared("loader slug"),
         *_SPREAD,
     )),

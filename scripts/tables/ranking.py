@@ -8,7 +8,7 @@ from typing import Any
 
 from scripts.common.counting import Run, counting, works_outside
 from scripts.common.statistics import median_of, outliers
-from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
+from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
@@ -35,7 +35,9 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
-    if record is None:
+    if record is None and entry.get("not_leading"):
+        row |= {"status": "skipped", "reason": REASONS[NOT_LEADING].text, "reason_code": NOT_LEADING, "warnings": 0}
+    elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
     return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "declared")}
