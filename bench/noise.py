@@ -30,7 +30,8 @@ import numpy as np
 from scripts.common.counting import Run, counting, run_of
 from scripts.common.files import read_json
 from scripts.decide.choice import choose
-from scripts.decide.rounds import FINAL_ERROR, Table, intervals
+from scripts.decide.intervals import intervals
+from scripts.decide.rounds import FINAL_ERROR, Table
 from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)

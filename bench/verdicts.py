@@ -28,7 +28,8 @@ import numpy as np
 
 from scripts.common.counting import Name, Run
 from scripts.decide.choice import Compared
-from scripts.decide.rounds import FINAL_ERROR, Table, intervals
+from scripts.decide.intervals import intervals
+from scripts.decide.rounds import FINAL_ERROR, Table
 from scripts.measure.race import Limits, Race
 
 ROUNDS, TIERS = (3, 8, 20), (1, 2)

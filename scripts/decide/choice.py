@@ -16,7 +16,8 @@ import numpy as np
 
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, Comparison
-from scripts.decide.rounds import FINAL_ERROR, Speeds, Table, intervals, lag, levels
+from scripts.decide.intervals import intervals, lag, levels
+from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
 
 LEAST_ON_TIER = 2  # rounds with all tiers: single ones distinguish nothing
 MORE = (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 9)  # times as many rounds again: more are not within reason

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from scripts.common.counting import DISTURBED_PERCENT, Name, Run, counting
 from scripts.decide.choice import over_tiers
-from scripts.decide.rounds import FAR, FINAL_ERROR, Table, ending_error, lagging
+from scripts.decide.intervals import FAR
+from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, lagging
 
 LEAST_ROUNDS = 3  # before anything is concluded
 ALL_STAY_ROUNDS = 6  # until then only what is FAR behind leaves: the slow ones are to be distinguished too
