@@ -40,7 +40,7 @@ from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
 from scripts.measure.place_anew import place_anew
-from scripts.measure.race import Limits, Race, leading
+from scripts.measure.race import Limits, Race
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
 from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
@@ -303,7 +303,7 @@ class Session:
             named = {name: speeds[path] for name, path in paths.items()}
             compared = Compared(named, together=names.keys() >= speeds.keys())
             middle = {paths[name]: compared.results.center(name).speed for name in named}
-            first = [paths[name] for name in leading(compared.results)]
+            first = [paths[name] for name in compared.results.leading()]
             best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
             choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
                 best.values(),
