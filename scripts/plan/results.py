@@ -69,8 +69,8 @@ class Result(Measurement):
     logs: str | None = _option(None, "TensorBoard's folder, of the tasks that train")
     mode: str = _option(
         "epochs",
-        "epochs: proof and whole epochs; proof: only that every item is right; run: a window of a proven result; "
-        "trials: what --bottlenecks, --timeline and --step-limit-ms ask for, of a proven result",
+        "epochs: proof and whole epochs; proof: only the proof; run: a window of a proven result; trials: of one, "
+        "what --bottlenecks, --timeline and --step-limit-ms name",
         choices=("epochs", "proof", "run", "trials"),
     )
     proof: str | None = _option(None, "record of the proof that a run relies on")
