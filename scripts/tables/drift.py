@@ -95,6 +95,6 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
                 "seen": f"in the later half of the session the same work was {abs(row['drift_percent']):.1f} % "
                 f"{'slower' if slower else 'faster'} than in the earlier half",
                 "cause": "heat, or a program that came and stayed" if slower else "a program that ended",
-                "hint": "random order has spread it over all loaders, as noise; to tell small differences, measure again "
-                "when the machine is steady",
+                "hint": "random order has spread it over all loaders, as noise; to tell small differences, measure "
+                "again when the machine is steady",
             }
