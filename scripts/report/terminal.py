@@ -32,18 +32,6 @@ WIDTH = 100  # columns; nothing printed is wider but a command
 MOST_CAUTIONS = 5  # that are printed; the page has all
 _HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% bound")
 _HEADS += ("AU", "batch", "order", "bottleneck")
-    "rank",
-    "loader",
-    "tier",
-    "settings",
-    "items/s",
-    "95 % interval",
-    "% bound",
-    "AU",
-    "batch",
-    "order",
-    "bottleneck",
-)
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
