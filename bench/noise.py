@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from scripts.common.choice import choose
 from scripts.common.counting import Run, counting, run_of
 from scripts.common.files import read_json
-from scripts.common.rounds import FINAL_ERROR, Table, pair_intervals
+from scripts.decide.choice import choose
+from scripts.decide.rounds import FINAL_ERROR, Table, pair_intervals
 from scripts.measure.race import leading
 from tests.support.workflow_copy import ProjectCopy, folders
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bench.noise import Sessions, planted
 from scripts.common.counting import counting
-from scripts.common.rounds import FINAL_ERROR, Table
 from scripts.common.statistics import Comparison
+from scripts.decide.rounds import FINAL_ERROR, Table
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import folders
 
@@ -25,7 +25,7 @@ MINUTES = 3.0  # of the session
 RESOLUTION = 0.025  # the leaders is to be told apart by more than that, before it ends early
 ATTEMPTS = 3  # at a planted bottleneck that is called unclear; a wrong name is wrong at once
 PYTEST = {  # properties that the tests hold as well, by the tests that hold them
-    "any false difference in at most 5 % of sessions": ["tests/common/test_rounds.py", "-k", "equal or simulation"],
+    "any false difference in at most 5 % of sessions": ["tests/decide/test_rounds.py", "-k", "equal or simulation"],
     "order of phases": ["tests/measure/test_protocol.py"],
     "AU of trainings, by a planted clock": ["tests/measure/test_training.py", "-k", "utilisation"],
     "cold >= 90 %, warm <= 1 %": ["tests/machine/test_page_cache.py", "-k", "device or user"],

@@ -71,6 +71,7 @@ def hardware(system: Path = SYSTEM) -> dict[str, Any]:
         if text_of(folder / "type") != "Instruction" and size.endswith("K"):
             caches[text_of(folder / "level")] = 1024 * int(size.removesuffix("K"))
     return {
+        "last_level_cache_bytes": last_level_cache_bytes(system),
         "smt": {"1": "on", "0": "off"}.get(text_of(cpu / "smt" / "active") or ""),
         "l2_cache_bytes": caches.get("2"),
         "l3_cache_bytes": caches.get("3"),
@@ -78,6 +79,22 @@ def hardware(system: Path = SYSTEM) -> dict[str, Any]:
         "numa_nodes": len(list((system / "devices" / "system" / "node").glob("node[0-9]*"))) or None,
         "transparent_huge_pages": pages.partition("[")[2].partition("]")[0] or None if pages else None,
     }
+
+
+def last_level_cache_bytes(system: Path = SYSTEM) -> int | None:
+    """Return the size of all last-level caches that the cores of this process have, each once; None: unknown."""
+    found: dict[str, int] = {}  # by the cores that share it
+    for core in os.sched_getaffinity(0):
+        levels = []
+        for folder in (system / "devices" / "system" / "cpu" / f"cpu{core}" / "cache").glob("index*"):
+            level, size = text_of(folder / "level") or "", text_of(folder / "size") or ""
+            if level.isdigit() and size.endswith("K"):
+                shared = text_of(folder / "shared_cpu_list") or str(core)
+                levels.append((int(level), 1024 * int(size.removesuffix("K")), shared))
+        if levels:
+            _, size, shared = max(levels)
+            found[shared] = size
+    return sum(found.values()) or None
 
 
 def gpu_driver(proc: Path = PROC) -> dict[str, str]:
@@ -328,8 +345,8 @@ def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[
         warning(
             "not-warm",
             seen + " in the timed epochs",
-            "the data does not fit into the page cache beside what else is in memory",
-            "read it as the speed of the storage, or measure with fewer items or more memory",
+            "its files were not all in the page cache, or it reads others",
+            "read it as partly the speed of the storage",
         )
     ]
 
@@ -339,10 +356,7 @@ def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None
     read = after.read_bytes - before.read_bytes
     if read <= max(FROM_DEVICE_BYTES, payload_bytes * FROM_DEVICE_PERCENT / 100):
         return None
-    return (
-        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files; the data "
-        "does not stay in the page cache: measure it cold or limited, or fewer items, or with more memory"
-    )
+    return f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files"
 
 
 def warning(code: str, seen: str, cause: str, hint: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 It knows no process and no file but what it is given, so that tests can play a session with planted speeds. In a round
 each live result is run once, with runs of the control run between. What differs between rounds is the machine,
-what differs within one is the loader: results are compared within rounds (scripts/common/rounds.py).
+what differs within one is the loader: results are compared within rounds (scripts/decide/rounds.py).
 """
 
 import random
@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.choice import Name, over_tiers
 from scripts.common.counting import DISTURBED_PERCENT, Run, counting
-from scripts.common.rounds import FINAL_ERROR, Table, ending_error, leaving
+from scripts.decide.choice import Name, over_tiers
+from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, leaving
 
 LEAST_ROUNDS = 3  # before anything is concluded
 ALL_STAY_ROUNDS = 6  # until then only what is far behind leaves: the slow ones are to be distinguished too
@@ -41,7 +41,7 @@ class Race:
     `keep` stay until they are far behind. `made` may hold what an earlier call of the session measured; `first_round`
     is the next.
     `names` are those of results whose data is in memory on every tier: loaders are compared over all tiers too
-    (common/choice.py).
+    (decide/choice.py).
     """
 
     scenarios: Mapping[Hashable, Hashable]

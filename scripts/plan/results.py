@@ -14,6 +14,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.plan_file import read_plan
 from scripts.common.vocabulary import COLD, TASKS
 
+COLD_LEADERS, COLD_RUNS = 4, 3  # at most: loaders measured from a cold cache since they lead, and runs of each
 SHOWN = 5  # ids that an error names
 
 
@@ -62,6 +63,7 @@ class Result(Measurement):
     bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
     timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
     step_limit_ms: float = _option(0.0, "look for the minimum step that is sustained, up to here; 0: no", type=float)
+    if_leads: str | None = None  # it is measured only where the result of this id leads: the same from a warm cache
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads

@@ -212,12 +212,14 @@ def test_the_hardware_is_what_the_kernel_says(tmp_path, monkeypatch):
         **cache_files(1, 0, 1, "Data", "48K\n"),
         **cache_files(1, 1, 2, "Instruction", "64K\n"),
         **cache_files(1, 2, 2, "Unified", "2048K\n"),
-        **cache_files(1, 3, 3, "Unified", "32768K\n"),
+        **{name: text for cpu in range(8) for name, text in cache_files(cpu, 3, 3, "Unified", "32768K\n").items()},
+        **{f"{CPU}cpu{cpu}__cache__index3__shared_cpu_list": f"{cpu % 4},{cpu % 4 + 4}\n" for cpu in range(8)},
         **{f"{CPU}smt__active": "1\n", f"{CPU}cpufreq__policy0__scaling_governor": "performance\n"},
         **{f"devices__system__node__node{node}__cpulist": "0-3\n" for node in (0, 1)},
         kernel__mm__transparent_hugepage__enabled="always [madvise] never\n",
     )
     assert host.hardware(system) == {
+        "last_level_cache_bytes": 64 << 20,  # two of the four that the machine has
         "smt": "on",
         "l2_cache_bytes": 2 << 20,
         "l3_cache_bytes": 32 << 20,

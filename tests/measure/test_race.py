@@ -68,14 +68,14 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
         def say(self, race):
             display(race)
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
     Shown(planted, rounds=2)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "round 1, 6 of 6 results"
     assert second.startswith("round 2, 6 of 6 results; fastest so far (medians): f on disk ")
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     display.inplace = True
     Shown(planted, rounds=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
@@ -201,19 +201,19 @@ def test_equal_results_stay_equal():
 
 
 @pytest.mark.parametrize(
-    ("minutes", "results", "explained", "spent", "seconds"),
+    ("minutes", "results", "part", "spent", "seconds"),
     [
-        (5, 20, True, 0.0, 225.0),  # three quarters of five minutes
-        (5, 20, False, 0.0, 300.0),
-        (5, 10, False, 100.0, 50.0),  # half of the results, what was spent before taken off
-        (5, 1, True, 0.0, 30.0),  # a twentieth would be 11 s
-        (0.2, 1, True, 0.0, 9.0),
-        ("none", 20, True, 0.0, None),
+        (5, 20, 0.75, 0.0, 225.0),
+        (5, 20, 1.0, 0.0, 300.0),
+        (5, 10, 1.0, 100.0, 50.0),  # half of the results, what was spent before taken off
+        (5, 1, 0.75, 0.0, 30.0),  # a twentieth would be 11 s
+        (0.2, 1, 0.75, 0.0, 9.0),
+        ("none", 20, 0.75, 0.0, None),
     ],
 )
-def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
-    told = {"measure": {"minutes": minutes}, "planned": 20, "explains": explained, "results": range(results)}
-    assert run_session.Session._race_seconds(SimpleNamespace(**told), spent) == seconds
+def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, part, spent, seconds):
+    told = {"measure": {"minutes": minutes}, "planned": 20, "results": range(results)}
+    assert run_session.Session.seconds(SimpleNamespace(**told), part, spent) == seconds
 
 
 RUN = {"device": "cpu", "workers": 0}

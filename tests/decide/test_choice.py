@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from scripts.common.choice import Compared, choose, over_tiers
 from scripts.common.counting import Name
-from scripts.common.rounds import Table
 from scripts.common.statistics import CLOSE
+from scripts.decide.choice import Compared, choose, over_tiers
+from scripts.decide.rounds import Table
 
 
 def planted(seed, rounds, **results):

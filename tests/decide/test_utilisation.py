@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.tables.step_au import with_step_au
+from scripts.decide.utilisation import with_step_au
 
 RESULT = {
     "loader": "a",

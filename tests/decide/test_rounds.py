@@ -5,8 +5,8 @@ from math import exp, inf, log, sqrt
 import numpy as np
 import pytest
 
-from scripts.common import rounds
-from scripts.common.rounds import LOOKS_ERROR, Table, compare, ending_error, leaving
+from scripts.decide import rounds
+from scripts.decide.rounds import LOOKS_ERROR, Table, compare, ending_error, leaving
 
 ROUNDS = 12
 SD = sqrt(log(1 + 0.15**2))  # of logarithms, at a coefficient of variation of 15 %
