@@ -1,6 +1,7 @@
 """A session played with planted speeds: who is run when, what is made again, who leaves, when it ends."""
 
 import random
+import re
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -80,6 +81,18 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
     Shown(planted, rounds=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
     assert named == sorted(named) and named[-1] and named.count(False) >= 3
+
+
+def test_the_time_left_is_that_of_the_least_rounds_where_they_take_longer_than_the_session(capsys):
+    class Shown(Played):
+        def say(self, race):
+            display(race)
+
+    display = run_session.Display(0.1, after=60.0)
+    display.inplace = True
+    Shown({f"disk/{name}/b32": 1000.0 for name in "abcdef"}, seconds=6.0, seconds_of=lambda _one: 60.0)
+    left = re.findall(r"([\d.]+) min left", capsys.readouterr().err)
+    assert left[0] == "18.0" and left[-1] == "1.0" and len(set(left)) == 18, "a minute a run, and one afterwards"
 
 
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
