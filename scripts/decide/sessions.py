@@ -20,16 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scripts.common.counting import Round
 from scripts.decide.rounds import Speeds, Table, _levels
 
 Results = Mapping[Hashable, Speeds]
-
-
-class Round(NamedTuple):
-    """A round of one of several sessions."""
-
-    session: str
-    number: int
 
 
 class Between(NamedTuple):

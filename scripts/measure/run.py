@@ -38,7 +38,7 @@ from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffe
 from scripts.plan.results import Result
 
 NO_ROOM = (
-    "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
+    "out of memory in its limit: workers and batches grew beyond the room for the data; "
     "measure more items, or raise measure.limited_share"
 )
 # What libraries say, and what to do about it.
@@ -46,7 +46,7 @@ HINTS = {
     "DataLoader worker": "Look into its log; where memory (dmesg) or processes (ulimit -u) ran out, use fewer workers",
     "shared memory": "Give /dev/shm more room (df /dev/shm), or use fewer workers or smaller batches",
 }
-OPENED_AGAIN = "the loader does not stand being opened again, or being left within an epoch"
+OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
 TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
@@ -500,9 +500,9 @@ def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str 
     """Return why a run's cache was not limited, or None: it held more than it had room for, or nothing was read."""
     if limits["resident_bytes"] > 1.05 * limits["room_bytes"] + 4e6:
         return (
-            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files was in the page cache at the end, and "
-            f"its room was {limits['room_bytes'] / 1e6:,.1f} MB: what batches take comes and goes, and is much beside "
-            "so small a data set; measure more items, or raise measure.limited_share"
+            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files were in the page cache at the end, "
+            f"and its room was {limits['room_bytes'] / 1e6:,.1f} MB. Batches take much memory beside so small a set: "
+            "measure more items, or raise measure.limited_share"
         )
     least = host.WARM_PERCENT / 100 * limits["room_bytes"] * epochs
     if read_bytes <= least:

@@ -100,8 +100,8 @@ class Session:
         found = facts.shown(every, self.hashes) if self.hashes else [one for one in every if one.name == self.name]
         if not found:
             raise UserError(
-                f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "
-                "that is there. Measure it first: leave --explain out."
+                f"--session {self.name}: found no measurements of this plan; allowed is a session that was measured. "
+                "Measure it first: leave --explain out."
             )
         return found
 

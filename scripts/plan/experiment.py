@@ -38,7 +38,7 @@ def by_itself(loader: str) -> str:
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
 NO_GPU = Never(
-    "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)",
+    "no NVIDIA GPU is visible on this machine (where the machine that measures has one, set measure.gpu: present)",
     ("device",),
 )
 # What to type where nothing can be measured, by the last setting that is the reason.
@@ -141,8 +141,8 @@ class Plan:
         if most[0] <= cores:
             return []
         return [
-            f"sweep.world: {most[1]} ranks with {most[2]} workers each share {cores} cores: they wait for one another, "
-            "and its rows say so (over-budget). Have fewer workers or ranks for what a machine of your own gives."
+            f"sweep.world: {most[1]} ranks with {most[2]} workers each share {cores} cores. Use fewer "
+            "workers or ranks; otherwise these rows (over-budget) are results of an oversubscribed machine."
         ]
 
     @cached_property
@@ -224,8 +224,8 @@ class Plan:
         loaders = [ladder_step["loader"] for ladder_step in self.config["ladder"] if "loader" in ladder_step]
         if others := sorted(set(loaders) - set(self.loaders)):
             raise UserError(
-                f"config: ladder: found {', '.join(others)}, which cannot read {self.dataset}: that is of the kind "
-                f"{self.kind}. Name a data set that these loaders read (dataset=NAME), or take the steps out."
+                f"config: ladder: found {', '.join(others)}, which cannot read {self.dataset} (kind {self.kind}). "
+                "Name a data set that these loaders read (dataset=NAME), or remove the steps."
             )
         reasons = {
             tier: next(filter(None, [self.unfit(tier, "warm"), *(self.unreadable(one, tier) for one in loaders)]), None)
@@ -234,7 +234,7 @@ class Plan:
         fit = [tier for tier, reason in reasons.items() if not reason]
         if not fit:
             raise UserError(
-                f"config: ladder: found no tier that it can be measured on, but only {', '.join(self.tiers)}: "
+                f"config: ladder: found only {', '.join(self.tiers)}, where it cannot be measured: "
                 f"{next(iter(reasons.values()))}. Add a tier without emulate to storage."
             )
 

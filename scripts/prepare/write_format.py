@@ -151,7 +151,7 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
     told = f"format {name!r} does not give back the corpus: "
     advice = (
         f"Allowed is what gives {corpus.sample.stored} back as {corpus.sample.dtype} {corpus.sample.shape}, without "
-        f"loss (docs/extending.md). Mend write or read in scripts/formats/{name}.py."
+        f"loss (docs/extending.md). Correct write or read in scripts/formats/{name}.py."
     )
     if len(found) != min(READ_BACK, corpus.counts[split]):
         raise UserError(f"{told}{len(found)} of the first {READ_BACK} items of {split} can be read. {advice}")
@@ -167,7 +167,7 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
         if differing:
             raise UserError(f"{told}item {item.index} differs at {differing:,} of {values.size:,} values. {advice}")
     if found:
-        raise UserError(f"{told}item {min(found)} is none of {split}. {advice}")
+        raise UserError(f"{told}item {min(found)} is not in {split}. {advice}")
 
 
 def main() -> None:

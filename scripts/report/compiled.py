@@ -5,11 +5,11 @@ from typing import Any
 
 from scripts.common.text import percent_text
 from scripts.common.vocabulary import RESULT_SETTINGS
+from scripts.decide.panel import key, speeds_of
 from scripts.decide.rounds import FINAL_ERROR
 from scripts.decide.sessions import table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
-from scripts.report.verdict_texts import key, place
-from scripts.report.verdicts import speeds_of
+from scripts.report.texts import place
 from scripts.tables.columns import number_text
 
 PLAIN, COMPILED = "train", "train_compiled"

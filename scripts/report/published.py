@@ -11,11 +11,11 @@ from typing import Any
 
 from scripts.common.published import Published, PublishedRow, published_names, read_published
 from scripts.common.vocabulary import TASKS, ranks_of
+from scripts.decide.panel import asked, key, speeds_of
 from scripts.decide.rounds import FINAL_ERROR
 from scripts.decide.sessions import table_of
 from scripts.report.shown import tier_text
-from scripts.report.verdict_texts import asked, key, kind_of
-from scripts.report.verdicts import speeds_of
+from scripts.report.texts import kind_of
 from scripts.tables.columns import number_text
 
 MOST_NAMED = 3  # pairs of another order

@@ -114,9 +114,9 @@ def _failed_before(number: int) -> dict[str, str]:
 def _no_trials(trials: Mapping[str, Any]) -> dict[str, str]:
     return {
         "code": "no-trials",
-        "seen": f"what explains its speed was not found out: {trials['reason']}",
-        "cause": "the process that looked for it failed",
-        "hint": "the number stands; the next session looks for it again",
+        "seen": f"its speed could not be explained: {trials['reason']}",
+        "cause": "the process of the trials failed",
+        "hint": "the number stands; the next session tries again",
     }
 
 

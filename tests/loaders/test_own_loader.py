@@ -326,11 +326,11 @@ def test_the_plan_holds_it(tmp_path):
 
 
 WRONG = [
-    ({"file": "nowhere.py"}, EXAMPLE, "is no file"),
-    ({"name": "ring"}, EXAMPLE, "loader of feedrate's own"),
+    ({"file": "nowhere.py"}, EXAMPLE, "is not a file"),
+    ({"name": "ring"}, EXAMPLE, "one of feedrate's loaders"),
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
-    ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),
+    ({}, EXAMPLE.replace("def dataset", "def data"), "found no open_epochs and no dataset"),
     ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
     ({"gather": ["item"]}, EXAMPLE, "found an unknown key"),
