@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from scripts.common.counting import Round, Run, counting
 from scripts.common.given import config_words
 from scripts.decide.rounds import FINAL_ERROR, Table
-from scripts.decide.sessions import Round, between, sessions_of, table_of
+from scripts.decide.sessions import between, sessions_of, table_of
 from scripts.tables.columns import read_tables, result_key
 from tests.support.programs import PROJECT
 from tests.support.workflow_copy import LEFT_OUT, folders
@@ -29,11 +30,12 @@ TABLES = Path("results", "tables", "demo")
 
 
 def measured(sessions: int, minutes: float) -> list[dict[str, Any]]:
-    """Return {started, host, speeds: {result: {round: items/s}}} of new sessions, in their order.
+    """Return {started, host, runs: {result: {round: [items/s, percent of the cores that others had]}}} of new sessions.
 
     Raises CalledProcessError where the workflow fails.
     """
     measure = {"sessions": sessions, "minutes": minutes, "bottlenecks": "none", "timeline": "none"}
+    measure["attempts"] = 1  # beside others each may be disturbed: of those the analysis decides
     given = {
         "dataset": "demo",
         "storage": {"ram": None},
@@ -48,23 +50,26 @@ def measured(sessions: int, minutes: float) -> list[dict[str, Any]]:
         subprocess.run([sys.executable, "-m", "snakemake", *words], cwd=copy, check=True, stdout=sys.stderr)
         tables = read_tables(copy / TABLES)
     found: dict[str, dict[str, Any]] = {}
-    for run in (run for run in tables["runs"] if run["counts"]):
-        session = found.setdefault(run["session"], {"started": run["started"], "speeds": {}})
+    for run in (run for run in tables["runs"] if run["status"] == "ok"):
+        session = found.setdefault(run["session"], {"started": run["started"], "runs": {}})
         session["started"] = min(session["started"], run["started"])
-        session["speeds"].setdefault(result_key(run), {})[str(run["repeat"])] = run["items_per_second"]
+        made = run["items_per_second"], run["disturbed_percent"]
+        session["runs"].setdefault(result_key(run), {})[str(run["repeat"])] = made
     [host] = tables["host"]["hosts"]
     about = {key: host["host"][key] for key in ("cpu", "cores_allowed", "kernel")}
     return [{**one, "host": about} for _, one in sorted(found.items())]
 
 
-def together(sessions: Sequence[Mapping[str, Any]]) -> dict[str, dict[Round, float]]:
-    """Return {result: {round: items/s}} of all sessions, each with a name of its own."""
-    found: dict[str, dict[Round, float]] = {}
+def together(sessions: Sequence[Mapping[str, Any]], disturbed: bool) -> dict[str, dict[Round, float]]:
+    """Return {result: {round: items/s}} of all sessions, of the runs that count, or of the `disturbed` ones too."""
+    found: dict[str, dict[Round, Run]] = {}
     for session in sessions:
-        for result, speeds in session["speeds"].items():
-            rounds = {Round(session["started"], int(number)): speed for number, speed in speeds.items()}
+        for result, runs in session["runs"].items():
+            rounds = {Round(session["started"], int(number)): Run(*run) for number, run in runs.items()}
             found.setdefault(result, {}).update(rounds)
-    return found
+    if disturbed:
+        return {result: {number: run.speed for number, run in runs.items()} for result, runs in found.items()}
+    return {result: speeds for result, speeds in counting(found).items() if speeds}
 
 
 def scatter(speeds: Mapping[Round, float]) -> float:
@@ -74,9 +79,9 @@ def scatter(speeds: Mapping[Round, float]) -> float:
     return 100 * float(np.sqrt(squares / max(1, sum(len(one) - 1 for one in logs))))
 
 
-def lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
+def lines(sessions: Sequence[Mapping[str, Any]], disturbed: bool) -> list[str]:
     """Return what the sessions say, a line a result."""
-    results = together(sessions)
+    results = together(sessions, disturbed)
     spread, days = between(results), {session["started"][:10] for session in sessions}
     as_one, over = Table(results, FINAL_ERROR), table_of(results, FINAL_ERROR)
     said = [f"{len(sessions)} sessions on {len(days)} days: {', '.join(one['started'] for one in sessions)}"]
@@ -104,6 +109,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=3, help="to be measured now; 0: print what the file says")
     parser.add_argument("--minutes", type=float, default=2.0, help="of each")
     parser.add_argument("--json", type=Path, required=True, help="file with the sessions so far; new ones are added")
+    parser.add_argument("--disturbed", action="store_true", help="count runs too that others disturbed")
     arguments = parser.parse_args()
     sessions = json.loads(arguments.json.read_text()) if arguments.json.is_file() else []
     if arguments.sessions:
@@ -111,7 +117,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(sessions, indent=1))
     if len({json.dumps(one["host"], sort_keys=True) for one in sessions}) > 1:
         sys.exit(f"error: {arguments.json}: its sessions are of several machines: keep a file for each")
-    print("\n".join(lines(sessions)))
+    print("\n".join(lines(sessions, arguments.disturbed)))
 
 
 if __name__ == "__main__":
