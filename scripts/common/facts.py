@@ -28,7 +28,7 @@ STATE, BASES, COMMON, TRIALS = "session.json", "relied-on.json", "result.json", 
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
-SAME += ("commit", "mode", "started_by")
+SAME += ("commit", "mode", "started_by", "order", "lifetime")
 
 
 def sessions_folder(root: Path, dataset: str) -> Path:

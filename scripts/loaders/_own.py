@@ -16,7 +16,7 @@ from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import EXACT, SETTINGS, STAGES, simplify
+from scripts.common.vocabulary import EXACT, NEXT, RANDOM, SETTINGS, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
@@ -24,7 +24,8 @@ DEFAULTS = {
     "SETTINGS": SETTINGS,
     "OPTIONS": {},
     "STAGES": (),
-    "LIFETIME": "next",
+    "LIFETIME": NEXT,
+    "ORDER": RANDOM,
     "READS": (PATH,),
     "SHARING": EXACT,
     "PIXEL_LIMIT": 0,

@@ -32,7 +32,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.vocabulary import COLD, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, LASTING, TRAINING, ranks_of
 from scripts.decide.choice import Compared
 from scripts.decide.sessions import Round
 from scripts.decide.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
@@ -311,9 +311,9 @@ class Session:
     def _expense(self, result: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
         run = self.results[result]
-        declared = self.bases.proof(vars(run))["declared"]
-        copies = bool(run.location.get("in_memory")) + declared["preloads"]
-        return copies, declared["lifetime"] != "lasting", run.settings["workers"] or 0
+        proof = self.bases.proof(vars(run))
+        copies = bool(run.location.get("in_memory")) + proof["declared"]["preloads"]
+        return copies, proof["lifetime"] != LASTING, run.settings["workers"] or 0
 
     @property
     def explains(self) -> bool:

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.counting import Run, counting
+from scripts.common.counting import Run, counting, works_outside
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, Center
@@ -54,7 +54,7 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
-    """Return the rows with `counts`: whether a run with a speed counts beside the others of its scenario.
+    """Return the rows with `counts`, whether a run with a speed counts beside the others, and `works_outside`.
 
     Of a result of which one failed, all that have a speed do: they are in no comparison.
     """
@@ -69,8 +69,13 @@ def counted(runs: Iterable[Row]) -> list[Row]:
             }
             scenarios.setdefault(scenario_order(same[0]), {})[key_of(same[0])] = counting_runs
     kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
+    outside = {key for results in scenarios.values() for key in works_outside(results)}
     return [
-        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)])}
+        {
+            **run,
+            "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)]),
+            "works_outside": key_of(run) in outside,
+        }
         for run in runs
     ]
 

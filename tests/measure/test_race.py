@@ -256,7 +256,7 @@ def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(
         name: SimpleNamespace(loader="any", tier="disk", location={}, settings={**settings, "workers": workers})
         for name, workers in (("waits", 0), ("ahead", 2))
     }
-    proof = {"declared": {"preloads": False, "lifetime": "lasting"}}
+    proof = {"declared": {"preloads": False}, "lifetime": "lasting"}
     for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
         bases = SimpleNamespace(proof=lambda _row: proof)
         session = SimpleNamespace(results=runs, bases=bases, step_ms=step_ms, starving=set())

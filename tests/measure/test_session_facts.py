@@ -81,8 +81,9 @@ def plan_of(root: Path, **changes) -> Planned:
     plan = built(root, **changes)
     write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json(), "items": {"train": 64}})
     for proof in plan.proofs.values():
-        declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+        declared = {"versions": {}, "preloads": False}
         record = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+        record["lifetime"] = "lasting"
         write_json(root / proof.path, record)
         Path(proof.location["held_in"]).mkdir(parents=True, exist_ok=True)
     return Planned(plan.as_json())
