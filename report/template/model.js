@@ -33,7 +33,7 @@
 
   const answer = (row, model) => {
     const data = row.dataset;
-    if (!data.rate) return { au: null, source: "unknown" };
+    if (!data.rate || !data.fed) return { au: null, source: "unknown" };
     const bytes = Number(data.bytes) || null;
     const keeps = data.keeps === "1";
     const size = (bytes || stored) / stored;
@@ -47,9 +47,11 @@
     }
     const epoch = model.gb ? 1e9 * model.gb / stored : items;
     const batches = Math.max(1, Math.ceil(epoch / model.batch));
-    const [step, each] = [model.step / 1000, model.batch / rate];
-    const lasts = data.ahead === "1" ? Math.max(step, each) : step + each;
-    const au = 100 * step * batches / (lasts * batches + Number(data.start)) * Number(data.share);
+    const [each, wait, loss, , start] = data.fed.split(" ").map(Number);
+    const times = model.batch / Number(data.batch);
+    const full = Math.max(times * each, 1000 * model.batch / rate);
+    const period = Math.max(full + loss * model.step, model.step + times * wait);
+    const au = 100 * model.step / (period + 1000 * start / batches);
     return { au, source: limit < Number(data.rate) ? "storage" : "memory" };
   };
 

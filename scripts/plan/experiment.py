@@ -269,6 +269,7 @@ class Plan:
             epochs=measure["epochs"],
             seconds=measure["seconds"],
             limited_share=measure["limited_share"],
+            host_share=self.config["report"]["host_share"],
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="run" if plain else "epochs",

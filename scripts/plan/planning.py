@@ -30,7 +30,7 @@ from scripts.plan.planned import ROWS, Planned
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
 MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks", "timeline")
-MEASURED_BY += ("step_limit_ms", "seed")  # keys of `measure` that say how a session goes
+MEASURED_BY += ("steps", "seed")  # keys of `measure` that say how a session goes
 
 
 def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -> "Planning":

@@ -61,7 +61,9 @@ class Result(Measurement):
     epochs: str | int = _option("auto", "timed epochs; auto: as many as the run needs to be long enough")
     bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
     timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
-    step_limit_ms: float = _option(0.0, "look for the minimum step that is sustained, up to here; 0: no", type=float)
+    batch_ms: float = _option(0.0, "try steps with a loader that takes so long for a batch; 0: no", type=float)
+    asked_step_ms: float = _option(0.0, "try this step too, that of your own training; 0: none", type=float)
+    host_share: float = _option(0.3, "of a step, for which it holds the interpreter", type=float)
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads
@@ -70,14 +72,13 @@ class Result(Measurement):
     mode: str = _option(
         "epochs",
         "epochs: proof and whole epochs; proof: only that every item is right; run: a window of a proven result; "
-        "trials: what --bottlenecks, --timeline and --step-limit-ms ask for, of a proven result",
+        "trials: what --bottlenecks, --timeline and --batch-ms ask for, of a proven result",
         choices=("epochs", "proof", "run", "trials"),
     )
     proof: str | None = _option(None, "record of the proof that a run relies on")
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
     nodes: Mapping[str, Any] | None = None  # that ranks are spread over (measure/nodes.py)
     attempt: int = 0  # of a run that was disturbed and made again
-    asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
     start_seconds: float | None = None  # what an epoch start took in earlier runs
     start_within: float = 0.0  # seconds for which a run's window goes on for an epoch start
 

@@ -43,7 +43,7 @@ def hero(tables: Tables, device: str, recommended: Row | None) -> dict[str, Any]
         return {"rows": []}
     unit, items = unit_of(corpus), next((row["items"] for row in tables["runs"] if row["items"]), 0)
     model = model_of(tables, best[0]["batch_size"])
-    known = [(row, candidate(row, tables, unit.stored_bytes, items)) for row in best]
+    known = [(row, candidate(row, tables)) for row in best]
     least = smallest((one for _, one in known), unit)
     limits = [_storage_limit(one, model) for _, one in known]
     ceilings = [row["bound_items_per_second"] for row in best if row["bound"] == "in_memory"]

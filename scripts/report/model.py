@@ -4,12 +4,13 @@ The page's form does the same arithmetic for other numbers (report/template/mode
 """
 
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Any, NamedTuple
 
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
 from scripts.common.vocabulary import OBJECTS
-from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT, au_percent, bare, works_ahead
+from scripts.decide.utilisation import TARGET_AU_PERCENT, TRIED, Feeding, bare, feeding_of
 from scripts.report.verdict_texts import asked, au_text, in_memory
 
 MOST_NAMED = 6  # loaders in a sentence; the rest is counted
@@ -59,12 +60,11 @@ class Candidate(NamedTuple):
     """What the arithmetic needs to know of a result: items/s without epoch starts, seconds of one, bytes of an item."""
 
     rate: float | None  # None: it was measured with a step, ranks or nothing read; what the loader gives is not known
-    start_seconds: float
-    works_ahead: bool  # while a step is under way
+    fed: Feeding | None  # of batches that take as long as at that rate; None: it was not tried with steps
+    batch: int  # items of a batch that was measured
     item_bytes: float | None  # as its format has them
     keeps: bool  # the whole data set in memory, by its tier or by itself
-    measured: tuple[int, float, float] | None = None  # batch, step in ms, AU in percent
-    share: float = 1.0  # that a measured AU had of what the rate says: work after a wait is slower
+    measured: tuple[int, float, float] | None = None  # batch, step in ms, AU in percent that was tried
 
     def answer(self, model: Model, stored_bytes: int, items: int) -> "Answer":
         """Return what it gives to a model whose data has `stored_bytes` an item as stored; `items` were measured.
@@ -72,7 +72,7 @@ class Candidate(NamedTuple):
         Data that does not fit into memory is read from storage in each epoch: no faster than that gives. Larger data
         has longer epochs, in which their start weighs less.
         """
-        if self.rate is None:
+        if self.rate is None or self.fed is None:
             return Answer(None, None, "unknown")
         size = (self.item_bytes or stored_bytes) / stored_bytes
         large = bool(model.gigabytes and model.ram_gigabytes and model.gigabytes * size > model.ram_gigabytes)
@@ -83,8 +83,9 @@ class Candidate(NamedTuple):
         if self.measured and not large and not model.gigabytes and self.measured[:2] == (model.batch, model.step_ms):
             return Answer(rate, self.measured[2], "memory")
         epoch = 1e9 * model.gigabytes / stored_bytes if model.gigabytes else items
-        au = au_percent(model.step_ms, model.batch, rate, self.works_ahead, epoch, self.start_seconds)
-        return Answer(rate, au * self.share, "storage" if limit and limit < self.rate else "memory")
+        fed = self.fed.of(model.batch / self.batch, ceil(epoch / model.batch))
+        slower = fed._replace(batch_ms=max(fed.batch_ms, 1000 * model.batch / rate))
+        return Answer(rate, slower.au_percent(model.step_ms), "storage" if limit and limit < self.rate else "memory")
 
 
 class Answer(NamedTuple):
@@ -123,23 +124,20 @@ def model_of(tables: Tables, batch: int) -> Model:
     )
 
 
-def candidate(row: Row, tables: Tables, stored_bytes: int, items: int) -> Candidate:
-    """Return what is known of a result that has a speed, of so many items of so many bytes as stored."""
+def candidate(row: Row, tables: Tables) -> Candidate:
+    """Return what is known of a result that has a speed."""
     sizes = {one["format"]: one["bytes"] / one["items"] for one in tables["formats"] if one["bytes"] and one["items"]}
     objects = {one["tier"] for one in tables["tiers"] if one["kind"] == OBJECTS}  # the storage asked for is a disk
     known = Candidate(
         (row["steady_items_per_second"] or row["items_per_second"]) if bare(row) else None,
-        (row["epoch_start_seconds"] or 0.0) if row["steady_items_per_second"] else 0.0,
-        works_ahead(row["workers"], row["prefetch"]),
+        feeding_of(row),
+        row["batch_size"],
         None if row["tier"] in objects else sizes.get(row["format"]),
         bool(in_memory(tables, row["tier"]) or row["declared"]["preloads"]),
     )
-    if row["step_au_percent"] is None or known.rate is None:
+    if row["step_au_from"] != TRIED:
         return known
-    measured = row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]
-    by_rate = known.answer(Model(*measured[:2], None, None, None), stored_bytes, items).au
-    known = known._replace(share=min(1.0, measured[2] / by_rate))
-    return known._replace(measured=measured) if row["step_au_from"] == MEASURED else known
+    return known._replace(measured=(row["batch_size"], asked(tables, "step_ms"), row["step_au_percent"]))
 
 
 def needs_text(model: Model, unit: Unit) -> str:

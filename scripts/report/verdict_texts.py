@@ -341,17 +341,11 @@ def no_feeder(rows: Iterable[Row], step_ms: float, answers: Sequence[Any]) -> st
     if of_yours := [(answer, row) for answer, row in pairs if answer]:
         answer, first = of_yours[0]
         return f"{none}: {given_text(first, answer)}."
-    looked = [row for row in rows if row["step_limit_ms"]]
-    if not looked:
+    found = [row for row in rows if row["minimum_step_ms"] is not None]
+    if not found:
         return (
-            f"The minimum step that a loader sustains was not looked for. Write `step_limit_ms: {step_ms:g}` or more "
-            "below `measure` in config.yaml, and type the same command."
-        )
-    found = [row for row in looked if row["minimum_step_ms"] is not None]
-    if not found and all(row["step_limit_ms"] < step_ms for row in looked):
-        return (
-            f"It was looked for up to {max(row['step_limit_ms'] for row in looked):g} ms alone. Write `step_limit_ms: "
-            f"{step_ms:g}` or more below `measure` in config.yaml, and type the same command."
+            f"No loader was tried with a step of {step_ms:g} ms. Write `steps: all` below `measure` in config.yaml, "
+            "and type the same command."
         )
     nearest = min(found, key=lambda row: row["minimum_step_ms"], default=None)
     which = f"; nearest is {place(nearest)} with {number_text(nearest['minimum_step_ms'])} ms" if nearest else ""

@@ -13,7 +13,7 @@ from scripts.common.text import duration_text
 from scripts.common.vocabulary import COLD
 from scripts.decide import rounds
 from scripts.decide.choice import Compared
-from scripts.decide.utilisation import MEASURED, TARGET_AU_PERCENT
+from scripts.decide.utilisation import TARGET_AU_PERCENT, TRIED
 from scripts.report.model import Answer, candidate, model_of, unit_of
 from scripts.report.verdict_texts import (
     LACKING,
@@ -113,7 +113,7 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
     step_ms = asked(tables, "step_ms")
 
     def starves(row: Row) -> bool:
-        return step_ms is not None and not _feeds(tables, row, step_ms)
+        return step_ms is not None and not _feeds(tables, row)
 
     choice, others = table.choose(
         map(key, ranked), lambda one: _expense(tables, every[one]), lambda one: starves(every[one])
@@ -240,7 +240,7 @@ def _simplest(tables: Tables, device: str) -> Verdict:
         return _by_speed(tables, main_panel(tables["best"], device), named, LACKING["run"])
     if step_ms is None:
         return _none(named, LACKING["step"])
-    sustained = [row for row in rows if _feeds(tables, row, step_ms)]
+    sustained = [row for row in rows if _feeds(tables, row)]
     if not sustained:
         return _none(named, no_feeder(rows, step_ms, [_answer(tables, row) for row in rows]))
     formats = {row["format"]: row for row in tables["formats"]}
@@ -259,24 +259,22 @@ def _simplest(tables: Tables, device: str) -> Verdict:
     return _verdict(tables, named, same, fact, rule)
 
 
-def _sustains(row: Row, step_ms: float) -> bool:
-    """Return whether a result feeds a step: what was tried with it says so, or else its rate significantly does."""
-    if row["step_au_from"] == MEASURED:
+def _sustains(row: Row) -> bool:
+    """Return whether a result feeds a step: what was tried with it says so, or else its lower end by other trials."""
+    if row["step_au_from"] == TRIED:
         return row["step_au_percent"] >= TARGET_AU_PERCENT
-    if row["minimum_step_ms"] is not None:
-        return row["minimum_step_ms"] <= step_ms
     return row["step_au_low"] is not None and row["step_au_low"] >= TARGET_AU_PERCENT
 
 
-def _feeds(tables: Tables, row: Row, step_ms: float) -> bool:
+def _feeds(tables: Tables, row: Row) -> bool:
     """Return whether a result feeds the user's own training: the step, with batch and data as the config says.
 
     What was tried with the step was tried with its own batch, and with files that were in memory.
     """
     answer, same = _answer(tables, row), asked(tables, "batch") in (None, row["batch_size"])
     if answer is None:
-        return _sustains(row, step_ms)
-    return bool(answer.sustains) and (not same or _sustains(row, step_ms))
+        return _sustains(row)
+    return bool(answer.sustains) and (not same or _sustains(row))
 
 
 def _answer(tables: Tables, row: Row) -> Answer | None:
@@ -287,7 +285,7 @@ def _answer(tables: Tables, row: Row) -> Answer | None:
         return None
     items = next((run["items"] for run in tables["runs"] if run["items"]), 0)
     data = unit_of(corpus).stored_bytes, items
-    return candidate(row, tables, *data).answer(model_of(tables, row["batch_size"]), *data)
+    return candidate(row, tables).answer(model_of(tables, row["batch_size"]), *data)
 
 
 def _fed(row: Row, answer: Answer | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import Session, shown_by_group, wrong_data
+from scripts.common.facts import STEPS, TRIALS, Session, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
@@ -91,12 +91,12 @@ def _read(session: Session, row: Mapping[str, Any], file: Path) -> dict[str, Any
 
 def _explained(session: Session, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """Return what was found out about a result besides its speed, and what is to be known of that."""
-    file = session.trials(row["id"])
-    if file is None:
-        return {}, []
-    trials = _read(session, row, file)
-    failed = [_no_trials(trials)] if trials["status"] == "failed" else []
-    return {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}, [*trials["warnings"], *failed]
+    found, warnings = {}, []
+    for file in filter(None, (session.trials(row["id"], kind) for kind in (TRIALS, STEPS))):
+        trials = _read(session, row, file)
+        found |= {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}
+        warnings += [*trials["warnings"], *([_no_trials(trials)] if trials["status"] == "failed" else [])]
+    return found, warnings
 
 
 def _failed_before(number: int) -> dict[str, str]:
@@ -144,7 +144,7 @@ _COMMON = ("declared", "host", "versions")
 _LEAN = (*_COMMON, "loader", "tier", "slug", "repeat", "commit", "protocol", "started", "warnings", "spans")
 _SAME = ("loader", "tier", "format", "slug")
 _OF_PROOF = _SAME[:3]
-_OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
+_OF_TRIALS = ("bottleneck_trials", "steps", "spans")  # what records of trials have
 
 
 def _checked(

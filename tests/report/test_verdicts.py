@@ -47,7 +47,7 @@ def test_each_goal_has_its_answer(everything):
         "fastest": (("numpy_memmap", "ram"), [("lazy_memmap", "ram")]),
         "fastest_cold": (("dali_npy", "disk"), [("lazy_memmap", "disk"), ("numpy_memmap", "disk")]),
         "least_memory": (("numpy_memmap", "disk"), [("lazy_memmap", "disk")]),
-        "simplest": (("dali_npy", "disk"), []),  # in the made records npy has 2 files, memmap and tensordict 512
+        "simplest": (("numpy_memmap", "disk"), [("lazy_memmap", "disk")]),  # without workers
         "cheapest": (("numpy_memmap", "ram"), []),
     }
     assert all(verdict["lacking"] == "" for verdict in everything.values())
@@ -135,7 +135,7 @@ def test_among_equals_the_cheapest_is_first(tmp_path, expense):
     made = [Made("dear", expense.get("tier", "disk"), runs(100.0)), Made("cheap", "disk", other(99.95))]
     tables = tables_of(tmp_path, made)
     for row in tables["best"]:
-        row |= {"batch_lifetime": "lasting", "step_au_from": "measured", "step_au_percent": 95.0}
+        row |= {"batch_lifetime": "lasting", "step_au_from": "tried", "step_au_percent": 95.0}
         row["cpu_seconds_per_1000_items"] = 1.0
         if row["loader"] == "dear":
             kept = {key: value for key, value in expense.items() if key not in ("declared", "tier")}
@@ -149,7 +149,7 @@ def test_what_feeds_the_step_that_was_asked_for_is_named_before_what_is_cheaper(
         made = [Made("waits", "disk", runs(100.0), workers=0), Made("ahead", "disk", other(99.95), workers=2)]
         tables = tables_of(tmp_path / str(step_ms), made, step_ms=step_ms)
         for row in tables["best"]:
-            row |= {"step_au_from": "measured", "step_au_percent": 95.0 if row["loader"] == "ahead" else 82.0}
+            row |= {"step_au_from": "tried", "step_au_percent": 95.0 if row["loader"] == "ahead" else 82.0}
         assert by_goal(tables)["fastest"]["row"]["loader"] == first
 
 
@@ -157,7 +157,7 @@ def of_the_step(tmp_path, made, **au):
     """The verdict for the fastest, where trials found these AU at the user's step of 20 ms; 10 of all others."""
     tables = tables_of(tmp_path, made, step_ms=20)
     for row in tables["best"]:
-        row |= {"step_au_from": "measured", "step_au_percent": au.get(row["loader"], 10.0)}
+        row |= {"step_au_from": "tried", "step_au_percent": au.get(row["loader"], 10.0)}
     return by_goal(tables)["fastest"]
 
 
@@ -300,36 +300,34 @@ def test_least_memory_may_be_had_with_other_settings_than_the_fastest(tmp_path):
 
 def test_the_simplest_has_the_fewest_workers_then_no_memory_for_files_then_the_fewest_files(tmp_path):
     formats = {"wav": (1.0, 1, 512), "memmap": (5.0, 1, 4), "tensordict": (4.0, 1, 4)}
-    fed, slow = [15.0] * 5, [25.0] * 5
     made = [
-        Made("quick", "disk", runs(900.0), "memmap", workers=2, shortest=[1.0] * 5),
-        Made("files", "disk", runs(300.0), "wav", workers=0, shortest=fed),
-        Made("array", "disk", runs(200.0), "memmap", workers=None, shortest=fed),
-        Made("array", "ram", runs(400.0), "memmap", workers=0, shortest=fed),
-        Made("tensors", "disk", runs(100.0), "tensordict", workers=0, shortest=fed),
-        Made("tensors", "disk", runs(90.0), "wav", workers=0, shortest=slow, batch_size=64),
-        Made("never", "disk", runs(50.0), "tensordict", workers=0, shortest=[None] * 5),
+        Made("quick", "disk", runs(90000.0), "memmap", workers=2, wait=0.1),
+        Made("files", "disk", runs(30000.0), "wav", workers=0, wait=1.5),
+        Made("array", "disk", runs(20000.0), "memmap", workers=None, wait=1.5),
+        Made("array", "ram", runs(40000.0), "memmap", workers=0, wait=1.5),
+        Made("tensors", "disk", runs(10000.0), "tensordict", workers=0, wait=1.5),
+        Made("tensors", "disk", runs(9000.0), "wav", workers=0, wait=2.7, batch_size=64),
+        Made("never", "disk", runs(5000.0), "tensordict", workers=0, wait=50.0),
     ]
     verdict = by_goal(tables_of(tmp_path / "a", made, formats=formats))["simplest"]
     assert named(verdict) == (("tensors", "disk"), [("array", "disk")])
     short = by_goal(tables_of(tmp_path / "b", made, formats=formats, step_ms=10))["simplest"]
     assert named(short) == (("quick", "disk"), [])
-    long = by_goal(tables_of(tmp_path / "c", made, formats=formats, step_ms=0.5))["simplest"]
+    long = by_goal(tables_of(tmp_path / "c", made, formats=formats, step_ms=0.2))["simplest"]
     assert named(long) == (None, [])
     assert "quick on disk" in long["lacking"], "the nearest"
 
 
 @pytest.mark.parametrize(
-    ("shortest", "step_ms", "lacking"),
+    ("wait", "step_ms", "lacking"),
     [
-        ([], 20, "step_limit_ms: 20"),
-        ([None] * 5, 500, "step_limit_ms: 500"),
-        ([None] * 5, 20, "sweep.workers"),
-        ([9.0] * 5, None, "step_ms: 20"),
+        (None, 20, "steps: all"),
+        (90.0, 20, "sweep.workers"),
+        (1.0, None, "step_ms: 20"),
     ],
 )
-def test_what_the_simplest_lacks(tmp_path, shortest, step_ms, lacking):
-    made = [Made("a", "disk", runs(9.0), shortest=shortest), Made("b", "disk", runs(8.0), shortest=shortest)]
+def test_what_the_simplest_lacks(tmp_path, wait, step_ms, lacking):
+    made = [Made("a", "disk", runs(9000.0), wait=wait), Made("b", "disk", runs(8000.0), wait=wait)]
     verdict = by_goal(tables_of(tmp_path, made, step_ms=step_ms))["simplest"]
     assert verdict["row"] is None
     assert lacking in verdict["lacking"]
@@ -373,7 +371,7 @@ def test_a_plan_without_runs_names_no_device(tmp_path):
 
 def test_a_single_loader_has_nothing_to_be_compared_with(tmp_path):
     made = [
-        Made("a", "disk", runs(9.0), shortest=[5.0] * 5),
+        Made("a", "disk", runs(9.0), wait=0.5),
         Made("a", "ram", runs(99.0)),
         Made("b", "disk", ["failed"] * 5),
     ]
@@ -413,7 +411,7 @@ def test_many_ties_are_counted_and_no_line_is_too_long(tmp_path):
 def test_hostile_names_are_text(tmp_path):
     made = [
         Made(HOSTILE, HOSTILE, runs(50.0), options={HOSTILE: HOSTILE}, trials=explained(50.0, read=90.0)),
-        Made(HOSTILE, HOSTILE, runs(5.0), cache="cold", shortest=[9.0] * 5),
+        Made(HOSTILE, HOSTILE, runs(5.0), cache="cold"),
         Made("b", "disk", ["failed"] * 5, problems=[HOSTILE], reason=HOSTILE),
     ]
     tables = tables_of(tmp_path, made, HOSTILE)
@@ -452,15 +450,12 @@ def test_a_headline_leaves_out_options_that_are_as_by_default():
     assert verdict_texts.unusual_settings({**row, "options": ""}) == "batch 32, 2 workers, prefetch 2"
 
 
-def test_a_step_is_fed_by_what_was_tried_with_it_else_by_its_minimum_step_else_by_its_rate():
-    row = {"step_au_from": "measured", "step_au_percent": 91.0, "step_au_low": 91.0, "minimum_step_ms": 30.0}
-    assert _sustains(row, 20.0)
-    assert not _sustains(row | {"step_au_percent": 89.0, "minimum_step_ms": 1.0}, 20.0)
-    by_rate = row | {"step_au_from": "by its rate", "step_au_low": 89.0}
-    assert not _sustains(by_rate, 20.0) and _sustains(by_rate, 30.0)
-    assert not _sustains(by_rate | {"minimum_step_ms": None}, 20.0), "its lower end does not"
-    assert _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": 90.0}, 20.0)
-    assert not _sustains(by_rate | {"minimum_step_ms": None, "step_au_low": None}, 20.0)
+def test_a_step_is_fed_by_what_was_tried_with_it_else_by_the_lower_end_of_what_follows():
+    row = {"step_au_from": "tried", "step_au_percent": 91.0, "step_au_low": 85.0}
+    assert _sustains(row) and not _sustains(row | {"step_au_percent": 89.0, "step_au_low": 95.0})
+    follows = row | {"step_au_from": "model"}
+    assert not _sustains(follows) and _sustains(follows | {"step_au_low": 90.0})
+    assert not _sustains({"step_au_from": "", "step_au_percent": None, "step_au_low": None}), "it was not tried"
 
 
 @pytest.mark.parametrize(
@@ -485,8 +480,9 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
     own = {"step_ms": 20, "ram_gigabytes": 64, "storage_mbps": 60, **asked}
     tables["dataset"]["report"] = {**(tables["dataset"]["report"] or {}), **own}
     for row in (*tables["best"], *tables["ranking"]):
-        row |= {"step_au_from": "by its rate", "step_au_percent": 98.0, "step_au_low": 96.0}
-        row |= {"steady_items_per_second": 2000.0, "epoch_start_seconds": 0.0}
+        row |= {"step_au_from": "model", "step_au_percent": 98.0, "step_au_low": 96.0}
+        row |= {"steady_items_per_second": 2000.0, "epoch_start_seconds": 0.0, "batch_ms": 16.0}
+        row |= {"step_wait_ms": 0.8, "step_loss": 0.0}
     simplest = next(one for one in verdicts(tables) if one["goal"] == "simplest")
     assert (simplest["row"] is not None) == fed, simplest["lacking"]
     if not fed:  # and says so with the AU of one's own batch and data, not with 98 %
@@ -500,7 +496,7 @@ def test_a_verdict_is_of_the_batch_and_the_data_that_the_config_says(tmp_path, a
 
 def test_what_is_nearest_to_a_step_is_told_of_ones_own_batch_and_data():
     """What was measured with that batch stands beside what is reckoned of another; data that does not fit has no AU."""
-    row = {"loader": "a", "tier": "ram", "step_au_percent": 89.0, "step_au_low": 89.0, "step_au_from": "measured"}
+    row = {"loader": "a", "tier": "ram", "step_au_percent": 89.0, "step_au_low": 89.0, "step_au_from": "tried"}
     other = {**row, "loader": "b", "step_au_percent": 100.0}
     reckoned, nowhere = Answer(960.0, 60.0, "memory"), Answer(None, None, "does not fit")
     said = verdict_texts.no_feeder([row, other], 20.0, [None, reckoned])
