@@ -201,8 +201,7 @@ class Bench:
         def take(_left: float) -> Row:
             import torch
 
-            from scripts.decide.utilisation import feeding
-from scripts.machine import gpu
+            from scripts.machine import gpu
 
             shape = (BATCH, *self.corpora["audio"].sample.shape)
             host = [{"audio": gpu.empty_pinned(shape, getattr(torch, dtype)).zero_()} for _ in range(8)]
@@ -252,6 +251,8 @@ def drawn_images() -> Any:
 
 def row_of(record: Row, optional: bool) -> Row:
     """Return the row of a loader's record. What is optional may be skipped, and is no error then."""
+    from scripts.decide.utilisation import feeding
+
     steps, trials = record.get("steps"), record.get("bottleneck_trials") or {}
     told = None if record["status"] == "ok" else f"{record['status']}: {record['reason']}"
     skipped = optional and record["status"] == "skipped"
