@@ -284,9 +284,7 @@ def test_steps_are_tried_after_the_first_epoch_and_the_users_own_checks(batches,
         assert machine.asked[:2] == [0, 1], "the first epoch is not timed"
 
 
-@pytest.mark.parametrize(
-    ("shares", "found"), [([3, 99], 0), ([40, 5, 99], 1), ([40, 30, 5], 1), ([40, 50, 5], 0)]
-)
+@pytest.mark.parametrize(("shares", "found"), [([3, 99], 0), ([40, 5, 99], 1), ([40, 30, 5], 1), ([40, 50, 5], 0)])
 def test_a_trial_that_others_disturb_is_made_again(monkeypatch, shares, found):
     """AU beside a burst of a neighbour would say for good that a loader starves the step."""
     left, tries = iter(shares), []
