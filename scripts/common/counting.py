@@ -19,6 +19,13 @@ class Name(NamedTuple):
         return self.loader, self.slug
 
 
+class Round(NamedTuple):
+    """A round of one of several sessions."""
+
+    session: str
+    number: int
+
+
 class Run(NamedTuple):
     """What a run gave: items/s, None where it failed, and what share of all cores others had meanwhile."""
 

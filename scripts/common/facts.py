@@ -8,8 +8,9 @@
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/steps-0.json   what training steps gave; the latest counts
     results/runs/DATASET/sessions/main-1/bounds/GROUP/SLUG/31.json      control runs, the second of round 3
 
-Rounds of different sessions never mix. A session is shown where it holds what the plan asks for, measured as the plan
-asks for it; any other is kept, counted and told of.
+A session is shown where it holds what the plan asks for, measured as the plan asks for it, and with it all that
+measured the same on the same machine (`measure.sessions`), whose rounds have numbers of their own. Any other is kept,
+counted and told of.
 """
 
 import hashlib
@@ -127,6 +128,16 @@ class Session:
         write_json(self.folder / STATE, self.state)
 
     @property
+    def finished(self) -> bool:
+        """Whether it came to its end, if only before it was made longer."""
+        return "finished" in self.state
+
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """What sessions have in common that measured the same: name, results with what these rely on, machine."""
+        return self.name, self.results, self.state["machine"]
+
+    @property
     def records(self) -> int:
         """How many records of rounds it holds."""
         return sum(len(self.rounds(result)) for result in self.results)
@@ -219,27 +230,31 @@ def matching(session: Session, hashes: Mapping[str, str]) -> set[str]:
     return {result for result, own in hashes.items() if session.results.get(result) == own}
 
 
-def shown(found: Collection[Session], hashes: Mapping[str, str]) -> Session | None:
-    """Return the session whose results are shown, or None: that with most of those asked for; of such the largest, of
-    these the latest.
+def shown(found: Collection[Session], hashes: Mapping[str, str]) -> list[Session]:
+    """Return the sessions whose results are shown, in their order; none where none has any of those asked for.
+
+    It is that with most of those asked for; of such the largest, of these one that came to its end, then the latest.
+    With it come all that measured the same and came to their end.
     """
 
-    def order(session: Session) -> tuple[int, int, int]:
-        return len(matching(session, hashes)), len(session.results), session.number
+    def order(session: Session) -> tuple[int, int, bool, int]:
+        return len(matching(session, hashes)), len(session.results), session.finished, session.number
 
     best = max(found, key=order, default=None)
-    return best if best is not None and matching(best, hashes) else None
+    if best is None or not matching(best, hashes):
+        return []
+    return [one for one in found if one is best or (one.finished and one.same == best.same)]
 
 
-def shown_by_group(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> dict[str, Session]:
-    """Return {group: session} of what is shown of the plan's results, or of those in `of`."""
+def shown_by_group(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> dict[str, list[Session]]:
+    """Return {group: sessions} of what is shown of the plan's results, or of those in `of`."""
     bases, found = Bases(plan, root), sessions(root, plan["dataset"])
     groups: dict[str, list[str]] = {}
     for row in plan["results"]:
         if of is None or row["id"] in of:
             groups.setdefault(row["group"], []).append(row["id"])
     chosen = {group: shown(found, bases.hashes(results)) for group, results in groups.items()}
-    return {group: session for group, session in chosen.items() if session is not None}
+    return {group: sessions for group, sessions in chosen.items() if sessions}
 
 
 def kept(plan: Mapping[str, Any], root: Path, current: Collection[Session]) -> Iterator[dict[str, Any]]:

@@ -16,6 +16,7 @@ import numpy as np
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, Comparison
 from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
+from scripts.decide.sessions import table_of
 
 LEAST_ON_TIER = 2  # runs: single ones distinguish nothing
 
@@ -110,10 +111,10 @@ class Compared:
     ) -> None:
         every = {**(every or {}), **results}
         whole = over_tiers(every) if together else {}
-        self.loaders = Table(whole, FINAL_ERROR) if whole else None
+        self.loaders = table_of(whole, FINAL_ERROR) if whole else None
         levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
-        self.results = Table(every, FINAL_ERROR)
+        self.results = table_of(every, FINAL_ERROR)
         self.candidates = [*first.values()] if self.loaders else [*results]
 
     def compare(self, one: Name, other: Name) -> Comparison:

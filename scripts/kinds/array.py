@@ -128,11 +128,11 @@ def _problem(error: Exception, path: Path) -> str:
     if path.suffix.lower() == ".npz" and begins == MAGIC[0]:
         return "other type than its name says: a single array in a file that ends in .npz"
     if not begins.startswith(MAGIC):
-        return f"no array of NumPy: it begins with {begins!r}"
+        return f"not a NumPy array: it begins with {begins!r}"
     text = " ".join(str(error).split())
     if "pickle" in text or "Object arrays" in text or "Python objects" in text:
-        return "no plain array: it holds Python objects, which are not read"
-    return f"no array of NumPy, or truncated: {text or type(error).__name__}"
+        return "not a plain array: it holds Python objects"
+    return f"not a NumPy array, or truncated: {text or type(error).__name__}"
 
 
 def read(source: Path | BinaryIO, sample: Sample) -> np.ndarray:

@@ -281,8 +281,8 @@ def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[
         warning(
             "not-warm",
             seen + " in the timed epochs",
-            "the data does not fit into the page cache beside what else is in memory",
-            "read it as the speed of the storage, or measure with fewer items or more memory",
+            "its files were not all in the page cache, or it reads others",
+            "read it as partly the speed of the storage",
         )
     ]
 
@@ -292,10 +292,7 @@ def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None
     read = after.read_bytes - before.read_bytes
     if read <= max(FROM_DEVICE_BYTES, payload_bytes * FROM_DEVICE_PERCENT / 100):
         return None
-    return (
-        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files; the data "
-        "does not stay in the page cache: measure it cold or limited, or fewer items, or with more memory"
-    )
+    return f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files"
 
 
 def warning(code: str, seen: str, cause: str, hint: str) -> dict[str, str]:

@@ -179,8 +179,7 @@ def exit_if_lost(ended: Ended) -> None:
         return
     if ended.status == -signal.SIGKILL:
         print(
-            "error: the measuring process was killed from outside (SIGKILL), perhaps for lack of memory, by a service "
-            "or a limit of the machine; it leaves no record",
+            "error: something killed the measuring process (SIGKILL), perhaps for lack of memory: it leaves no record",
             file=sys.stderr,
         )
     sys.exit(ended.status if ended.status > 0 else 128 - ended.status)

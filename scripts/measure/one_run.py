@@ -29,7 +29,7 @@ from scripts.plan.suited import never, request_of
 from scripts.plan.sweep import Scenario, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
-CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
+CHANGED = "the loader changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
 FOUND = ("times", "items_per_second", "au_percent", "bottleneck_trials", "spans", "training", "limits")

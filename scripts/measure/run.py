@@ -20,7 +20,7 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
+from scripts.common.vocabulary import NOT_WARM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import control_groups, device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
@@ -38,7 +38,7 @@ from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffe
 from scripts.plan.results import Result
 
 NO_ROOM = (
-    "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
+    "out of memory in its limit: workers and batches grew beyond the room for the data; "
     "measure more items, or raise measure.limited_share"
 )
 # What libraries say, and what to do about it.
@@ -46,7 +46,7 @@ HINTS = {
     "DataLoader worker": "Look into its log; where memory (dmesg) or processes (ulimit -u) ran out, use fewer workers",
     "shared memory": "Give /dev/shm more room (df /dev/shm), or use fewer workers or smaller batches",
 }
-OPENED_AGAIN = "the loader does not stand being opened again, or being left within an epoch"
+OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
 STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
@@ -103,7 +103,7 @@ def measure(
         files = changed.words(written, request.location.path)
         return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
-        return without_speed(record, "failed", run.problem)
+        return without_speed(record, "failed", run.problem, NOT_WARM if run.cache == "warm" else None)
     if asked.mode != "epochs":
         return record
     record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
@@ -461,7 +461,7 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "epoch-start-of-proof",
             f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
             "an epoch is too long for a window to go on until the next",
-            f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}' and the rest of yours",
+            f"measure longer windows: the same command with measure='{{seconds: {epoch:.0f}}}' behind --config",
         )
     ]
 
@@ -485,9 +485,9 @@ def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str 
     """Return why a run's cache was not limited, or None: it held more than it had room for, or nothing was read."""
     if limits["resident_bytes"] > 1.05 * limits["room_bytes"] + 4e6:
         return (
-            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files was in the page cache at the end, and "
-            f"its room was {limits['room_bytes'] / 1e6:,.1f} MB: what batches take comes and goes, and is much beside "
-            "so small a data set; measure more items, or raise measure.limited_share"
+            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files were in the page cache at the end, "
+            f"and its room was {limits['room_bytes'] / 1e6:,.1f} MB. Batches take much memory beside so small a set: "
+            "measure more items, or raise measure.limited_share"
         )
     least = host.WARM_PERCENT / 100 * limits["room_bytes"] * epochs
     if read_bytes <= least:

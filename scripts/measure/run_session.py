@@ -3,7 +3,9 @@
     python -m scripts.measure.run_session --plan PLAN.json --session main --out results/runs/demo/session-main.json
 
 Each run leaves a record in the session's own folder (scripts/common/facts.py). What was stopped or killed goes on
-from its records; what was measured otherwise stays where it is.
+from its records; what was measured otherwise stays where it is. Of `measure.sessions` the missing ones are measured,
+one after the other, each with files placed anew and processes of its own: a file keeps its blocks and pages, and with
+them a speed, for as long as it lies where it is.
 """
 
 import argparse
@@ -15,9 +17,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,10 +34,12 @@ from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
 from scripts.common.vocabulary import COLD, TRAINING, ranks_of
 from scripts.decide.choice import Compared
+from scripts.decide.sessions import Round
 from scripts.decide.utilisation import TARGET_AU_PERCENT, feeding
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
+from scripts.measure.place_anew import place_anew
 from scripts.measure.race import Limits, Race, leading
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
@@ -54,9 +59,10 @@ class Session:
 
     It goes on with the facts of an earlier call where these are of the same results, measured alike on this machine:
     after Ctrl-C, or where it is to take longer. Else its facts have a folder of their own, and no other is touched.
+    `place`: which of the sessions that measure the same it is, from 0; any but the first has its files placed anew.
     """
 
-    def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False) -> None:
+    def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False, place: int = 0) -> None:
         self.plan, self.measure, self.name = plan, plan.config["measure"], name
         self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
         self.host_share = plan.config["report"]["host_share"]
@@ -67,36 +73,36 @@ class Session:
         self.results = {result: asked[result] for result in self.hashes}  # what is not proven takes none of the time
         self.planned = self._planned()
         self.asked = {key: self.measure[key] for key in LENGTHEN}
-        self.facts = self._shown(root) if explain else self._begun(root, relied)
+        self.alike = self._shown(root) if explain else self._begun(root, relied, place)
+        self.facts = self.alike[-1 if explain else place]
         self.chance = random.Random(f"{self.measure['seed']}:{name}:{self._first_round()}")
         self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
         self.failed: set[str] = set()  # results of which a run delivered wrong data
         self.again: set[str] = set()  # results of which the last run failed otherwise: the machine may be at fault
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and round
 
-    def _begun(self, root: Path, relied: Mapping[str, Any]) -> facts.Session:
-        """Return the session to go on with: the latest of this name, or a new one where that is of something else."""
+    def _begun(self, root: Path, relied: Mapping[str, Any], place: int) -> list[facts.Session]:
+        """Return the sessions that measure the same, with a new one where there are fewer than asked for."""
         machine = {"cores": cores_allowed(), "python": platform.python_version(), "cpu": host.cpu_model()}
-        same = [one for one in facts.sessions(root, self.plan.dataset) if one.name == self.name]
-        for one in same[-1:]:
-            if one.results == self.hashes and one.state["machine"] == machine:
-                return one
-        return facts.begin(root, self.plan.dataset, self.name, relied, machine)
+        same = self.name, self.hashes, machine
+        alike = [one for one in facts.sessions(root, self.plan.dataset) if one.same == same]
+        if place < len(alike):
+            return alike
+        if alike:
+            place_anew(self.plan, self.results.values())
+        return [*alike, facts.begin(root, self.plan.dataset, self.name, relied, machine)]
 
-    def _shown(self, root: Path) -> facts.Session:
-        """Return the session that the tables show; where nothing is proven, the latest of this name, which is empty.
+    def _shown(self, root: Path) -> list[facts.Session]:
+        """Return the sessions that the tables show; where nothing is proven, the latest of this name, which is empty.
 
         Raises UserError where there is none.
         """
         every = facts.sessions(root, self.plan.dataset)
-        if self.hashes:
-            found = facts.shown(every, self.hashes)
-        else:
-            found = next((one for one in reversed(every) if one.name == self.name), None)
-        if found is None:
+        found = facts.shown(every, self.hashes) if self.hashes else [one for one in every if one.name == self.name]
+        if not found:
             raise UserError(
-                f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "
-                "that is there. Measure it first: leave --explain out."
+                f"--session {self.name}: found no measurements of this plan; allowed is a session that was measured. "
+                "Measure it first: leave --explain out."
             )
         return found
 
@@ -106,19 +112,20 @@ class Session:
         rows = [row for row in self.plan.content["results"] if row["group"] in groups]
         return sum(self.bases.proof(row) is None or self.bases.of(row) is not None for row in rows)
 
-    def known(self) -> dict[str, dict[int, Run]]:
-        """Return the runs that this session has already, by result and round.
+    def known(self, sessions: Sequence[facts.Session]) -> dict[str, dict[int, Run]]:
+        """Return the runs that sessions have already, by result and round; the rounds of several are of type Round.
 
         A result of which one delivered wrong data stays failed. What failed otherwise is tried again.
         """
         found: dict[str, dict[int, Run]] = {}
         self.again.clear()
-        for result in self.results:
-            for round_number, file in self.facts.rounds(result).items():
-                record = self.facts.record(result, file)
+        for result, session in product(self.results, sessions):
+            for round_number, file in session.rounds(result).items():
+                record = session.record(result, file)
                 self.again.discard(result)
                 if record["items_per_second"]:
-                    found.setdefault(result, {})[round_number] = run_of(record)
+                    number = Round(session.folder.name, round_number)
+                    found.setdefault(result, {})[number if len(sessions) > 1 else round_number] = run_of(record)
                     self._note_start(result, round_number, record)
                 elif facts.wrong_data(record):
                     self.failed.add(result)
@@ -126,15 +133,20 @@ class Session:
                     self.again.add(result)
         return {result: runs for result, runs in found.items() if result not in self.failed}
 
-    def run(self, runner: Runner, say: Any) -> dict[str, Any]:
-        """Take the race to its end, look for what explains the candidates, and return what the session's file holds.
+    def _earlier(self, result: str, kind: str = facts.TRIALS) -> dict[str, Any] | None:
+        """Return the latest trials of a result of this kind, of all sessions that measured the same."""
+        found = ((one, file) for one in reversed(self.alike) if (file := one.trials(result, kind)))
+        return next((session.record(result, file) for session, file in found), None)
+
+    def run(self, runner: Runner, say: Any) -> None:
+        """Take the race to its end.
 
         A session that was stopped or killed goes on with the time that it had left: what it has spent is noted after
         each run.
         """
-        made, spent = self.known(), self.facts.state["spent"]
+        made, spent = self.known([self.facts]), self.facts.state["spent"]
         if self._complete(made):
-            return self.explained(runner, say)
+            return
 
         def noted(race: Race) -> None:
             self.facts.say(asked=self.asked, ended="", spent=spent + race.seconds)
@@ -152,7 +164,6 @@ class Session:
             left_early=sorted(set(race.scenarios) - set(race.live)),
             finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        return self.explained(runner, say)
 
     def _complete(self, made: Mapping[str, Any]) -> bool:
         """Return whether nothing is left to measure: it ended after as long as is asked for, and nothing failed."""
@@ -160,8 +171,13 @@ class Session:
         return bool(ended) and not self.again and made.keys() | self.failed == self.results.keys()
 
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:
-        """Look for what explains the candidates of the runs that are there; return what the session's file holds."""
-        every = self._race(runner, say, self.known())
+        """Look for what explains the candidates of the runs that are there; return what the session's file holds.
+
+        It is looked for in the latest session that came to its end, by the runs of all.
+        """
+        self.alike = [one for one in self.alike if one.finished] or [self.facts]
+        self.facts = self.alike[-1]
+        every = self._race(runner, say, self.known(self.alike))
         self.facts.say(candidates=self._explained(runner, every))
         return {"session": self.facts.folder.name, **self.facts.state}
 
@@ -194,12 +210,12 @@ class Session:
         )
 
     def _first_round(self) -> int:
-        """Return the first round that this session has not used: what an ended call has begun stays as it is."""
+        """Return the first round that no session of the same has used: what an ended call has begun stays as it is."""
         used = [-1]
-        for file in self.facts.folder.rglob("*.json"):
+        for session, file in ((one, file) for one in self.alike for file in one.folder.rglob("*.json")):
             number = file.name.partition(".")[0]
             if number.isdigit():  # of a control run ten times the round, and its number
-                of_control = file.relative_to(self.facts.folder).parts[0] == BOUNDS
+                of_control = file.relative_to(session.folder).parts[0] == BOUNDS
                 used.append(int(number) // (10 if of_control else 1))
         return max(used) + 1
 
@@ -304,8 +320,8 @@ class Session:
         """Return whether a result, of so many items/s, does not feed the user's own step, as far as that was tried."""
         run = self.results[path]
         same = [one for one, other in self.results.items() if (other.loader, other.slug) == (run.loader, run.slug)]
-        files = filter(None, (self.facts.trials(one, facts.STEPS) for one in [path, *same]))
-        trials = next((steps for file in files if (steps := self.facts.record(path, file)["steps"])), None)
+        records = filter(None, (self._earlier(one, facts.STEPS) for one in [path, *same]))
+        trials = next((record["steps"] for record in records if record["steps"]), None)
         if trials is None or self.step_ms is None:
             return False
         fed = feeding(1000 * run.settings["batch_size"] / rate, trials)
@@ -336,9 +352,9 @@ class Session:
 
         A result whose copy in RAM is gone is left out: its speed stands.
         """
-        before = self.facts.trials(asked.id, kind)
-        if is_there(asked) and (before is None or not _answers(self.facts.record(asked.id, before), asked)):
-            file = self.facts.folder / asked.id / facts.trials_name(before, kind)
+        before = self._earlier(asked.id, kind)
+        if is_there(asked) and (before is None or not _answers(before, asked)):
+            file = self.facts.folder / asked.id / facts.trials_name(self.facts.trials(asked.id, kind), kind)
             self.facts.note(asked.id, file, runner.make(asked))
 
     def _trials(self, result: str) -> Result:
@@ -426,9 +442,9 @@ def attempt_of(folder: Path, round_number: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a round."""
 
-    def __init__(self, results: int, search_share: float) -> None:
+    def __init__(self, results: int, search_share: float, named: str = "") -> None:
         # of a session, when the race is over
-        self.results, self.round_number, self.search_share = results, -1, search_share
+        self.results, self.round_number, self.search_share, self.named = results, -1, search_share, named
         self.inplace = sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
@@ -438,7 +454,9 @@ class Display:
         limit = race.limits.seconds
         whole = limit and limit / (1 - self.search_share)
         left = f", {max(0.0, whole - race.seconds) / 60:.1f} min left" if whole else ""
-        text = f"round {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
+        text = (
+            f"{self.named}round {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
+        )
         if self.inplace:
             width = shutil.get_terminal_size((100, 20)).columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
@@ -482,20 +500,44 @@ def main() -> None:
         known = ", ".join(plan.sessions)
         near = nearest(arguments.session, plan.sessions)
         raise UserError(f"--session: found {arguments.session!r}, allowed are {known}.{near} Name one of them.")
-    session = Session(plan, arguments.session, explain=arguments.explain)
-    display = Display(len(session.results), SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
-        stack.callback(display.close)
         if arguments.log:
             _log_to(arguments.log, stack)
-        there = [run for run in session.results.values() if is_there(run)]
-        stack.enter_context(serving(from_json(run.location) for run in there))
-        runner = stack.enter_context(Runner(session.sample, session.chance))
         try:
-            found = (session.explained if arguments.explain else session.run)(runner, display)
+            found = _explain(plan, arguments.session) if arguments.explain else _measure(plan, arguments.session)
         except KeyboardInterrupt:  # the runs that are there count, and the same command goes on
             sys.exit(128 + signal.SIGINT)
     write_json(arguments.out, found)
+
+
+def _measure(plan: Planned, name: str) -> dict[str, Any]:
+    """Take as many sessions to their end as the config asks for; return what the session's file holds."""
+    found, count = {}, plan.config["measure"]["sessions"]
+    for place in range(count):
+        session = Session(plan, name, place=place)
+        named = f"session {place + 1} of {count}, " if count > 1 else ""
+        with _runs(session, place + 1 == count, named) as (runner, display):
+            session.run(runner, display)
+            if place + 1 == count:
+                found = session.explained(runner, display)
+    return found
+
+
+def _explain(plan: Planned, name: str) -> dict[str, Any]:
+    session = Session(plan, name, explain=True)
+    with _runs(session, explains=True) as (runner, display):
+        return session.explained(runner, display)
+
+
+@contextlib.contextmanager
+def _runs(session: Session, explains: bool, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
+    """Yield what makes the runs of a session, and what says how far it is."""
+    display = Display(len(session.results), SEARCH_SHARE if explains and session.explains else 0.0, named)
+    with contextlib.ExitStack() as stack:
+        stack.callback(display.close)
+        there = [run for run in session.results.values() if is_there(run)]
+        stack.enter_context(serving(from_json(run.location) for run in there))
+        yield stack.enter_context(Runner(session.sample, session.chance)), display
 
 
 def _log_to(path: Path, stack: contextlib.ExitStack) -> None:

@@ -115,7 +115,7 @@ class Verifier:
         if short > self.short_batches:
             self._fault(f"short batches{where}", f"{short} were not full, allowed are {self.short_batches}")
         if max(sizes, default=0) > self.batch_size:
-            self._fault(f"long batches{where}", f"{max(sizes)} items, asked were {self.batch_size}")
+            self._fault(f"long batches{where}", f"{max(sizes)} items, allowed are {self.batch_size}")
         order = [index for items in batches for index in items]
         self.check_order(order, where)
         if self.world == 1:
@@ -167,7 +167,7 @@ class Verifier:
             if found != (dtype, shape, self.device):
                 return f"{name} is {found[0]} {found[1]} on {found[2]}, expected {dtype} {shape} on {self.device}"
         if count > self.batch_size:
-            return f"{count} items in a batch, asked were {self.batch_size}"
+            return f"{count} items in a batch, allowed are {self.batch_size}"
         return None if count else "an empty batch"
 
     def _check_labels(self, item: Item, target: int, labels: np.ndarray) -> None:

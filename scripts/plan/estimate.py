@@ -73,22 +73,26 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     session = 60.0 * sum(_session_minutes(plan, group, left, epoch_bytes) for group in plan.groups)
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
     copies, profiles = _to_prepare(plan, {result.format for result in runs})
+    copies += sum(plan.sessions_left(result) - 1 for result in {(one.tier, one.format): one for one in left}.values())
     seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
     seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
     return Estimate(len(runs), len(left), seconds / 60, session / 60, _download_hours(plan), items, counted)
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
-    """Return the minutes that the session of a group takes for what is left of it, its first round in any case."""
+    """Return the minutes that the sessions of a group take for what is left of it, of each its first round in any
+    case.
+    """
     measure = plan.config["measure"]
     every = [result for result in plan.results if result.group == group]
     found = [result for result in left if result.group == group]
+    sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
         first_round = sum(_run_seconds(plan, result, epoch_bytes) for result in found) / 60
-        return max(least, first_round, measure["minutes"] * len(found) / len(every))
+        return sessions * max(least, first_round, measure["minutes"] * len(found) / len(every))
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
-    return sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found) / 60
+    return sessions * sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found) / 60
 
 
 def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:

@@ -100,7 +100,7 @@ def _json_object(argument: str, text: str) -> dict[str, Any]:
     try:
         given = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"{argument}: found no JSON in {text!r} ({error}). Try: {argument} '{{}}'") from None
+        raise UserError(f"{argument}: found {text!r}, which is not JSON ({error}). Try: {argument} '{{}}'") from None
     if not isinstance(given, dict):
         raise UserError(f"{argument}: found {text!r}; allowed is a JSON object. Try: {argument} '{{}}'")
     return given

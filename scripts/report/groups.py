@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scripts.common.vocabulary import PARTS
-from scripts.report.verdict_texts import key, place
+from scripts.decide.panel import key
+from scripts.report.texts import place
 from scripts.tables.columns import bytes_text, number_text, scenarios
 from scripts.tables.groups import grouped
 

@@ -9,7 +9,8 @@ from typing import Any
 from scripts.common.counting import Run, counting
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
-from scripts.decide.rounds import FINAL_ERROR, Center, Table
+from scripts.decide.rounds import FINAL_ERROR, Center
+from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables import bottlenecks
 from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
@@ -62,16 +63,20 @@ def counted(runs: Iterable[Row]) -> list[Row]:
     for same in grouped((run for run in runs if run["device"]), *RESULT).values():
         if all(run["status"] != "failed" for run in same):
             counting_runs = {
-                run["repeat"]: Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
+                _round(run): Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
                 for run in same
                 if run["status"] == "ok"
             }
             scenarios.setdefault(scenario_order(same[0]), {})[key_of(same[0])] = counting_runs
     kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
     return [
-        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or run["repeat"] in kept[key_of(run)])}
+        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)])}
         for run in runs
     ]
+
+
+def _round(run: Mapping[str, Any]) -> Round:
+    return Round(run["session"] or "", run["repeat"])
 
 
 def _result(runs: list[Mapping[str, Any]]) -> Row:
@@ -79,14 +84,15 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
     ok = [run for run in runs if run["status"] == "ok"]
     counting_ok = [run for run in ok if run["counts"]]
     measured = counting_ok if status == "ok" else []
-    speeds = {run["repeat"]: run["items_per_second"] for run in measured}
-    middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
+    speeds = {_round(run): run["items_per_second"] for run in measured}
+    middle = table_of({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: same[0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
         "items_per_second": middle.speed,
         "runs": len(counting_ok),
         "left_out": len(ok) - len(counting_ok),
+        "sessions": len({run["session"] for run in counting_ok}),
         "failed": sum(run["status"] == "failed" for run in runs),
         "interval_low": middle.low,
         "interval_high": middle.high,
@@ -208,8 +214,10 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
     if rows[0]["status"] != "ok":
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
+        blank += ("between_sessions_percent", "all_between_sessions_percent")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
-    table = Table({key_of(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
+    speeds = {key_of(row): row["speeds"] for row in of or rows}
+    table, spread = table_of(speeds, FINAL_ERROR), between(speeds)
     centers = {
         key_of(row): Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows
     }
@@ -232,6 +240,8 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,
+                "between_sessions_percent": spread.own[key],
+                "all_between_sessions_percent": spread.pooled,
                 "times_slower_than_best": slower.ratio if slower else 1.0,
                 "slower_low": slower and slower.low,
                 "slower_high": slower and slower.high,

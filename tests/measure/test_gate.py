@@ -237,7 +237,7 @@ CHEATS = {
         (reversed_in_time, halves_exchanged, shifted_by_one, inverted, labels_of_the_next_item, labels_of_equal_sums),
         "other data than was verified in timed epoch 2: item ",
     ),
-    one_huge_batch: "long batches in timed epoch 2: 23 items, asked were 8",
+    one_huge_batch: "long batches in timed epoch 2: 23 items, allowed are 8",
 }
 
 

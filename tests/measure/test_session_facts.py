@@ -10,6 +10,7 @@ from scripts.common import facts
 from scripts.common.files import read_json, write_json
 from scripts.measure import run_session
 from scripts.measure.run_session import Session
+from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan, by_itself
 from scripts.plan.planned import Planned
 from scripts.report.kept import DIFFERS, kept_text
@@ -58,8 +59,8 @@ class Planted:
         }
 
 
-def plan_of(root: Path, **changes) -> Planned:
-    """A plan of three loaders on a disk, whose data and proofs are there."""
+def built(root: Path, **changes) -> Plan:
+    """A plan of three loaders on a disk."""
     measure = {"minutes": "none", "repeats": 2, "bottlenecks": "none", "timeline": "none", **changes.pop("measure", {})}
     raw = {
         "dataset": "demo",
@@ -71,8 +72,13 @@ def plan_of(root: Path, **changes) -> Planned:
         "report": {"now": "torchaudio", "step_ms": 20},
         **changes,
     }
-    plan = Plan(raw, project=root)
-    write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json()})
+    return Plan(raw, project=root)
+
+
+def plan_of(root: Path, **changes) -> Planned:
+    """A plan of three loaders on a disk, whose data and proofs are there."""
+    plan = built(root, **changes)
+    write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json(), "items": {"train": 64}})
     for proof in plan.proofs.values():
         declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
         record = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
@@ -89,11 +95,39 @@ def root(tmp_path, monkeypatch) -> Path:
 
 
 def run(plan: Planned, runner: Planted, name: str = "main", **how):
-    """Take a session to its end, or to where its runner stops it."""
+    """Take a session to its end and explain it, or to where its runner stops it."""
     session = Session(plan, name, **how)
     with contextlib.suppress(KeyboardInterrupt):
-        (session.explained if how.get("explain") else session.run)(runner, lambda _race: None)
+        if not how.get("explain"):
+            session.run(runner, lambda _race: None)
+        session.explained(runner, lambda _race: None)
     return session
+
+
+def session_call(monkeypatch, plan: Planned, planted: Planted) -> Planted:
+    """Take a plan's sessions to their end as the program does, or to where the runner stops them."""
+    monkeypatch.setattr(run_session, "Runner", lambda *_: contextlib.nullcontext(planted))
+    with contextlib.suppress(KeyboardInterrupt):
+        run_session._measure(plan, "main")
+    return planted
+
+
+def write_formats(root: Path, plan: Planned) -> None:
+    """Write a file of each format of a plan, and its copies, as rules before a session do."""
+    for result in plan.results.values():
+        for folder in (root / result.written, Path(result.location["held_in"])):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "data").write_bytes(result.format.encode())
+
+
+def copies(plan: Planned) -> dict[str, int]:
+    """When the file of each copy that a plan's results read was made; its bytes are those of its format."""
+    found = {}
+    for result in plan.results.values():
+        file = Path(result.location["held_in"], "data")
+        assert file.read_bytes() == result.format.encode()
+        found[result.id] = file.stat().st_ctime_ns
+    return found
 
 
 def records(root: Path) -> dict[str, bytes]:
@@ -148,8 +182,9 @@ def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing
     after = records(root)
     assert after.items() >= before.items()
     shown = facts.shown_by_group(plan.content, root)
-    assert shown["main"].number == session.facts.number, "the latest of those that hold as much"
-    kept = list(facts.kept(plan.content, root, shown.values()))
+    [main] = shown["main"]
+    assert main.number == session.facts.number, "the latest of those that hold as much"
+    kept = list(facts.kept(plan.content, root, [main]))
     assert [(one["session"], one["runs"]) for one in kept] == [("main-1", 6)]
     assert kept[0]["different"] == DIFFERENT[planted], "it says in what"
     assert kept_text({"dataset": "demo", "kept": kept}).startswith("Kept and not shown: 6 runs of 1 earlier session")
@@ -163,6 +198,54 @@ def test_a_longer_session_goes_on_and_a_reworded_report_measures_nothing(root):
     assert session.facts.folder.name == "main-1" and len(longer.order) == 3 and records(root).items() >= before.items()
     session = run(plan_of(root, measure={"repeats": 3}, report={"now": "resident", "step_ms": 99}), none := Planted())
     assert none.order == [] and session.facts.folder.name == "main-1"
+
+
+def test_several_sessions_are_measured_one_after_the_other_with_files_placed_anew(root, monkeypatch):
+    """Rounds of all have numbers of their own; a killed set goes on, and of what is there nothing is measured again."""
+    plan = plan_of(root, measure={"sessions": 3, "bottlenecks": "candidates"})
+    write_formats(root, plan)
+    placed = [copies(plan)]
+    session_call(monkeypatch, plan, Planted(stop_after=6 + 4))
+    placed.append(copies(plan))
+    assert [one.finished for one in facts.sessions(root, "demo")] == [True, False]
+    [shown] = facts.shown_by_group(plan.content, root)["main"]
+    assert shown.folder.name == "main-1", "one that was stopped is not shown beside one that came to its end"
+    before, again = records(root), session_call(monkeypatch, plan, Planted())
+    placed.append(copies(plan))
+    assert records(root).items() >= before.items() and again.trials, "the candidates are explained once, at the end"
+    assert all(len(set(times)) == 3 for times in zip(*(one.values() for one in placed), strict=True))
+    every = facts.sessions(root, "demo")
+    assert [one.folder.name for one in every] == ["main-1", "main-2", "main-3"]
+    assert {one.folder.name for one in every if one.trials(again.trials[0][0])} == {"main-3"}
+    for result in plan.results:
+        rounds = [number for one in every for number in one.rounds(result)]
+        assert [len(one.rounds(result)) for one in every] == [2, 2, 2] and len(set(rounds)) == 6
+    assert len(facts.shown_by_group(plan.content, root)["main"]) == 3
+    assert session_call(monkeypatch, plan, third := Planted()).order == third.trials == [], "nothing is left"
+    assert copies(plan) == placed[-1]
+
+
+def test_a_session_of_another_day_counts_where_its_facts_are_the_same(root, monkeypatch):
+    plans = [plan_of(root, measure={"sessions": count}) for count in (1, 3, 2)]
+    write_formats(root, plans[0])
+    calls = [session_call(monkeypatch, plan, Planted()) for plan in plans]
+    assert [len(one.order) for one in calls] == [6, 12, 0], "only the missing ones are measured"
+    shown = facts.shown_by_group(plans[2].content, root)["main"]
+    assert [one.number for one in shown] == [1, 2, 3], "more than asked for are no reason to show fewer"
+    other = session_call(monkeypatch, plan_of(root, measure={"seconds": 9.0}), Planted())
+    assert len(other.order) == 6 and [one.number for one in facts.shown_by_group(plans[1].content, root)["main"]] == [
+        *(1, 2, 3)
+    ], "what relies on something else is of no set"
+    monkeypatch.setattr(run_session, "cores_allowed", lambda: 77)
+    assert len(session_call(monkeypatch, plans[0], Planted()).order) == 6, "nor is what another machine measured"
+
+
+def test_the_plan_knows_which_sessions_are_left(root):
+    """A third of a set is there: two thirds of the minutes are left."""
+    run(plan_of(root), Planted())
+    one, three = (built(root, measure={"sessions": count, "minutes": 4.0}) for count in (1, 3))
+    assert [{plan.sessions_left(result) for result in plan.results} for plan in (one, three)] == [{0}, {2}]
+    assert not estimate(one).left and estimate(three).session_minutes == pytest.approx(8)
 
 
 def test_what_failed_by_the_machine_is_tried_again_and_wrong_data_is_not(root):
@@ -226,9 +309,8 @@ def test_a_loader_by_itself_has_the_current_one_beside_it(root):
     assert session.facts.folder.name == "only-resident-1"
     run(plan, Planted())
     ids = {result.id for result in plan.of_loader("resident")}
-    assert facts.shown_by_group(plan.content, root, ids)["main"].name == "main", (
-        "of a session of all, where it is there"
-    )
+    [shown] = facts.shown_by_group(plan.content, root, ids)["main"]
+    assert shown.name == "main", "of a session of all, where it is there"
 
 
 def test_only_some_loaders_are_measured_where_the_config_says_so(root):

@@ -8,6 +8,7 @@ import pytest
 
 from scripts.common.corpus import Corpus
 from scripts.common.files import write_json
+from scripts.common.vocabulary import NOT_WARM
 from scripts.machine import devices, page_cache
 from scripts.machine.folders import location_of
 from scripts.measure import launch, one_run, run_session
@@ -54,6 +55,40 @@ def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monke
         for cache in ("warm", "limited", "limited", "warm", "warm"):
             runner.make(replace(plan.results[0], location=at, cache=cache))
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("evicted", "room", "tries", "says"),
+    [
+        (1, 10**12, 2, None),  # others had put the files out of the cache once
+        (99, 10**12, TRIES, "0 % of them stayed in the page cache: other programs"),
+        (99, 10**6, 1, "0.01 GB, and memory has room for 0.00 GB beside what processes use and"),
+        (0, 10**12, 1, "its files are in the page cache, so that it reads past that, or other files"),
+    ],
+)
+def test_a_run_that_was_not_warm_is_tried_again_where_there_is_room(plan, monkeypatch, evicted, room, tries, says):
+    """It says the cause that was seen; more memory is no advice where there is room."""
+    with folders() as (disk, _):
+        (disk / "train").mkdir()
+        (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
+        files, shares = page_cache.files_of(disk), []
+
+        def made(_runner, _result, _fork):
+            shares.append(page_cache.residency(files).share)
+            warm = evicted and len(shares) > evicted
+            if not warm and evicted:
+                page_cache.evict(files)
+            code = None if warm else NOT_WARM
+            return {"reason_code": code, "reason": code and "not warm: 8 MB were read from a device for 8 MB of files"}
+
+        monkeypatch.setattr(Runner, "_no_room", lambda _runner, _run: None)
+        monkeypatch.setattr(Runner, "made", made)
+        monkeypatch.setattr(devices, "available_ram", lambda: room)
+        at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
+        record = Runner(plan.sample, None).make(replace(plan.results[0], location=at, cache="warm"))
+    assert shares == [1] * tries, "the files are read into the cache before another try"
+    assert (record["reason_code"] is None) == (says is None)
+    assert says is None or (says in record["reason"] and "more memory" not in record["reason"])
 
 
 @pytest.mark.parametrize("ended", [

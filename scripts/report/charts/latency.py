@@ -1,7 +1,8 @@
 """How evenly batches come: a row per loader with the time of half of its batches, of 99 in 100, and of the slowest."""
 
+from scripts.decide.panel import key
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Tables, group_of, grouped, key, results
+from scripts.report.charts._common import Figure, Rows, Tables, group_of, grouped, results
 from scripts.tables.columns import number_text
 
 TITLE = "Time between batches"

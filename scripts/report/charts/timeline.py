@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.decide.panel import key
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     COLOURS,
@@ -15,10 +16,10 @@ from scripts.report.charts._common import (
     Rows,
     Tables,
     grouped,
-    key,
     results,
 )
-from scripts.report.verdict_texts import BOTH, NOW, contrasted
+from scripts.report.sentences import answer_of
+from scripts.report.why import BOTH, NOW, contrasted
 from scripts.tables.columns import settings_text
 
 TITLE = "Timeline of the first batches"
@@ -83,9 +84,7 @@ def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
 
     In place of either that has no timeline: the fastest, or the slowest, that has one in the same scenario.
     """
-    from scripts.report.verdicts import verdicts  # which needs NumPy
-
-    pair = contrasted(verdicts(tables)[0])
+    pair = contrasted(tables, answer_of(tables))
     found = {key(row): why for why, row in pair if key(row) in noted}  # what is recommended first
     scenario = pair[0][1]["scenario"] if pair else None
     same = [row for row in noted.values() if row["scenario"] == scenario] or list(noted.values())

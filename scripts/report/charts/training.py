@@ -1,8 +1,9 @@
 """Items per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
 from scripts.common.vocabulary import COMPARED
+from scripts.decide.panel import key
 from scripts.report.charts import _dots
-from scripts.report.charts._common import Figure, Row, Rows, Tables, about, first_of, grouped, key, tiers_of
+from scripts.report.charts._common import Figure, Row, Rows, Tables, about, first_of, grouped, tiers_of
 
 TITLE = "Training, bare and by Lightning"
 QUESTION = "Does it matter to a real training?"
