@@ -5,6 +5,7 @@
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/result.json   what all records of the result have in common
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/3.json        round 3; 3.attempt-0.json was disturbed
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/trials-0.json  what explains its speed; the latest counts
+    results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/steps-0.json   what training steps gave; the latest counts
     results/runs/DATASET/sessions/main-1/bounds/GROUP/SLUG/31.json      control runs, the second of round 3
 
 A session is shown where it holds what the plan asks for, measured as the plan asks for it, and with it all that
@@ -24,7 +25,8 @@ from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL
 
 Record = dict[str, Any]
-STATE, BASES, COMMON, TRIALS = "session.json", "relied-on.json", "result.json", "trials-"
+STATE, BASES, COMMON = "session.json", "relied-on.json", "result.json"
+TRIALS, STEPS = "trials-", "steps-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
@@ -43,6 +45,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
     file of the user's own, which may import what nobody watches. Paths start from `root`.
     """
     limited = {"limited_share": row["limited_share"]} if row["cache"] == "limited" else {}
+    stepped = {"host_share": row["host_share"]} if row["step_ms"] else {}
     written = root / f"{row['written']}.json"
     made = read_json(written) if row["written"] and written.is_file() else {}
     verified = proof["verification"]
@@ -51,6 +54,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
         differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
     return {
         **differs,
+        **stepped,
         **({"proven": proof["started"]} if row["file"] else {}),
         **{key: row[key] for key in ("seconds", "epochs", "threads")},
         "storage": _hash({"location": row["location"], "emulate": row["emulate"], **limited}),
@@ -97,9 +101,9 @@ class Session:
         found = {int(file.stem): file for file in (self.folder / result).glob("*.json") if file.stem.isdigit()}
         return dict(sorted(found.items()))
 
-    def trials(self, result: str) -> Path | None:
-        """Return the latest record of what explains a result's speed, or None."""
-        found = {int(file.stem.removeprefix(TRIALS)): file for file in (self.folder / result).glob(f"{TRIALS}*.json")}
+    def trials(self, result: str, kind: str = TRIALS) -> Path | None:
+        """Return the latest record of what explains a result's speed, or of its trials with STEPS; or None."""
+        found = {int(file.stem.removeprefix(kind)): file for file in (self.folder / result).glob(f"{kind}*.json")}
         return found[max(found)] if found else None
 
     def record(self, result: str, path: Path) -> Record:
@@ -150,9 +154,9 @@ def not_leading(row: Mapping[str, Any], session: Session) -> bool:
     return bool(needed and session.state["ended"] and session.rounds(needed)) and not session.rounds(row["id"])
 
 
-def trials_name(before: Path | None) -> str:
-    """Return the name of the record that comes after the trials `before`."""
-    return f"{TRIALS}{int(before.stem.removeprefix(TRIALS)) + 1 if before else 0}.json"
+def trials_name(before: Path | None, kind: str = TRIALS) -> str:
+    """Return the name of the record of this kind that comes after the trials `before`."""
+    return f"{kind}{int(before.stem.removeprefix(kind)) + 1 if before else 0}.json"
 
 
 def begin(root: Path, dataset: str, name: str, bases: Mapping[str, Record], machine: Mapping[str, Any]) -> Session:

@@ -8,9 +8,7 @@ from typing import Any, NamedTuple
 
 from scripts.common.vocabulary import OBJECTS, SPLIT
 from scripts.decide.panel import asked, holds_everything, natural_bytes, with_speed
-from scripts.decide.utilisation import TARGET_AU_PERCENT, bare
-
-MODEL_POINTS = 3.0  # percent points of AU; a check that is off by more makes the model's answer unknown
+from scripts.decide.utilisation import CHECKED_POINTS, TARGET_AU_PERCENT, TRIED, au_percent, bare
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
@@ -65,6 +63,7 @@ class Able(NamedTuple):
     item_ms: float | None  # at full rate, without epoch starts; None: it was not measured alone
     slow_item_ms: float | None  # at the lower end of the speed's interval
     wait_item_ms: float | None  # that a long step still waits for; None: not tried, or the model is off
+    loss: float  # share of a step that the loader loses
     start_ms: float  # of an epoch
     item_bytes: float | None  # as its format has them
     keeps: bool  # the whole data set in memory
@@ -87,18 +86,17 @@ class Able(NamedTuple):
             return Answer(self.tried[2], self.tried[2], self.tried[2], "tried")
         limit = self.storage_ms(yours) if large else 0.0
         fastest = max(self.item_ms, limit or 0.0, (self.cold_item_ms or 0.0) if large else 0.0)
-        most = self._au(yours, epoch, fastest, 0.0)
+        most = self._au(yours, epoch, fastest, 0.0, 0.0)
         known = self.wait_item_ms is not None and (not large or (self.cold_item_ms and not yours.storage_mbps))
         if not known:
             return Answer(None, None, most, "storage" if large and limit else "unknown")
         wait = self.wait_item_ms * fastest / self.item_ms  # what is not made ahead is read in that time, too
-        low = self._au(yours, epoch, fastest * self.slow_item_ms / self.item_ms, wait)
-        return Answer(self._au(yours, epoch, fastest, wait), low, most, "cold" if large else "model")
+        low = self._au(yours, epoch, fastest * self.slow_item_ms / self.item_ms, wait, self.loss)
+        return Answer(self._au(yours, epoch, fastest, wait, self.loss), low, most, "cold" if large else "model")
 
-    def _au(self, yours: Yours, epoch: float, item_ms: float, wait_item_ms: float) -> float:
-        batches = max(1, -(-epoch // yours.batch))
-        period = max(yours.batch * item_ms, yours.step_ms + yours.batch * wait_item_ms)
-        return 100 * yours.step_ms * batches / (period * batches + self.start_ms)
+    def _au(self, yours: Yours, epoch: float, item_ms: float, wait_item_ms: float, loss: float) -> float:
+        batches, times = max(1, -(-epoch // yours.batch)), (yours.batch * item_ms, yours.batch * wait_item_ms)
+        return au_percent(yours.step_ms, *times, loss, batches, self.start_ms / 1000)
 
     def _large(self, yours: Yours, natural: float) -> bool:
         """Return whether the data, in this format, is larger than the memory that its processes leave."""
@@ -137,13 +135,15 @@ def able_of(tables: Tables, row: Row) -> Able:
     rate = (row["steady_items_per_second"] or row["items_per_second"]) if bare(row) else None
     item_ms, batch = rate and 1000 / rate, row["batch_size"]
     slower = row["items_per_second"] / (row["interval_low"] or row["items_per_second"])
-    off = row["step_check_points"] is not None and abs(row["step_check_points"]) > MODEL_POINTS
+    off = row["step_check_points"] is not None and abs(row["step_check_points"]) > CHECKED_POINTS
     wait = None if off or row["step_wait_ms"] is None else row["step_wait_ms"] / batch
-    tried = row["asked_au_percent"] is not None and (batch, row["asked_step_ms"], row["asked_au_percent"])
+    own = tables["dataset"]["config"]["report"]["step_ms"]  # of the session, whatever is asked for now
+    tried = row["step_au_from"] == TRIED and (batch, own, row["step_au_percent"])
     return Able(
         item_ms,
         item_ms and item_ms * slower,
         wait,
+        row["step_loss"] or 0.0,
         1000 * (row["epoch_start_seconds"] or 0.0) if row["steady_items_per_second"] else 0.0,
         None if row["tier"] in objects else sizes.get(row["format"]),
         holds_everything(tables, row),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scripts.decide.capacity import MODEL_POINTS
 from scripts.decide.choice import Compared
 from scripts.decide.panel import asked, had_now, holds_everything, in_random_order, key, with_speed
+from scripts.decide.utilisation import CHECKED_POINTS
 
 FEW_ROUNDS = 5
 
@@ -41,7 +41,7 @@ def _of_the_runs(tables: Tables, row: Row) -> Iterator[tuple[str, dict[str, Any]
     now = asked(tables, "now")
     if now and not had_now(tables, row):
         yield "now_unmeasured", {"loader": now}
-    if row["step_check_points"] is not None and abs(row["step_check_points"]) > MODEL_POINTS:
+    if row["step_check_points"] is not None and abs(row["step_check_points"]) > CHECKED_POINTS:
         yield "au_model_off", {"points": row["step_check_points"]}
     if row["runs"] < FEW_ROUNDS:
         yield "few_rounds", {"rounds": row["runs"]}

@@ -30,7 +30,7 @@ from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name
 from scripts.plan.results import Result, measured_from, parser_of
 
-ONLY_RECORDED = ("bottlenecks", "timeline", "step_limit_ms")  # too much for the terminal
+ONLY_RECORDED = ("bottlenecks", "timeline", "batch_ms")  # too much for the terminal
 WIDTH = 100  # columns
 
 

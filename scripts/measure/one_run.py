@@ -32,12 +32,12 @@ PRELOADED = ("tensordict",)  # libraries that take a second to import and start 
 CHANGED = "the loader changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
-FOUND = ("times", "items_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
+FOUND = ("times", "items_per_second", "au_percent", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
 FOUND += (
     "order",
     "checksums_hash",
-    "asked_step",
+    "steps",
     "steady_items_per_second",
     "epoch_start_seconds",
     "epoch_start_from",

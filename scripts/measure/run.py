@@ -33,7 +33,7 @@ from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import MEANS, Holding, Sink
-from scripts.measure.step import Stepped, Trial, minimum_step
+from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
 from scripts.measure.verify import Verifier
 from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
 from scripts.plan.results import Result
@@ -50,10 +50,7 @@ HINTS = {
 OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
-TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
-TRIAL_BATCHES = 15  # and so many batches,
-ASKED_TRIES = 3  # of the user's own step, where others take much of the machine
-ASKED_BATCHES = 100  # that of the user's own for so many, unless a batch takes far longer than the step
+STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
 SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
@@ -112,7 +109,7 @@ def measure(
     if asked.mode != "epochs":
         return record
     record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
-    if asked.bottlenecks or asked.timeline or asked.step_limit_ms:
+    if asked.bottlenecks or asked.timeline or asked.batch_ms:
         run.searched()
     return record
 
@@ -319,7 +316,8 @@ class _Run:
 
     def _stepped(self, sink: protocol.Sink, step_ms: float) -> Stepped:
         """Return a sink that takes an emulated step after each batch."""
-        return Stepped(sink, step_ms / 1000, self.clock, reached=self.reached)
+        waiting = partial(wait, host_share=self.asked.host_share)
+        return Stepped(sink, step_ms / 1000, self.clock, waiting, self.reached)
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
@@ -342,10 +340,10 @@ class _Run:
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
     def searched(self) -> Times:
-        """Find out what a proven result's speed does not say: the steps that it sustains, bottleneck, timeline."""
+        """Find out what a proven result's speed does not say: how it feeds training steps, bottleneck, timeline."""
         asked, cold = self.asked, self.cold if self.cache == "cold" else None
-        if (asked.step_limit_ms or asked.asked_step_ms) and self.task in SWEPT and not self.record["step_ms"]:
-            when, unknown = "with training steps between its batches", "its minimum step is not known"
+        if asked.batch_ms and self.task in SWEPT and not self.record["step_ms"]:
+            when, unknown = "with training steps between its batches", "how it feeds them is not known"
             with self._number_stands("no-steps", when, unknown), self._opened() as epoch:
                 self._find_steps(epoch)
         if asked.bottlenecks:
@@ -370,40 +368,27 @@ class _Run:
             self.record["warnings"].append(host.warning(code, seen, cause, f"the number stands; {unknown}"))
 
     def _find_steps(self, epoch: Epoch) -> None:
-        """Note the AU at the user's own step, and the minimum step that the open loader sustains.
+        """Note what steps of some lengths give beside the open loader; not in its first epoch, where that is short."""
+        asked, held, epoch = self.asked, self._held, following(epoch)
 
-        Of whole epochs with their starts, as a speed is; not in the first epoch, where that is short.
-        """
-        numbers = itertools.count()
-        held = self._held
+        def sink() -> Sink:
+            return self._reading(Sink(self.request.device))
 
-        def trial(step_ms: float, batches: int = TRIAL_BATCHES, **untimed: Any) -> Trial:
-            sink = self._stepped(self._reading(Sink(self.request.device)), step_ms)
-            window = timed(
-                lambda _number: epoch(next(numbers)), sink, self.clock, TRIAL_SECONDS, held, batches=batches, **untimed
-            )
-            counted = sum(len(part.batch_items) for part in window.parts)
-            found = window.start_seconds()
-            whole = window.rate(self.wanted.start_seconds if found is None else found, self.request.items)
-            return Trial(step_ms, window.utilisation(whole) or 0.0, window.seconds, counted)
+        def window(step_ms: float, long: bool) -> Tried:
+            return tried(epoch, self._stepped(sink(), step_ms) if step_ms else sink(), step_ms, self.clock, held, long)
 
-        plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
-        asked, later = self.asked.asked_step_ms, {"warm_up_seconds": 0.0}
-        if asked:
-            starves = 2 * asked / 1000 < plain.seconds / plain.batches  # AU is below a half, whatever is ahead
-            batches = TRIAL_BATCHES if starves else ASKED_BATCHES
-            self.record["asked_step"] = self._undisturbed(lambda: asdict(trial(asked, batches, **later)))
-        if self.asked.step_limit_ms:
-            self.record["minimum_step"] = minimum_step(
-                partial(trial, **later), plain.seconds / plain.batches, self.asked.step_limit_ms
-            )
+        def made() -> dict[str, Any]:
+            return trials(window, asked.batch_ms, asked.asked_step_ms or None, self.clock)
+
+        timed(epoch, sink(), self.clock, 0.0, held, known=Known.of(self.request, 0.0, 0.0))
+        self.record["steps"] = {**self._undisturbed(made), "host_share": asked.host_share}
 
     def _undisturbed(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what `work` returns, with how much of all cores others took from it: of a few tries the first that is
         as little disturbed as a run that counts, else the least disturbed one.
         """
         tries: list[dict[str, Any]] = []
-        while len(tries) < ASKED_TRIES and (not tries or tries[-1]["others_percent"] > DISTURBED_PERCENT):
+        while len(tries) < STEP_TRIES and (not tries or tries[-1]["others_percent"] > DISTURBED_PERCENT):
             before = host.look(self.clock)
             found = work()
             tries.append({**found, "others_percent": host.others_percent(before, host.look(self.clock))})

@@ -35,7 +35,7 @@ from scripts.common.serving import serving
 from scripts.common.vocabulary import COLD, LASTING, TRAINING, ranks_of
 from scripts.decide.choice import Compared
 from scripts.decide.sessions import Round
-from scripts.decide.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
+from scripts.decide.utilisation import TARGET_AU_PERCENT, feeding
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
@@ -50,7 +50,8 @@ LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `mea
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
 COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
-HOPELESS_AU_PERCENT = TARGET_AU_PERCENT / 2
+STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
+SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
@@ -65,6 +66,7 @@ class Session:
     def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False, place: int = 0) -> None:
         self.plan, self.measure, self.name = plan, plan.config["measure"], name
         self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
+        self.host_share = plan.config["report"]["host_share"]
         asked = {result.id: result for result in plan.of_session(name)}
         self.bases = facts.Bases(plan.content, root)
         relied = self.bases.among(asked)
@@ -78,7 +80,6 @@ class Session:
         self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
         self.failed: set[str] = set()  # results of which a run delivered wrong data
         self.again: set[str] = set()  # results of which the last run failed otherwise: the machine may be at fault
-        self.starving: set[tuple[Any, ...]] = set()  # of `_waits`: what a trial showed to starve the user's own step
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and round
 
     def _begun(self, root: Path, relied: Mapping[str, Any], place: int) -> list[facts.Session]:
@@ -131,20 +132,12 @@ class Session:
                     self.failed.add(result)
                 elif record["status"] == "failed":
                     self.again.add(result)
-            self._note_starving(result)
         return {result: runs for result, runs in found.items() if result not in self.failed}
 
-    def _earlier(self, result: str) -> dict[str, Any] | None:
-        """Return the latest record of what explains a result's speed, of all sessions that measured the same."""
-        found = ((one, file) for one in reversed(self.alike) if (file := one.trials(result)))
+    def _earlier(self, result: str, kind: str = facts.TRIALS) -> dict[str, Any] | None:
+        """Return the latest trials of a result of this kind, of all sessions that measured the same."""
+        found = ((one, file) for one in reversed(self.alike) if (file := one.trials(result, kind)))
         return next((session.record(result, file) for session, file in found), None)
-
-    def _note_starving(self, result: str) -> None:
-        """Note what an earlier trial says of the user's own step."""
-        tried = (self._earlier(result) or {}).get("asked_step")
-        known = tried and tried["step_ms"] == self.step_ms
-        if known and tried["au_percent"] < TARGET_AU_PERCENT:
-            self.starving.add(_waits(self.results[result]))
 
     def run(self, runner: Runner, say: Any) -> None:
         """Take the race to its end.
@@ -320,21 +313,47 @@ class Session:
         return found
 
     def _explained(self, runner: Runner, race: Race) -> list[str]:
-        """Search the candidates, also those that are such only once another was seen to starve the user's own step."""
-        found: list[str] = []
-        first, middle = {path for _, leaders in race.leaders() for path in leaders}, middles(race)
-        while more := [path for path in self._candidates(race) if path not in found]:
-            for path in more:
-                self._search(runner, path, path in first, middle[path])
-            found += more
+        """Try training steps with the loaders, then look for what explains the candidates; return these."""
+        speeds, began = middles(race), time.monotonic()
+        for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
+            if time.monotonic() - began < self._steps_seconds():
+                batch_ms = 1000 * self.results[path].settings["batch_size"] / speeds[path]
+                self._explain(runner, self._steps_of(path, batch_ms), facts.STEPS)
+        found = self._candidates(race)
+        for path in found if self.explains else ():
+            self._explain(runner, self._trials(path), facts.TRIALS)
         return found
 
+    def _to_try(self, speeds: Mapping[str, float]) -> list[str]:
+        """Return the results with which training steps are tried, the current loader's first, then the fastest first.
+
+        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster.
+        """
+        chosen: dict[str, None] = {}
+        for path in sorted(speeds, key=speeds.__getitem__, reverse=True):
+            run = self.results[path]
+            same = [one for one in chosen if _kin(self.results[one]) == _kin(run)]
+            workers = run.settings["workers"] or 0
+            if plain_read(run) and all(workers < (self.results[one].settings["workers"] or 0) for one in same):
+                chosen[path] = None
+        first = [path for path in chosen if self.results[path].loader == self.now]
+        return list(dict.fromkeys([*first, *chosen]))
+
+    def _steps_seconds(self) -> float:
+        """Return how long trials with steps may take."""
+        minutes = self.measure["minutes"]
+        return float("inf") if minutes == "none" else max(LEAST_STEPS_SECONDS, STEPS_SHARE * 60 * minutes)
+
     def _starves(self, path: str, rate: float) -> bool:
-        """Return whether a result, of so many items/s, does not feed the user's own step, as far as is known by now."""
-        run, step_ms = self.results[path], self.step_ms
-        if step_ms is None:
+        """Return whether a result, of so many items/s, does not feed the user's own step, as far as that was tried."""
+        run = self.results[path]
+        same = [one for one, other in self.results.items() if (other.loader, other.slug) == (run.loader, run.slug)]
+        records = filter(None, (self._earlier(one, facts.STEPS) for one in [path, *same]))
+        trials = next((record["steps"] for record in records if record["steps"]), None)
+        if trials is None or self.step_ms is None:
             return False
-        return _most_au(run, step_ms, rate) < TARGET_AU_PERCENT or _waits(run) in self.starving
+        fed = feeding(1000 * run.settings["batch_size"] / rate, trials)
+        return fed.au_at(self.step_ms, trials)[0] < TARGET_AU_PERCENT
 
     def _expense(self, result: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
@@ -364,34 +383,31 @@ class Session:
         share = len(self.results) / max(1, self.planned)
         return max(min(LEAST_SECONDS, whole), whole * share) - spent
 
-    def _search(self, runner: Runner, result: str, leads: bool, rate: float) -> None:
-        """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
-        already; of the leaders for the minimum step too. `rate`: its speed in items/s.
+    def _explain(self, runner: Runner, asked: Result, kind: str) -> None:
+        """Make trials of a result, unless they are there already.
 
         A result whose copy in RAM is gone is left out: its speed stands.
         """
-        run = self.results[result]
-        if not self.explains or not is_there(run):
-            return
-        before, asked = self._earlier(result), self._trials(result, leads, rate)
-        if before is None or not _answers(before, asked):
-            file = self.facts.folder / result / facts.trials_name(self.facts.trials(result))
-            self.facts.note(result, file, runner.make(asked))
-        self._note_starving(result)
+        before = self._earlier(asked.id, kind)
+        if is_there(asked) and (before is None or not _answers(before, asked)):
+            file = self.facts.folder / asked.id / facts.trials_name(self.facts.trials(asked.id, kind), kind)
+            self.facts.note(asked.id, file, runner.make(asked))
 
-    def _trials(self, result: str, leads: bool, rate: float) -> Result:
-        """Return the trials of a result; the user's step is not tried with what is far too slow for it."""
-        asked, step_ms = self.measure, self.step_ms
-        hopeless = step_ms is not None and _most_au(self.results[result], step_ms, rate) < HOPELESS_AU_PERCENT
+    def _trials(self, result: str) -> Result:
+        """Return the trials that explain a result's speed."""
+        starts = list(self.starts.get(result, {}).values())
         return replace(
             self.results[result],
             mode="trials",
-            bottlenecks=asked["bottlenecks"] != "none",
-            timeline=asked["timeline"] != "none",
-            step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
-            asked_step_ms=0.0 if hopeless else step_ms,
-            start_seconds=median(starts) if (starts := list(self.starts.get(result, {}).values())) else None,
+            bottlenecks=self.measure["bottlenecks"] != "none",
+            timeline=self.measure["timeline"] != "none",
+            start_seconds=median(starts) if starts else None,
         )
+
+    def _steps_of(self, result: str, batch_ms: float) -> Result:
+        """Return the trials of a result with training steps; a batch of it takes `batch_ms`."""
+        run, own = self.results[result], self.step_ms or 0.0
+        return replace(run, mode="trials", batch_ms=batch_ms, asked_step_ms=own, host_share=self.host_share)
 
 
 def is_there(run: Result) -> bool:
@@ -400,31 +416,31 @@ def is_there(run: Result) -> bool:
     return place is None or place.exists()
 
 
-def _waits(run: Result) -> tuple[Any, ...]:
-    """Return what results have in common that keep a training waiting alike, on any tier."""
-    return run.loader, *(run.settings[name] for name in ("workers", "batch_size", "device"))
-
-
-def _most_au(run: Result, step_ms: float, rate: float) -> float:
-    """Return the AU in percent at a step that a result of so many items/s has by its rate: a trial shows no more."""
-    ahead = works_ahead(run.settings["workers"], run.settings["prefetch"])
-    return au_percent(step_ms, run.settings["batch_size"], rate, ahead)
+def _kin(run: Result) -> tuple[Any, ...]:
+    """Return what results have in common of which few are tried with training steps."""
+    return run.loader, run.settings["device"]
 
 
 def _answers(trials: Mapping[str, Any], run: Result) -> bool:
     """Return whether trials that are there went well, and say all that is asked for now, or why they cannot."""
     broke = {warning["code"] for warning in trials["warnings"]}
-    asked, minimum = trials["asked_step"] or {}, trials["minimum_step"]
     stages = getattr(one_run.loader_of(run), "STAGES", ())
     parts = run.bottlenecks and any(stage != "transfer" or run.settings["workers"] for stage in stages)
-    other_step = run.asked_step_ms and asked.get("step_ms") != run.asked_step_ms
     lacking = {
-        "no-steps": other_step or (run.step_limit_ms and (minimum or {}).get("limit_ms") != run.step_limit_ms),
+        "no-steps": run.batch_ms and not _same_steps(trials["steps"], run),
         "no-bottleneck-trials": parts and trials["bottleneck_trials"] is None,
         "no-timeline": run.timeline and trials["spans"] is None,
     }
     said = all(code in broke for code, lacks in lacking.items() if lacks)
     return trials["status"] == "ok" and said
+
+
+def _same_steps(steps: Mapping[str, Any] | None, run: Result) -> bool:
+    """Return whether trials with steps are those that are asked for now, of a batch that took about as long."""
+    if steps is None or steps["host_share"] != run.host_share:
+        return False
+    ratio = steps["knee"]["step_ms"] / run.batch_ms
+    return 1 / SAME_BATCH < ratio < SAME_BATCH and run.asked_step_ms in (0.0, steps["check"]["step_ms"])
 
 
 def middles(race: Race) -> dict[Any, float]:

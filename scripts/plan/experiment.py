@@ -293,6 +293,7 @@ class Plan:
             seconds=measure["seconds"],
             if_leads=self._warm_of(loader, tier, scenario, settings),
             limited_share=measure["limited_share"],
+            host_share=self.config["report"]["host_share"],
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="run" if plain else "epochs",

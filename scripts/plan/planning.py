@@ -30,7 +30,7 @@ from scripts.plan.planned import ROWS, Planned
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
 MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
-MEASURED_BY += ("timeline", "step_limit_ms", "seed")  # keys of `measure` that say how a session goes
+MEASURED_BY += ("timeline", "steps", "seed")  # keys of `measure` that say how a session goes
 
 
 def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool, call: Sequence[str] = ()) -> "Planning":

@@ -178,11 +178,6 @@ _SHARED = {
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
         Column("au_percent", float, "record: au_percent", "AU", percent_text,
                "accelerator utilisation: the share of the time that training steps took"),
-        Column("minimum_step_ms", float, "record: minimum_step.ms", "Minimum step", _milliseconds,
-               "shortest emulated step at which AU is at least 90 %; blank: not looked for, or above the limit"),
-        Column("step_limit_ms", float, "record: minimum_step.limit_ms", doc="longest step to try; blank: none"),
-        Column("asked_step_ms", float, "record: asked_step.step_ms", doc="`report.step_ms`, where it was tried"),
-        Column("asked_au_percent", float, "record: asked_step.au_percent", doc="AU at that step"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
         Column("cpu_seconds_per_1000_items", float, _unless_cold("cpu_seconds_per_1000_items"), "CPU a 1,000 items",
@@ -268,15 +263,20 @@ _RANKING = (
     Column("times_slower_than_best", float, heading="Times slower", doc="than the best of the scenario"),
     Column("slower_low", float, doc="its interval, by ratios within rounds; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
-    *_of_runs("median", "au_percent minimum_step_ms step_limit_ms asked_step_ms asked_au_percent"),
-    Column("step_wait_ms", float, doc="placeholder"),
-    Column("step_check_points", float, doc="placeholder"),
+    *_of_runs("median", "au_percent"),
+    Column("batch_ms", float, heading="A batch takes", format=_milliseconds, doc="at the steady rate, in ms"),
+    Column("step_wait_ms", float, doc="what remains of it beside a long training step, by trials; blank: not tried"),
+    Column("step_loss", float, doc="the share of a training step that the loader loses; from a batch to the next it "
+           "takes max(batch + loss * step, step + wait)"),
+    Column("step_check_points", float, doc="AU that follows from these three less the AU of a trial with another step, "
+           "in points; beyond 3 either way AU is uncertain"),
+    Column("minimum_step_ms", float, heading="Minimum step", format=_milliseconds,
+           doc="the shortest training step at which AU is 90 %, as it follows from these; blank: not tried"),
     Column("step_au_percent", float, heading="AU at your step", format=percent_text,
-           doc="AU at `report.step_ms`; see `step_au_from`"),
+           doc="AU at `report.step_ms`; blank: not tried"),
     Column("step_au_low", float, doc="its lower end, by the speed's interval"),
-    Column("step_au_from", doc="`measured`, or `by its rate`: steady rate and epoch start, where with workers a batch "
-           "is made while a step is under way and without any nothing overlaps, and how much longer others were seen "
-           "to wait"),
+    Column("step_au_from", doc="`tried`: a trial had this step; `model`: it follows from trials with other steps, or "
+           "on another tier"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
            "costs significantly more than the noise and every other part; blank: not measured"),
@@ -329,8 +329,7 @@ TABLES = {
         *_shared("au_percent"),
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
-        *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_items"),
-        *_shared("cores_used"),
+        *_shared("cpu_seconds_per_1000_items cores_used"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),

@@ -30,8 +30,8 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. `emulated`: the tiers
-    that are.
+    No columns are its speeds without parts, `bottleneck_trials`, its trials with `steps`, and what its loader
+    `declared`. `emulated`: the tiers that are.
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
@@ -40,7 +40,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
     elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
-    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "declared")}
+    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "steps", "declared")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -109,7 +109,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
         **_of_runs(measured, ok),
-        "bottleneck_trials": next((run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]), None),
+        **{key: next((run[key] for run in ok if run[key]), None) for key in ("bottleneck_trials", "steps")},
         "status": status,
         "reason": _reason(status, same, len(runs)),
         "reason_code": next((run["reason_code"] for run in same if run["reason_code"]), None),

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import Session, not_leading, shown_by_group, wrong_data
+from scripts.common.facts import STEPS, TRIALS, Session, not_leading, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
@@ -104,14 +104,15 @@ def _explained(runs: list[Joined], row: Mapping[str, Any], sessions: Sequence[Se
     """Return the runs of a result, the first one with what else was found out about it, in the latest session of those
     that looked.
     """
-    looked = [(session, file) for session in sessions if (file := session.trials(row["id"]))]
-    if not looked:
-        return runs
     (first, record), *others = runs
-    trials = _read(looked[-1][0], row, looked[-1][1])
-    failed = [_no_trials(trials)] if trials["status"] == "failed" else []
-    found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}
-    return [(first, {**record, **found, "warnings": [*record["warnings"], *trials["warnings"], *failed]}), *others]
+    for kind in (TRIALS, STEPS):
+        looked = [(session, file) for session in sessions if (file := session.trials(row["id"], kind))]
+        for session, file in looked[-1:]:
+            trials = _read(session, row, file)
+            failed = [_no_trials(trials)] if trials["status"] == "failed" else []
+            found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}
+            record = {**record, **found, "warnings": [*record["warnings"], *trials["warnings"], *failed]}
+    return [(first, record), *others]
 
 
 def _failed_before(number: int) -> dict[str, str]:
@@ -159,7 +160,7 @@ _COMMON = ("declared", "host", "versions")
 _LEAN = (*_COMMON, "loader", "tier", "slug", "repeat", "commit", "protocol", "started", "warnings", "spans")
 _SAME = ("loader", "tier", "format", "slug")
 _OF_PROOF = _SAME[:3]
-_OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
+_OF_TRIALS = ("bottleneck_trials", "steps", "spans")  # what records of trials have
 
 
 def _checked(

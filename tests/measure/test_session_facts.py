@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan, by_itself
 from scripts.plan.planned import Planned
 from scripts.report.kept import DIFFERS, kept_text
+from tests.support.made_runs import step_trials
 
 LOADERS = ["numpy_memmap", "resident", "torchaudio"]
 DIFFERENT = {  # by what is planted
@@ -39,9 +39,8 @@ class Planted:
     def make(self, run):
         if run.mode == "trials":
             self.trials.append((run.id, run.asked_step_ms))
-            asked = {"step_ms": run.asked_step_ms, "au_percent": 95.0}
-            found = {"bottleneck_trials": {"full": 1.0}, "spans": [], "minimum_step": {"limit_ms": run.step_limit_ms}}
-            return {**self._record(run), **found, "asked_step": asked}
+            steps = step_trials(run.batch_ms, 1.0, run.asked_step_ms) if run.batch_ms else None
+            return {**self._record(run), "bottleneck_trials": {"full": 1.0}, "spans": [], "steps": steps}
         if self.left is not None and (left := self.left - len(self.order)) <= 0:
             raise KeyboardInterrupt(left)
         self.order.append((run.id, run.repeat))
@@ -56,7 +55,7 @@ class Planted:
         return {
             **{"status": "failed" if failed else "ok", "settings": dict(run.settings), "repeat": run.repeat},
             **{"items_per_second": None if failed else SPEEDS[run.loader], "resources": None, "warnings": []},
-            **{"verification": {"problems": problems}, "asked_step": None, "reason": "lost" if failed else None},
+            **{"verification": {"problems": problems}, "steps": None, "reason": "lost" if failed else None},
         }
 
 
@@ -317,7 +316,8 @@ def test_another_step_is_tried_in_the_session_that_is_shown_and_no_trial_is_over
     assert again.order == [] and {step for _, step in again.trials} - {0.0} == {35}
     assert records(root).items() >= before.items() and session.facts.folder.name == "main-1"
     of_first = next(iter(dict(again.trials)))
-    assert session.facts.trials(of_first).name == "trials-1.json"
+    assert session.facts.trials(of_first, facts.STEPS).name == "steps-1.json"
+    assert session.facts.trials(of_first).name == "trials-0.json", "what explains its speed says nothing of steps"
     run(plan, third := Planted(), explain=True)
     assert third.trials == []
 
@@ -370,15 +370,6 @@ def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
     assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
 
 
-@pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
-def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(root, rate, tried):
-    """A batch of 32 at 720 items/s takes 44 ms: AU is 45 % at most."""
-    session = Session(plan_of(root), "main")
-    result, first = next(iter(session.results.items()))
-    session.results[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
-    assert session._trials(result, False, rate).asked_step_ms == (20 if tried else 0.0)
-
-
 def test_what_runs_rely_on(root):
     plan = plan_of(root)
     row = vars(next(iter(plan.results.values())))
@@ -392,6 +383,7 @@ def test_what_runs_rely_on(root):
     assert relies(emulate="hdd_7200") != known
     assert relies(limited_share=0.25) == known, "the cache is not limited"
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
+    assert relies(host_share=0.9) == known and relies(step_ms=20, host_share=0.9) != relies(step_ms=20, host_share=0.3)
     written = [known]  # nothing is known of its files
     for files, seconds in ((2, 1.0), (2, 9.0), (8, 1.0)):
         write_json(root / f"{row['written']}.json", {"files": files, "seconds": seconds})

@@ -19,6 +19,7 @@ from scripts.plan.results import Bound, Result
 from scripts.tables.records import checked_record
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
+from tests.support.made_runs import step_trials
 from tests.support.workflow_copy import folders
 
 
@@ -104,27 +105,22 @@ def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch
 
 
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
-    step = {"step_ms": 20, "au_percent": 80.0}
-    result = replace(plan.results[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
-    trials = {"status": "ok", "asked_step": step, "minimum_step": None, "bottleneck_trials": None, "spans": None}
-    trials |= {"warnings": []}
-    assert run_session._answers(trials, result)
-    assert not run_session._answers(trials | {"asked_step": None}, result), "its rate said enough, of another step"
-    assert run_session._answers(trials | {"asked_step": None}, replace(result, asked_step_ms=0.0))
-    broke = {"asked_step": None, "warnings": [{"code": "no-steps"}]}
-    assert run_session._answers(trials | broke, result), "it breaks with steps"
-    assert not run_session._answers(trials, replace(result, asked_step_ms=10))
-    assert not run_session._answers(trials | {"status": "failed"}, result)
+    result = replace(plan.results[0], bottlenecks=False, timeline=False)
+    trials = {"status": "ok", "steps": None, "bottleneck_trials": None, "spans": None, "warnings": []}
+    assert run_session._answers(trials, result) and not run_session._answers(trials | {"status": "failed"}, result)
     for more, said, broke in (
         ({"bottlenecks": True}, {"bottleneck_trials": {"full": 1.0}}, "no-bottleneck-trials"),
         ({"timeline": True}, {"spans": []}, "no-timeline"),
-        ({"step_limit_ms": 200.0}, {"minimum_step": {"limit_ms": 200.0}}, "no-steps"),
+        ({"batch_ms": 10.0, "asked_step_ms": 20.0}, {"steps": step_trials(10.0, 1.0)}, "no-steps"),
     ):
         asked = replace(result, **more)
         assert not run_session._answers(trials, asked)
         assert run_session._answers(trials | said, asked)
         assert run_session._answers(trials | {"warnings": [{"code": broke}]}, asked), "it cannot be said"
-    assert not run_session._answers(trials | {"minimum_step": {"limit_ms": 100.0}}, asked)
+    tried = trials | said
+    assert run_session._answers(tried, replace(asked, batch_ms=11.0, asked_step_ms=0.0)), "about as long"
+    for changed in ({"batch_ms": 13.0}, {"asked_step_ms": 10.0}, {"host_share": 0.5}):
+        assert not run_session._answers(tried, replace(asked, **changed))
 
 
 @pytest.fixture

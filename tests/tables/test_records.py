@@ -22,6 +22,7 @@ from tests.support.made_runs import (
     run_record,
     run_spans,
     session_of,
+    step_trials,
     tables_from,
 )
 
@@ -78,15 +79,17 @@ def test_a_skipped_proof_says_why_its_result_has_no_run(tmp_path):
 def test_what_was_found_out_besides_is_in_the_first_run(tmp_path):
     made = Made("a", "ram", [None, 2.0, 3.0], warnings=[WARNING])
     plan = planned(tmp_path, made)
-    trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0), shortest=[15.0]))
+    trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0)))
     trials |= {"spans": run_spans(2), "warnings": [{**WARNING, "code": "swapping"}]}
-    trials |= {"asked_step": {"step_ms": 20, "au_percent": 80.0, "seconds": 1.0, "batches": 100}}
+    steps = untimed("trials", Made("a", "ram", [9.0])) | {"steps": step_trials(10.0, 2.0)}
+    steps["warnings"] = [{**WARNING, "code": "drifting"}]
     write_json(record_path(tmp_path, plan["results"][0]).with_name("trials-0.json"), trials)
+    write_json(record_path(tmp_path, plan["results"][0]).with_name("steps-0.json"), steps)
     (_, first), (_, second) = planned_runs(plan, tmp_path)
-    for name in ("bottleneck_trials", "minimum_step", "asked_step", "spans"):
-        assert first[name] == trials[name], name
+    for name, known in (("bottleneck_trials", trials), ("spans", trials), ("steps", steps)):
+        assert first[name] == known[name], name
     assert first["items_per_second"] == 2.0, "no speed of the trials counts"
-    assert [one["code"] for one in first["warnings"]] == ["load", "swapping"]
+    assert [one["code"] for one in first["warnings"]] == ["load", "swapping", "drifting"]
     assert "spans" not in second and [one["code"] for one in second["warnings"]] == ["load"]
 
 

@@ -23,7 +23,6 @@ from scripts.tables.columns import (
     settings_text,
 )
 from tests.support.made_runs import (
-    STEP_LIMIT_MS,
     WARNING,
     Made,
     example,
@@ -553,10 +552,10 @@ def test_what_the_bottleneck_of_a_result_is(tmp_path):
     assert tables["parts"][1]["percent"] == pytest.approx(100 * (1 - 100 / 110))
 
 
-def test_the_minimum_step_may_lie_above_the_limit(tmp_path):
-    made = [Made("a", "ram", [9.0], shortest=[10.0]), Made("b", "ram", [8.0], shortest=[None]), Made("d", "ram", [6.0])]
-    steps = [(row["minimum_step_ms"], row["step_limit_ms"]) for row in tables_of(tmp_path, made)["ranking"]]
-    assert steps == [(10.0, STEP_LIMIT_MS), (None, STEP_LIMIT_MS), (None, None)]
+def test_the_minimum_step_is_computed_from_trials_and_blank_without(tmp_path):
+    made = [Made("a", "ram", [6400.0] * 3, wait=2.0), Made("b", "ram", [320.0] * 3, wait=1.0), Made("d", "ram", [6.0])]
+    found = [row["minimum_step_ms"] for row in tables_of(tmp_path, made)["ranking"]]
+    assert found == [pytest.approx(18.0), pytest.approx(90.0, rel=0.01), None]
 
 
 def test_tensors_and_what_disturbed_them(tmp_path):
