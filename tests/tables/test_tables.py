@@ -12,16 +12,12 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
+from scripts.common.scenarios import scenarios
 from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import terminal
 from scripts.report.shown import shown_tables
 from scripts.tables import chain, make_tables, summarize_loader
-from scripts.tables.columns import (
-    COLUMNS,
-    DOCUMENTS,
-    scenarios,
-    settings_text,
-)
+from scripts.tables.columns import COLUMNS, DOCUMENTS, settings_text
 from tests.support.made_runs import (
     WARNING,
     Made,
