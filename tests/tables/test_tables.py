@@ -488,12 +488,6 @@ def test_a_result_that_something_outside_works_for_is_told_and_keeps_its_runs(tm
     assert found == {"a": (False, 3), "b": (False, 3), "served": (True, 3)}
 
 
-def test_what_a_proof_measured_of_a_loader_is_in_its_rows(tmp_path):
-    [run], [row] = (tables_of(tmp_path, [Made("a", "ram", [100.0])])[name] for name in ("runs", "ranking"))
-    found = {"order_declared": "random", "order_measured": "random", "order_spread_percent": 99.0, "loader_threads": 3}
-    assert found.items() <= run.items() and found.items() <= row.items()
-
-
 def test_the_bound_tells_the_noise_of_the_machine(tmp_path):
     bounds = {("cpu", 32): [100.0, 110.0, 90.0, 100.0], ("cpu", 64): [100.0]}
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)
